@@ -65,6 +65,14 @@ mod connections;
 
 mod shard;
 
+mod peers;
+
+mod input;
+
+mod effects;
+
+mod turn;
+
 mod start;
 
 #[cfg(feature = "internals")]

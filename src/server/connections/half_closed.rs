@@ -88,7 +88,7 @@ impl HalfClosed {
 
 /// The error of calls whose time after the end of the input has passed.
 #[cold]
-pub(super) fn half_close_timeout(timeout: Duration) -> Error {
+pub(in crate::server) fn half_close_timeout(timeout: Duration) -> Error {
     Error::internal(format!(
         "the call was cancelled: {timeout:?} (tcp.half_close_timeout) have passed since the end of \
          the client's input"
@@ -97,7 +97,7 @@ pub(super) fn half_close_timeout(timeout: Duration) -> Error {
 
 /// The error of calls that cannot wait after the end of the input.
 #[cold]
-pub(super) fn half_close_refused(waiting_max: usize) -> Error {
+pub(in crate::server) fn half_close_refused(waiting_max: usize) -> Error {
     Error::new(
         ErrorKind::TooManyRequests,
         format!(

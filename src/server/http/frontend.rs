@@ -31,14 +31,14 @@ use crate::transport::http::limits::RequestLimits;
 #[derive(Debug)]
 pub(in crate::server) struct HttpFrontend {
     /// Checks of requests of clients.
-    pub(super) checks: RequestChecks,
+    pub(in crate::server) checks: RequestChecks,
     /// Checks of requests to the listener of operators.
-    pub(super) operator_checks: RequestChecks,
+    pub(in crate::server) operator_checks: RequestChecks,
     host_throttle: MinuteThrottle,
     /// Size limits of a request.
-    pub(super) limits: RequestLimits,
+    pub(in crate::server) limits: RequestLimits,
     /// Open exchanges.
-    pub(super) exchanges: Exchanges,
+    pub(in crate::server) exchanges: Exchanges,
     /// Legacy sessions.
     pub(in crate::server) sessions: SessionStore<HttpSession>,
     /// Numbers of sessions and streams of all shards.
@@ -46,16 +46,16 @@ pub(in crate::server) struct HttpFrontend {
     /// The server drains: it accepts no more requests.
     is_draining: bool,
     /// The server drains, or is about to: `/readyz` answers 503.
-    pub(super) is_unready: bool,
+    pub(in crate::server) is_unready: bool,
 }
 
 /// The checks of requests to one listener.
 #[derive(Debug)]
 pub(in crate::server) struct RequestChecks {
     /// Which HTTP endpoints are enabled.
-    pub(super) profile: CheckProfile,
+    pub(in crate::server) profile: CheckProfile,
     /// Checks of the headers `Host` and `Origin`.
-    pub(super) origin_guard: CachedOriginGuard,
+    pub(in crate::server) origin_guard: CachedOriginGuard,
 }
 
 impl RequestChecks {
@@ -111,7 +111,7 @@ impl HttpFrontend {
 
     /// Creates a session; call [`HttpFrontend::confirm_session`] once its handshake has succeeded,
     /// or remove it. Returns `None` if it is refused.
-    pub(super) fn create_session(
+    pub(in crate::server) fn create_session(
         &mut self,
         session: HttpSession,
         outbox: &mut Outbox,
@@ -128,7 +128,7 @@ impl HttpFrontend {
     }
 
     /// Completes the creation of a session: the one that it evicts ends.
-    pub(super) fn confirm_session(
+    pub(in crate::server) fn confirm_session(
         &mut self,
         created: &CreatedSession,
         (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
@@ -153,13 +153,13 @@ impl HttpFrontend {
     }
 
     /// Returns the shard that owns a session.
-    pub(super) fn owner_of(&self, session: SessionId) -> ShardId {
+    pub(in crate::server) fn owner_of(&self, session: SessionId) -> ShardId {
         self.exchanges.owner_of(session)
     }
 
     /// Returns whether this shard owns a session.
     #[inline]
-    pub(super) fn owns(&self, session: SessionId) -> bool {
+    pub(in crate::server) fn owns(&self, session: SessionId) -> bool {
         self.owner_of(session) == self.exchanges.shard()
     }
 
@@ -204,12 +204,12 @@ impl HttpFrontend {
 
     /// Returns what response heads at `now` have in common.
     #[inline]
-    pub(super) fn heads(&mut self, now: Instant) -> &mut HeadTemplate {
+    pub(in crate::server) fn heads(&mut self, now: Instant) -> &mut HeadTemplate {
         self.exchanges.heads(now)
     }
 
     /// Returns the id of a request, which is the last one that has begun.
-    pub(super) fn request_id<'r>(&'r self, echoed: EchoedFields<'r>) -> &'r [u8] {
+    pub(in crate::server) fn request_id<'r>(&'r self, echoed: EchoedFields<'r>) -> &'r [u8] {
         echoed.request_id_or(self.exchanges.template())
     }
 
@@ -220,7 +220,7 @@ impl HttpFrontend {
 
     /// Returns the checks of requests on a connection.
     #[inline]
-    pub(super) const fn checks_of(&mut self, standing: Standing) -> &mut RequestChecks {
+    pub(in crate::server) const fn checks_of(&mut self, standing: Standing) -> &mut RequestChecks {
         match standing {
             Standing::Operator => &mut self.operator_checks,
             _ => &mut self.checks,
@@ -229,7 +229,7 @@ impl HttpFrontend {
 
     /// Returns the origin of a request that is rejected before its checks, if it is allowed. The
     /// `head` may be invalid, or empty if it is not known.
-    pub(super) fn allowed_origin<'h>(
+    pub(in crate::server) fn allowed_origin<'h>(
         &mut self,
         head: &'h [u8],
         standing: Standing,
@@ -244,7 +244,7 @@ impl HttpFrontend {
     }
 
     /// Logs, once a minute, that the `Host` header of a request of `peer` is not allowed.
-    pub(super) fn log_refused_host(
+    pub(in crate::server) fn log_refused_host(
         &mut self,
         peer: Option<SocketAddr>,
         sent_id: Option<&[u8]>,

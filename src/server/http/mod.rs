@@ -1,7 +1,7 @@
 //! HTTP on one shard: requests, the exchanges of connections, and legacy sessions, which outlive
 //! the connections of their requests.
 //!
-//! A request (`requests`) that is answered later opens an exchange (`exchanges`), which pauses its
+//! A request that is answered later opens an exchange (`exchanges`), which pauses its
 //! connection. Modern requests have no session: the shard of their connection responds.
 //!
 //! A session (2025-03-26 to 2025-11-25) is created by `initialize` and owned by the shard that
@@ -22,12 +22,11 @@ mod exchanges;
 
 mod frontend;
 
-mod requests;
-
+pub(super) use self::exchanges::ExchangePath;
 pub(super) use self::frontend::{HttpFrontend, HttpParts, RequestChecks};
 pub(super) use self::gauges::{GaugeTotals, Gauges};
-pub(super) use self::requests::HttpPath;
-pub(super) use self::sessions::SessionStore;
+pub(super) use self::page::{CONTENT_SECURITY_POLICY, write_page};
+pub(super) use self::sessions::{SessionOwner, SessionStore};
 #[cfg(feature = "tower")]
 use crate::engine::entropy::Entropy;
 use crate::transport::http::checks::CheckId;
@@ -47,7 +46,7 @@ pub(crate) fn request_id<'v>(sent: impl Iterator<Item = &'v [u8]>) -> Option<Vec
 }
 
 /// Returns the error message for a check that a session has failed.
-const fn session_error_message(check: CheckId) -> &'static str {
+pub(super) const fn session_error_message(check: CheckId) -> &'static str {
     match check {
         CheckId::SessionExists => {
             "the session has expired or does not exist: send initialize again"

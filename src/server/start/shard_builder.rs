@@ -12,7 +12,7 @@ use super::limits::shard_limits;
 #[cfg(all(feature = "tokio", feature = "signals"))]
 use tokio::runtime::RuntimeFlavor;
 
-use crate::base::time::WallClock;
+use crate::base::time::{Instant, WallClock};
 use crate::connection::{Codec, Connections, SocketPair};
 use crate::engine::driver_pair::DriverFactory;
 use crate::engine::entropy::Entropy;
@@ -304,6 +304,7 @@ impl ShardBuilder {
             messages: Vec::new(),
             events: Vec::new(),
             limits: Arc::new(limits),
+            now: Instant::ORIGIN,
         }
     }
 }

@@ -28,16 +28,16 @@ use crate::transport::http::sse::EventId;
 pub(in crate::server) struct Exchanges {
     shard: ShardId,
     shard_count: u16,
-    pub(super) timeouts: HttpTimeouts,
+    pub(in crate::server) timeouts: HttpTimeouts,
     open: usize,
     /// Timers of incomplete exchanges, by connection and serial number.
     timers: TimerWheel<(Key, u32)>,
-    pub(super) wall_clock: WallClock,
+    pub(in crate::server) wall_clock: WallClock,
     heads: HeadTemplate,
 }
 
 impl Exchanges {
-    pub(super) fn new(
+    pub(in crate::server) fn new(
         shard: ShardId,
         shard_count: u16,
         timeouts: HttpTimeouts,
@@ -49,39 +49,39 @@ impl Exchanges {
     }
 
     /// Returns the number of incomplete exchanges.
-    pub(super) const fn open(&self) -> usize {
+    pub(in crate::server) const fn open(&self) -> usize {
         self.open
     }
 
     /// Returns the id of this shard.
-    pub(super) const fn shard(&self) -> ShardId {
+    pub(in crate::server) const fn shard(&self) -> ShardId {
         self.shard
     }
 
     /// Returns the shard that owns a session.
-    pub(super) fn owner_of(&self, session: SessionId) -> ShardId {
+    pub(in crate::server) fn owner_of(&self, session: SessionId) -> ShardId {
         session.owner(self.shard_count)
     }
 
     /// Returns what response heads at `now` have in common.
     #[inline]
-    pub(super) fn heads(&mut self, now: Instant) -> &mut HeadTemplate {
+    pub(in crate::server) fn heads(&mut self, now: Instant) -> &mut HeadTemplate {
         self.heads.advance(self.wall_clock.unix_ms(now) / 1_000);
         &mut self.heads
     }
 
     /// Returns the same as of the last response.
-    pub(super) const fn template(&self) -> &HeadTemplate {
+    pub(in crate::server) const fn template(&self) -> &HeadTemplate {
         &self.heads
     }
 
     /// Begins a request, whose id is [`HeadTemplate::request_id`] if it brings none.
     #[inline]
-    pub(super) fn begin_request(&mut self) {
+    pub(in crate::server) fn begin_request(&mut self) {
         self.heads.begin_request();
     }
 
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
+    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
 
@@ -100,16 +100,16 @@ impl Exchanges {
 /// The exchanges together with the connections that carry them.
 #[derive(Debug)]
 pub(in crate::server) struct ExchangePath<'a> {
-    pub(super) exchanges: &'a mut Exchanges,
-    pub(super) connections: &'a mut Connections<ConnectionState>,
-    pub(super) outbox: &'a mut Outbox,
-    pub(super) now: Instant,
+    pub(in crate::server) exchanges: &'a mut Exchanges,
+    pub(in crate::server) connections: &'a mut Connections<ConnectionState>,
+    pub(in crate::server) outbox: &'a mut Outbox,
+    pub(in crate::server) now: Instant,
 }
 
 impl ExchangePath<'_> {
     /// Opens an exchange for the request with these fields, the last one that has begun, and pauses
     /// the connection until it is over.
-    pub(super) fn open(
+    pub(in crate::server) fn open(
         &mut self,
         key: Key,
         echoed: EchoedFields<'_>,
@@ -155,7 +155,7 @@ impl ExchangePath<'_> {
 
     /// Marks the exchange of a connection as a stream on which nothing is outstanding: it neither
     /// delays a drain nor is subject to a timeout.
-    pub(super) fn mark_idle_stream(&mut self, key: Key) {
+    pub(in crate::server) fn mark_idle_stream(&mut self, key: Key) {
         if let Some(connection) = self.connections.table.get_mut(key)
             && connection.state.exchange.is_some()
         {
@@ -166,7 +166,7 @@ impl ExchangePath<'_> {
 
     /// Marks the stream of a connection as one on which a response is outstanding: its connection
     /// stays open until the stream has ended.
-    pub(super) fn mark_awaited_stream(&mut self, key: Key) {
+    pub(in crate::server) fn mark_awaited_stream(&mut self, key: Key) {
         if let Some(connection) = self.connections.table.get_mut(key) {
             connection.pending_work.pending_responses += 1;
             connection.pending_work.has_open_stream = false;
@@ -197,7 +197,7 @@ impl ExchangePath<'_> {
 
     /// Runs `write` on the exchange of a connection, then closes the exchange if it is complete.
     /// The caller accounts the memory of a connection that is still waiting.
-    pub(super) fn with_exchange(
+    pub(in crate::server) fn with_exchange(
         &mut self,
         key: Key,
         write: impl FnOnce(&mut HttpExchange, &mut Vec<u8>, &mut HeadTemplate),
@@ -271,7 +271,7 @@ impl ExchangePath<'_> {
     }
 
     /// Ends a session's stream without outstanding responses, because the server drains.
-    pub(super) fn end_idle_stream(&mut self, key: Key) {
+    pub(in crate::server) fn end_idle_stream(&mut self, key: Key) {
         let connection = self.connections.table.get(key);
         if connection.is_none_or(|it| {
             !it.pending_work.has_open_stream || it.pending_work.pending_responses > 0

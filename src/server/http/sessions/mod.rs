@@ -15,9 +15,10 @@ mod output;
 
 mod owner;
 
-pub(super) use self::output::SessionOutput;
-pub(super) use self::owner::{SessionOwner, clean_up};
-pub(super) use self::store::CreatedSession;
+pub(in crate::server) use self::output::SessionOutput;
+pub(in crate::server) use self::owner::SessionOwner;
+pub(super) use self::owner::clean_up;
+pub(in crate::server) use self::store::CreatedSession;
 pub(in crate::server) use self::store::SessionStore;
 pub(super) use self::streams::SessionError;
 #[cfg(test)]

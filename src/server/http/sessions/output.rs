@@ -23,9 +23,9 @@ use crate::transport::http::sse::EventId;
 
 /// The sessions of this shard together with the outbox, through which their output leaves.
 pub(in crate::server) struct SessionOutput<'a> {
-    pub(in crate::server::http) sessions: &'a mut SessionStore<HttpSession>,
-    pub(in crate::server::http) outbox: &'a mut Outbox,
-    pub(in crate::server::http) now: Instant,
+    pub(in crate::server) sessions: &'a mut SessionStore<HttpSession>,
+    pub(in crate::server) outbox: &'a mut Outbox,
+    pub(in crate::server) now: Instant,
 }
 
 impl SessionOutput<'_> {
@@ -55,7 +55,7 @@ impl SessionOutput<'_> {
     }
 
     /// Writes output to an exchange on any shard.
-    pub(in crate::server::http) fn write(&mut self, to: ExchangeAddress, output: HttpOutput) {
+    pub(in crate::server) fn write(&mut self, to: ExchangeAddress, output: HttpOutput) {
         let message = HttpMessage::Output { exchange: to, output };
         self.outbox.forward(to.shard, ShardMessage::Http(Box::new(message)));
     }
@@ -84,7 +84,7 @@ impl SessionOutput<'_> {
     /// Begins the stream of a request that takes long: with an event without data, or a comment
     /// where the revision has no such event. Any other exchange has its response on the way
     /// already.
-    pub(in crate::server::http) fn begin_event_stream(
+    pub(in crate::server) fn begin_event_stream(
         &mut self,
         session: SessionId,
         exchange: ExchangeAddress,
@@ -105,7 +105,7 @@ impl SessionOutput<'_> {
     /// revision lets no server end a stream before the response.
     ///
     /// Source: 2025-11-25 `basic/transports`, "Sending Messages to the Server" (SEP-1699).
-    pub(in crate::server::http) fn close_stream(&mut self, key: Key, stream: u32) {
+    pub(in crate::server) fn close_stream(&mut self, key: Key, stream: u32) {
         if stream == LISTENING_STREAM || !self.has_priming_events(key) {
             return;
         }
@@ -117,7 +117,7 @@ impl SessionOutput<'_> {
 
     /// Ends the GET streams of all sessions, because the server drains; requests in flight are
     /// completed.
-    pub(in crate::server::http) fn drain(&mut self) {
+    pub(in crate::server) fn drain(&mut self) {
         let sessions = self.sessions.iter_mut();
         let ended = sessions.filter(|(_, http_session)| !http_session.owes_legacy_sse_response());
         let keys: Vec<Key> = ended.map(|(key, _)| key).collect();
@@ -127,7 +127,7 @@ impl SessionOutput<'_> {
     }
 
     /// Ends the GET streams of a session.
-    pub(in crate::server::http) fn end_listening_streams(&mut self, key: Key) {
+    pub(in crate::server) fn end_listening_streams(&mut self, key: Key) {
         // Once the current one is detached, another attached one is current.
         while let Some(to) = self.exchange_of_stream(key, LISTENING_STREAM) {
             let stream = self.stream_number(key, LISTENING_STREAM);
@@ -153,7 +153,7 @@ impl SessionOutput<'_> {
     }
 
     /// Returns whether streams of the session may carry events without data, and may end early.
-    pub(in crate::server::http) fn has_priming_events(&mut self, key: Key) -> bool {
+    pub(in crate::server) fn has_priming_events(&mut self, key: Key) -> bool {
         self.sessions.get_mut(key).is_some_and(|session| session.has_priming_events())
     }
 

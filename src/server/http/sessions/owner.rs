@@ -38,20 +38,20 @@ use crate::transport::http::status::Status;
 
 /// The sessions of this shard together with what their messages are dispatched by.
 pub(in crate::server) struct SessionOwner<'a> {
-    pub(in crate::server::http) sessions: &'a mut SessionStore<HttpSession>,
-    pub(in crate::server::http) parser: &'a mut Parser,
-    pub(in crate::server::http) dispatcher: &'a mut Dispatcher,
-    pub(in crate::server::http) outbox: &'a mut Outbox,
-    pub(in crate::server::http) now: Instant,
+    pub(in crate::server) sessions: &'a mut SessionStore<HttpSession>,
+    pub(in crate::server) parser: &'a mut Parser,
+    pub(in crate::server) dispatcher: &'a mut Dispatcher,
+    pub(in crate::server) outbox: &'a mut Outbox,
+    pub(in crate::server) now: Instant,
 }
 
 /// The result of dispatching a text of a session.
-pub(in crate::server::http) struct Dispatched {
-    pub(in crate::server::http) outcome: Outcome,
+pub(in crate::server) struct Dispatched {
+    pub(in crate::server) outcome: Outcome,
     /// Number of its requests that are answered later.
-    pub(in crate::server::http) pending_responses: u32,
+    pub(in crate::server) pending_responses: u32,
     /// Header fields of the response, if it is refused for lack of a scope or by a limit.
-    pub(in crate::server::http) refusal: Option<RefusalFields>,
+    pub(in crate::server) refusal: Option<RefusalFields>,
 }
 
 impl SessionOwner<'_> {
@@ -65,7 +65,7 @@ impl SessionOwner<'_> {
     }
 
     /// Runs an operation on a session of this shard.
-    pub(in crate::server::http) fn handle_op(
+    pub(in crate::server) fn handle_op(
         &mut self,
         (id, principal): (SessionId, Option<&Arc<Principal>>),
         from: ExchangeAddress,
@@ -102,7 +102,7 @@ impl SessionOwner<'_> {
     }
 
     /// Sends the response to a request for session `id` that another shard has refused.
-    pub(in crate::server::http) fn respond_refused(
+    pub(in crate::server) fn respond_refused(
         &mut self,
         id: SessionId,
         caller: Option<&Arc<Principal>>,
@@ -116,7 +116,7 @@ impl SessionOwner<'_> {
 
     /// Returns whether a session of this shard is open, and was begun by `caller` at the endpoint
     /// of MCP.
-    pub(in crate::server::http) fn is_open_to(
+    pub(in crate::server) fn is_open_to(
         &mut self,
         id: SessionId,
         caller: Option<&Arc<Principal>>,
@@ -150,7 +150,7 @@ impl SessionOwner<'_> {
 
     /// Dispatches a posted message. Its responses, if they come later, are sent on the next stream.
     #[inline]
-    pub(in crate::server::http) fn dispatch_post(
+    pub(in crate::server) fn dispatch_post(
         &mut self,
         key: Key,
         origin: MessageOrigin<'_>,
@@ -204,7 +204,7 @@ impl SessionOwner<'_> {
     }
 
     /// Opens a stream for the outstanding responses of a message, with the output so far.
-    pub(in crate::server::http) fn begin_response_stream(
+    pub(in crate::server) fn begin_response_stream(
         &mut self,
         key: Key,
         from: ExchangeAddress,
@@ -285,7 +285,7 @@ impl SessionOwner<'_> {
     }
 
     /// Detaches a closed exchange from its session.
-    pub(in crate::server::http) fn detach_exchange(
+    pub(in crate::server) fn detach_exchange(
         &mut self,
         session: SessionId,
         exchange: ExchangeAddress,
@@ -303,7 +303,7 @@ impl SessionOwner<'_> {
     }
 
     /// Ends idle sessions and drops ended streams that were not resumed.
-    pub(in crate::server::http) fn expire(&mut self) {
+    pub(in crate::server) fn expire(&mut self) {
         self.sessions.expire_lingering(self.now);
         while let Some(removed) = self.sessions.expire_idle(self.now) {
             self.clean_up(removed);
@@ -345,12 +345,12 @@ impl SessionOwner<'_> {
     }
 
     /// Returns whether a session uses HTTP with SSE (2024-11-05).
-    pub(in crate::server::http) fn is_legacy_sse(&mut self, key: Key) -> bool {
+    pub(in crate::server) fn is_legacy_sse(&mut self, key: Key) -> bool {
         self.sessions.get_mut(key).is_some_and(|http_session| http_session.is_legacy_sse)
     }
 
     /// Dispatches a message of an HTTP with SSE session; its output goes to the stream.
-    pub(in crate::server::http) fn dispatch_legacy_sse(
+    pub(in crate::server) fn dispatch_legacy_sse(
         &mut self,
         key: Key,
         origin: MessageOrigin<'_>,
@@ -392,7 +392,7 @@ fn origin_of<'m>(
 
 /// Cleans up after an ended session: its calls, streams and client requests, and the owner of its
 /// tasks.
-pub(in crate::server::http) fn clean_up(
+pub(in crate::server) fn clean_up(
     removed: RemovedSession<HttpSession>,
     (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
     now: Instant,

@@ -225,18 +225,18 @@ impl<S> SessionStore<S> {
     }
 
     /// Returns the streams of a session, to change them.
-    pub(in crate::server::http) const fn streams_mut(&mut self, key: Key) -> KeyedStreams<'_, S> {
+    pub(in crate::server) const fn streams_mut(&mut self, key: Key) -> KeyedStreams<'_, S> {
         KeyedStreams { store: self, key }
     }
 
     /// Returns the streams of a session.
-    pub(in crate::server::http) fn streams(&self, key: Key) -> Option<&SessionStreams> {
+    pub(in crate::server) fn streams(&self, key: Key) -> Option<&SessionStreams> {
         self.sessions.get(key).map(|held| &held.streams)
     }
 
     /// Returns the number of the next stream of a request; `None` if the limit is reached or the
     /// session was removed.
-    pub(in crate::server::http) fn next_stream_number(&self, key: Key) -> Option<u32> {
+    pub(in crate::server) fn next_stream_number(&self, key: Key) -> Option<u32> {
         self.streams(key)?.next_number(self.limits.streams).ok()
     }
 
@@ -272,7 +272,7 @@ impl<S> SessionStore<S> {
 
     /// Asserts the invariants.
     #[cfg(test)]
-    pub(in crate::server::http) fn check_invariants(&mut self) {
+    pub(in crate::server) fn check_invariants(&mut self) {
         for (key, held) in self.sessions.iter() {
             assert_eq!(self.find(held.id), Some(key));
         }

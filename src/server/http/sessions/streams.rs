@@ -36,7 +36,7 @@
 //! Source: MCP 2025-11-25, basic/transports, "Listening for Messages from the Server", "Multiple
 //! Connections", "Resumability and Redelivery".
 
-pub(in crate::server::http) mod listening;
+pub(in crate::server) mod listening;
 
 use bytes::Bytes;
 
@@ -123,7 +123,7 @@ impl SessionStream {
 
 /// The streams of one session. Allocates nothing before the first one.
 #[derive(Debug, Default)]
-pub(in crate::server::http) struct SessionStreams {
+pub(in crate::server) struct SessionStreams {
     /// In the order of their numbers.
     streams: Vec<SessionStream>,
     /// Number of the newest stream.
@@ -138,7 +138,7 @@ pub(in crate::server::http) struct SessionStreams {
 
 impl SessionStreams {
     /// Opens the stream of a request, attached to `exchange`; returns its number.
-    pub(in crate::server::http) fn open(
+    pub(in crate::server) fn open(
         &mut self,
         exchange: ExchangeAddress,
         bounds: StreamLimits,
@@ -153,7 +153,7 @@ impl SessionStreams {
     /// Attaches a stream to `exchange`; its client received event `after` last (0: none), and later
     /// events must be replayed. `room` is the number of bytes that streams may use beyond those
     /// used now.
-    pub(in crate::server::http) fn resume(
+    pub(in crate::server) fn resume(
         &mut self,
         (number, after): (u32, u32),
         exchange: ExchangeAddress,
@@ -178,7 +178,7 @@ impl SessionStreams {
 
     /// Pushes an event. `room` is the number of bytes that streams may use beyond those used now.
     /// Returns `None` if the stream has ended, or has had 2³² − 1 events.
-    pub(in crate::server::http) fn push(
+    pub(in crate::server) fn push(
         &mut self,
         number: u32,
         text: Bytes,
@@ -203,7 +203,7 @@ impl SessionStreams {
 
     /// Finishes the stream of a request; returns the exchange that must end after what was pushed.
     /// A listening stream is not changed.
-    pub(in crate::server::http) fn finish(
+    pub(in crate::server) fn finish(
         &mut self,
         number: u32,
         bounds: StreamLimits,
@@ -220,7 +220,7 @@ impl SessionStreams {
 
     /// Detaches a stream from an exchange that has ended; returns `false` if it is attached to
     /// another exchange or was removed. `is_sent` is whether everything pushed was sent.
-    pub(in crate::server::http) fn detach(
+    pub(in crate::server) fn detach(
         &mut self,
         number: u32,
         exchange: ExchangeAddress,
@@ -241,30 +241,30 @@ impl SessionStreams {
     }
 
     /// Returns the number of the current listening stream.
-    pub(in crate::server::http) const fn listening(&self) -> u32 {
+    pub(in crate::server) const fn listening(&self) -> u32 {
         self.listening
     }
 
     /// Returns whether a stream was opened by GET.
-    pub(in crate::server::http) fn is_listening(&self, number: u32) -> bool {
+    pub(in crate::server) fn is_listening(&self, number: u32) -> bool {
         self.index_of(number).is_some_and(|place| self.streams[place].is_listening)
     }
 
     /// Returns since when a stream lingers, if it does.
-    pub(in crate::server::http) fn lingering_since(&self, number: u32) -> Option<Instant> {
+    pub(in crate::server) fn lingering_since(&self, number: u32) -> Option<Instant> {
         let stream = &self.streams[self.index_of(number)?];
         stream.is_lingering().then_some(stream.lingering_since)
     }
 
     /// Removes a stream that has lingered since `since`, unless it was resumed.
-    pub(in crate::server::http) fn expire_lingering(&mut self, number: u32, since: Instant) {
+    pub(in crate::server) fn expire_lingering(&mut self, number: u32, since: Instant) {
         if self.lingering_since(number) == Some(since) {
             self.remove(number);
         }
     }
 
     /// Returns the stored events of a stream after number `after`.
-    pub(in crate::server::http) fn replay(
+    pub(in crate::server) fn replay(
         &self,
         number: u32,
         after: u32,
@@ -274,10 +274,7 @@ impl SessionStreams {
     }
 
     /// Returns the number of the next stream.
-    pub(in crate::server::http) fn next_number(
-        &self,
-        bounds: StreamLimits,
-    ) -> Result<u32, SessionError> {
+    pub(in crate::server) fn next_number(&self, bounds: StreamLimits) -> Result<u32, SessionError> {
         let is_open =
             |stream: &&SessionStream| stream.number != LISTENING_STREAM && !stream.is_retained();
         let open = self.streams.iter().filter(is_open).count();
@@ -286,47 +283,44 @@ impl SessionStreams {
     }
 
     /// Returns whether an event was ever pushed on a stream.
-    pub(in crate::server::http) fn has_events(&self, number: u32) -> bool {
+    pub(in crate::server) fn has_events(&self, number: u32) -> bool {
         self.index_of(number).is_some_and(|place| self.streams[place].log.last_number() > 0)
     }
 
     /// Returns the stream attached to `exchange`.
-    pub(in crate::server::http) fn stream_of_exchange(
-        &self,
-        exchange: ExchangeAddress,
-    ) -> Option<u32> {
+    pub(in crate::server) fn stream_of_exchange(&self, exchange: ExchangeAddress) -> Option<u32> {
         let carried = |stream: &&SessionStream| stream.exchange == Some(exchange);
         self.streams.iter().find(carried).map(|stream| stream.number)
     }
 
     /// Returns the exchange of a stream.
-    pub(in crate::server::http) fn exchange(&self, number: u32) -> Option<ExchangeAddress> {
+    pub(in crate::server) fn exchange(&self, number: u32) -> Option<ExchangeAddress> {
         self.streams[self.index_of(number)?].exchange
     }
 
     /// Returns all exchanges with a stream attached.
-    pub(in crate::server::http) fn exchanges(&self) -> impl Iterator<Item = ExchangeAddress> {
+    pub(in crate::server) fn exchanges(&self) -> impl Iterator<Item = ExchangeAddress> {
         self.streams.iter().filter_map(|stream| stream.exchange)
     }
 
     /// Returns the number of streams, retained ones included.
-    pub(in crate::server::http) const fn len(&self) -> usize {
+    pub(in crate::server) const fn len(&self) -> usize {
         self.streams.len()
     }
 
     /// Returns the number of attached streams.
-    pub(in crate::server::http) const fn attached(&self) -> u32 {
+    pub(in crate::server) const fn attached(&self) -> u32 {
         self.attached
     }
 
     /// Returns the bytes of the stored events of all streams.
-    pub(in crate::server::http) const fn bytes(&self) -> usize {
+    pub(in crate::server) const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Returns the bytes of all streams with their stored events, from the events.
     #[cfg(feature = "internals")]
-    pub(in crate::server::http) fn recount_bytes(&self) -> usize {
+    pub(in crate::server) fn recount_bytes(&self) -> usize {
         let events = self.streams.iter().map(|stream| stream.log.recount_bytes());
         self.streams.len() * STREAM_BYTES + events.sum::<usize>()
     }
@@ -405,7 +399,7 @@ impl SessionStreams {
 
 /// Bytes of one stream besides its events: its slot, which may be in a vector that has just
 /// doubled.
-pub(in crate::server::http) const STREAM_BYTES: usize = 2 * size_of::<SessionStream>();
+pub(in crate::server) const STREAM_BYTES: usize = 2 * size_of::<SessionStream>();
 
 const _: () = assert!(STREAM_BYTES <= 192, "a stream without events holds at most 192 bytes");
 

@@ -20,7 +20,7 @@ pub(in crate::server) struct ListeningStream {
 }
 
 /// Attaches a listening stream to `exchange`: the current one, or a new one if that is attached.
-pub(in crate::server::http) fn attach(
+pub(in crate::server) fn attach(
     streams: &mut SessionStreams,
     exchange: ExchangeAddress,
     bounds: StreamLimits,

@@ -10,16 +10,17 @@
 use std::sync::Arc;
 
 use super::incoming::IncomingRequest;
-use super::path::HttpPath;
 use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::connection::Connection;
 use crate::protocol::json::{PaddedBuffer, PaddedText};
 use crate::server::connection_state::{MessageOrigin, ResponseFormat, ResponseOwner};
+use crate::server::connections::Transports;
+use crate::server::http::SessionOwner;
 use crate::server::http::session_error_message;
-use crate::server::http::sessions::SessionOwner;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
+use crate::server::shard::Shard;
 use crate::server::shard_message::{HttpMessage, MessageSender, SessionOp, ShardMessage};
 use crate::transport::http::checks::CheckId;
 use crate::transport::http::fields::ResponseFields;
@@ -29,14 +30,14 @@ use crate::transport::http::status::Status;
 
 /// Handles a message for a session; `incoming` has the errors of sessions.
 #[inline]
-pub(in crate::server::http) fn handle_post(
-    path: &mut HttpPath<'_>,
+pub(super) fn handle_post(
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     session: &[u8],
     text: PaddedText<'_>,
 ) {
-    if let Some(found) = find_or_forward(path, incoming, (session, false), &text) {
-        dispatch_local(path, incoming, found, text);
+    if let Some(found) = find_or_forward(shard, incoming, (session, false), &text) {
+        dispatch_local(shard, incoming, found, text);
     }
 }
 
@@ -44,29 +45,30 @@ pub(in crate::server::http) fn handle_post(
 /// the message if another shard owns the session, and rejects it if there is none.
 #[inline]
 pub(super) fn find_or_forward(
-    path: &mut HttpPath<'_>,
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     (session, is_legacy_sse): (&[u8], bool),
     text: &PaddedText<'_>,
 ) -> Option<(SessionId, Key)> {
     let id = SessionId::parse(session);
-    if let Some(id) = id.filter(|id| !path.http.owns(*id)) {
+    if let Some(id) = id.filter(|id| !shard.transports.http.owns(*id)) {
         let text = PaddedBuffer::copy_of(text.as_bytes());
-        let connection = path.connections.table.get(incoming.key);
+        let connection = shard.transports.connections.table.get(incoming.key);
         let sender = Box::new(MessageSender {
             peer_addr: connection.and_then(|it| it.record.peer_address().copied()),
             http_head: incoming.bytes.into(),
-            request_id: Some(path.http.request_id(incoming.echoed()).into()),
+            request_id: Some(shard.transports.http.request_id(incoming.echoed()).into()),
             extensions: connection.and_then(|it| it.state.extension_slot().cloned()),
         });
         let op = SessionOp::HandleMessage { text, sender, is_legacy_sse };
-        send_session_op(path, incoming, id, op);
+        send_session_op(shard, incoming, id, op);
         return None;
     }
-    let found = id.and_then(|id| Some((id, path.http.sessions.find(id)?)));
-    let found = found.filter(|(_, key)| path.sessions().is_legacy_sse(*key) == is_legacy_sse);
+    let found = id.and_then(|id| Some((id, shard.transports.http.sessions.find(id)?)));
+    let found = found.filter(|(_, key)| shard.sessions().is_legacy_sse(*key) == is_legacy_sse);
     let found = found.filter(|(_, key)| {
-        let HttpPath { http, connections, dispatcher, .. } = &mut *path;
+        let Shard { transports, dispatcher, .. } = &mut *shard;
+        let Transports { connections, http, .. } = transports;
         !dispatcher.auth.is_active() || {
             let connection = connections.table.get(incoming.key);
             let caller = connection.and_then(|connection| connection.state.principal());
@@ -74,21 +76,22 @@ pub(super) fn find_or_forward(
         }
     });
     if found.is_none() {
-        path.reject_unknown_session(incoming);
+        shard.reject_unknown_session(incoming);
     }
     found
 }
 
 /// Dispatches a message for a session of this shard.
 fn dispatch_local(
-    path: &mut HttpPath<'_>,
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     (id, key): (SessionId, Key),
     text: PaddedText<'_>,
 ) {
-    let format = session_format(path, incoming.format, id);
+    let format = session_format(shard, incoming.format, id);
     let echoed = incoming.echoed();
-    let HttpPath { http, connections, parser, dispatcher, outbox, now, .. } = path;
+    let Shard { transports, parser, dispatcher, outbox, now, .. } = shard;
+    let Transports { connections, http, .. } = transports;
     let Some(connection) = connections.table.get_mut(incoming.key) else { return };
     let Connection { outgoing, record, state, .. } = connection;
     let (heads, sessions) = (http.exchanges.heads(*now), &mut http.sessions);
@@ -117,85 +120,81 @@ fn dispatch_local(
             let id = format.session_id.map(SessionId::to_text);
             let session = id.as_ref().map(|text| &text[..]);
             let fields = ResponseFields { session_id: session, ..incoming.response_fields() };
-            return path.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
+            return shard.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
         }
         (outcome, awaited) => {
             let text = outgoing.split_off(mark.body());
             outgoing.truncate(mark.head());
-            let from = path.exchanges().open(
+            let from = shard.exchanges().open(
                 incoming.key,
                 incoming.echoed(),
                 format,
                 ResponseOwner::Session(id),
             );
-            path.sessions().begin_response_stream(key, from, awaited, (outcome, text));
+            shard.sessions().begin_response_stream(key, from, awaited, (outcome, text));
             return;
         }
     }
-    path.close_if_requested(incoming);
+    shard.close_if_requested(incoming);
 }
 
 /// GET: opens or resumes a stream of a session.
-pub(in crate::server::http) fn handle_get(
-    path: &mut HttpPath<'_>,
+pub(super) fn handle_get(
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     session: &[u8],
     last_event: Option<&[u8]>,
 ) {
     let incoming = &incoming.for_session();
     let Some(id) = SessionId::parse(session) else {
-        return path.reject_unknown_session(incoming);
+        return shard.reject_unknown_session(incoming);
     };
     let after = match last_event.map(EventId::parse) {
         Some(None) => {
             let message = session_error_message(CheckId::EventIdKnown);
-            return path.reject_request(incoming, &CheckId::EventIdKnown.reject(message));
+            return shard.reject_request(incoming, &CheckId::EventIdKnown.reject(message));
         }
         Some(after) => after,
         None => None,
     };
-    send_session_op(path, incoming, id, SessionOp::OpenStream(after));
-    path.exchanges().mark_idle_stream(incoming.key);
+    send_session_op(shard, incoming, id, SessionOp::OpenStream(after));
+    shard.exchanges().mark_idle_stream(incoming.key);
 }
 
 /// DELETE: ends a session.
-pub(in crate::server::http) fn handle_delete(
-    path: &mut HttpPath<'_>,
-    incoming: &IncomingRequest<'_>,
-    session: &[u8],
-) {
+pub(super) fn handle_delete(shard: &mut Shard, incoming: &IncomingRequest<'_>, session: &[u8]) {
     let incoming = &incoming.for_session();
     match SessionId::parse(session) {
-        Some(id) => send_session_op(path, incoming, id, SessionOp::End),
-        None => path.reject_unknown_session(incoming),
+        Some(id) => send_session_op(shard, incoming, id, SessionOp::End),
+        None => shard.reject_unknown_session(incoming),
     }
 }
 
 /// Opens an exchange and sends the operation to the shard that owns the session.
-pub(in crate::server::http) fn send_session_op(
-    path: &mut HttpPath<'_>,
+pub(super) fn send_session_op(
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     id: SessionId,
     op: SessionOp,
 ) {
-    let format = session_format(path, incoming.format, id);
+    let format = session_format(shard, incoming.format, id);
     let exchange =
-        path.exchanges().open(incoming.key, incoming.echoed(), format, ResponseOwner::Session(id));
-    let principal = principal_of(path, incoming).cloned();
+        shard.exchanges().open(incoming.key, incoming.echoed(), format, ResponseOwner::Session(id));
+    let principal = principal_of(shard, incoming).cloned();
     let message = HttpMessage::SessionRequest { session: id, exchange, principal, op };
-    let owner = path.http.owner_of(id);
-    path.outbox.forward(owner, ShardMessage::Http(Box::new(message)));
+    let owner = shard.transports.http.owner_of(id);
+    shard.outbox.forward(owner, ShardMessage::Http(Box::new(message)));
 }
 
 /// Returns the caller of a request.
 fn principal_of<'p>(
-    path: &'p HttpPath<'_>,
+    shard: &'p Shard,
     incoming: &IncomingRequest<'_>,
 ) -> Option<&'p Arc<Principal>> {
-    path.connections.table.get(incoming.key)?.state.principal()
+    shard.transports.connections.table.get(incoming.key)?.state.principal()
 }
 
 /// In the strict profile every response carries `Mcp-Session-Id`.
-fn session_format(path: &HttpPath<'_>, format: ResponseFormat, id: SessionId) -> ResponseFormat {
-    ResponseFormat { session_id: path.http.checks.profile.strict.map(|_| id), ..format }
+fn session_format(shard: &Shard, format: ResponseFormat, id: SessionId) -> ResponseFormat {
+    ResponseFormat { session_id: shard.transports.http.checks.profile.strict.map(|_| id), ..format }
 }

@@ -6,11 +6,10 @@
 //! Invariant: begins and ends are handled in the order in which they came, since the socket of a
 //! connection that has ended may be that of a new one.
 
-use super::{Shard, keep_certificate};
-use crate::base::time::Instant;
 use crate::engine::ring::{Completion, Ring};
 use crate::engine::shard_loop::Driver;
 use crate::server::connections::Transports;
+use crate::server::shard::Shard;
 
 /// Begins and ends handled in one turn.
 const PER_TURN_MAX: usize = 64;
@@ -18,25 +17,20 @@ const PER_TURN_MAX: usize = 64;
 /// Handles or defers a completion of a connection's begin or end. Apart from the frequent ones,
 /// which are inlined into the shard loop without it.
 #[inline(never)]
-pub(super) fn handle_rare<R: Ring>(
-    shard: &mut Shard,
-    ring: &mut R,
-    completion: Completion,
-    now: Instant,
-) {
+pub(super) fn handle_rare(shard: &mut Shard, completion: Completion) {
     match completion {
         Completion::Accepted { .. } | Completion::EndOfStream { .. } => {
             shard.transports.deferred.push_back(completion);
         }
         Completion::AcceptFailed { listener, error } => {
-            let Shard { transports: Transports { acceptor, .. }, outbox, .. } = shard;
+            let Shard { transports: Transports { acceptor, .. }, outbox, now, .. } = shard;
             let transport = acceptor.kind_of(listener).transport();
-            acceptor.record_failure(transport, &error, now, outbox);
+            acceptor.record_failure(transport, &error, *now, outbox);
         }
         Completion::PeerCertificate { socket, certificate } => {
-            keep_certificate(shard, socket, &certificate);
+            shard.keep_certificate(socket, &certificate);
         }
-        Completion::Closed { socket } => shard.path(ring, now).finish_close(socket),
+        Completion::Closed { socket } => shard.finish_close(socket),
         // Frequent; and the server opens no outgoing connections.
         Completion::Received { .. } | Completion::Sent { .. } | Completion::Connected { .. } => {}
     }
@@ -44,20 +38,20 @@ pub(super) fn handle_rare<R: Ring>(
 
 /// Opens and closes connections whose begin or end was deferred. Returns whether more are left.
 #[inline(never)]
-pub(super) fn handle_deferred<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant) -> bool {
+pub(super) fn handle_deferred<R: Ring>(shard: &mut Shard, ring: &mut R) -> bool {
     for _ in 0..PER_TURN_MAX {
         match shard.transports.deferred.pop_front() {
             Some(Completion::Accepted { listener, socket, peer }) => {
                 let kind = shard.transports.acceptor.kind_of(listener);
-                shard.open_connection(ring, (kind, socket, peer), now);
+                shard.open_connection(ring, kind, socket, peer);
             }
             Some(Completion::EndOfStream { socket, result }) => {
-                shard.path(ring, now).handle_end_of_stream(socket, &result);
+                shard.handle_end_of_stream(ring, socket, &result);
             }
-            Some(other) => Driver::handle_completion(shard, ring, other, now),
+            Some(other) => Driver::handle_completion(shard, ring, other, shard.now),
             None => break,
         }
-        shard.apply_outbox(ring, now);
+        shard.apply_outbox(ring);
     }
     !shard.transports.deferred.is_empty()
 }

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode;
 
 use super::incoming::IncomingRequest;
-use super::path::{HttpPath, is_parity};
+use super::responses::is_parity;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Refusal;
@@ -19,6 +19,7 @@ use crate::guard::auth::proof::{KeyProof, Proof, SentProof};
 use crate::protocol::parity;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::server::auth::{self, AuthTime};
+use crate::server::shard::Shard;
 use crate::transport::http::checks::{self, RequestKind};
 use crate::transport::http::fields::{Challenge, ResponseFields};
 use crate::transport::http::head::{Field, HttpMethod};
@@ -59,14 +60,14 @@ struct SentToken<'b> {
 /// Authenticates a request.
 #[inline]
 pub(super) fn authenticate(
-    path: &mut HttpPath<'_>,
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     kind: &RequestKind<'_>,
     part: RequestPart,
 ) -> Authenticated {
-    if !path.dispatcher.auth.is_active()
+    if !shard.dispatcher.auth.is_active()
         || !kind.is_of_client()
-        || repeats_token(path, incoming) == Some(true)
+        || repeats_token(shard, incoming) == Some(true)
     {
         return Authenticated::Served;
     }
@@ -76,11 +77,11 @@ pub(super) fn authenticate(
             | RequestKind::GetStream { .. }
             | RequestKind::DeleteSession { .. }
     );
-    match check(path, incoming, is_endpoint, part) {
+    match check(shard, incoming, is_endpoint, part) {
         Ok(()) => Authenticated::Served,
         Err(AuthError::Pending) => Authenticated::Waits,
         Err(error) => {
-            refuse(path, incoming, &error);
+            refuse(shard, incoming, &error);
             Authenticated::Refused
         }
     }
@@ -89,27 +90,27 @@ pub(super) fn authenticate(
 /// Finds the caller of a request that is refused by its head, if the response may name a session. A
 /// caller whose token the authorization server would have to be asked about stays unknown.
 #[cold]
-pub(super) fn identify_refused(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) {
-    if path.dispatcher.auth.is_active()
-        && path.named_session(incoming).is_some()
-        && repeats_token(path, incoming) != Some(true)
+pub(super) fn identify_refused(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
+    if shard.dispatcher.auth.is_active()
+        && shard.named_session(incoming).is_some()
+        && repeats_token(shard, incoming) != Some(true)
     {
         // Without a valid token it has no caller.
-        check(path, incoming, true, RequestPart::RefusedHead).ok();
+        check(shard, incoming, true, RequestPart::RefusedHead).ok();
     }
 }
 
 /// Returns whether a request has the token of the one before, which needs no other check. `None` if
 /// either has no bearer token.
 #[inline]
-fn repeats_token(path: &HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Option<bool> {
-    let state = &path.connections.table.get(incoming.key)?.state;
+fn repeats_token(shard: &Shard, incoming: &IncomingRequest<'_>) -> Option<bool> {
+    let state = &shard.transports.connections.table.get(incoming.key)?.state;
     // The host may have attached another principal to each request.
     let credential = state.credential().filter(|_| state.extension_slot().is_none())?;
     let IncomingRequest { head, bytes, .. } = *incoming;
     let token = bearer::unchecked_token(head.field(bytes, Field::Authorization)?)?;
-    let time = AuthTime::at(path.now, path.dispatcher.deferred.wall_clock);
-    let is_current = path.dispatcher.auth.is_current(credential, time);
+    let time = AuthTime::at(shard.now, shard.dispatcher.deferred.wall_clock);
+    let is_current = shard.dispatcher.auth.is_current(credential, time);
     Some(is_current && !head.has_query() && credential.has_token(token))
 }
 
@@ -117,17 +118,17 @@ fn repeats_token(path: &HttpPath<'_>, incoming: &IncomingRequest<'_>) -> Option<
 /// has attached, or else that of its token.
 #[inline(never)]
 fn check(
-    path: &mut HttpPath<'_>,
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     is_endpoint: bool,
     part: RequestPart,
 ) -> Result<(), AuthError> {
-    let time = AuthTime::at(path.now, path.dispatcher.deferred.wall_clock);
-    let Some(connection) = path.connections.table.get_mut(incoming.key) else {
+    let time = AuthTime::at(shard.now, shard.dispatcher.deferred.wall_clock);
+    let Some(connection) = shard.transports.connections.table.get_mut(incoming.key) else {
         return Err(AuthError::Missing);
     };
-    let (auth, facts) = (&mut path.dispatcher.auth, &mut path.dispatcher.facts);
-    let counters = &mut path.outbox.counters.auth;
+    let (auth, facts) = (&mut shard.dispatcher.auth, &mut shard.dispatcher.facts);
+    let counters = &mut shard.outbox.counters.auth;
     let state = &mut connection.state;
     if facts.keep_attached_principal(state, |principal| auth.with_implied_scopes(principal)) {
         return Ok(());
@@ -241,30 +242,33 @@ fn sent_proof<'b>(incoming: &IncomingRequest<'b>, is_endpoint: bool) -> SentProo
 
 /// Responds to a request that is not authenticated.
 #[cold]
-fn refuse(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, error: &AuthError) {
-    path.record_invalid(incoming.key);
-    auth::count_refusal(&mut path.outbox.counters.auth, error);
-    let connection = path.connections.table.get(incoming.key);
+fn refuse(shard: &mut Shard, incoming: &IncomingRequest<'_>, error: &AuthError) {
+    shard.record_invalid(incoming.key);
+    auth::count_refusal(&mut shard.outbox.counters.auth, error);
+    let connection = shard.transports.connections.table.get(incoming.key);
     let peer = connection.and_then(|connection| connection.record.peer());
-    let request_id = str::from_utf8(path.http.request_id(incoming.echoed())).ok();
-    path.outbox.log(auth::unauthorized_event(error, peer, request_id));
-    let challenges = path.dispatcher.auth.challenges().cloned().unwrap_or_default();
+    let request_id = str::from_utf8(shard.transports.http.request_id(incoming.echoed())).ok();
+    shard.outbox.log(auth::unauthorized_event(error, peer, request_id));
+    let challenges = shard.dispatcher.auth.challenges().cloned().unwrap_or_default();
     let Refusal { status, challenge, retry_after_seconds, body } = challenges.refuse(error);
-    let time = AuthTime::at(path.now, path.dispatcher.deferred.wall_clock);
+    let time = AuthTime::at(shard.now, shard.dispatcher.deferred.wall_clock);
     let nonce = match error {
-        AuthError::NonceNeeded(_) => path.dispatcher.auth.proof_nonce(time),
+        AuthError::NonceNeeded(_) => shard.dispatcher.auth.proof_nonce(time),
         _ => None,
     };
     let challenge = challenge.as_deref().map(Challenge::new);
     let dpop_nonce = nonce.as_deref();
-    let (status, body) =
-        if is_parity(path.http, incoming) { parity_refusal(error) } else { (status, body) };
+    let (status, body) = if is_parity(&shard.transports.http, incoming) {
+        parity_refusal(error)
+    } else {
+        (status, body)
+    };
     let fields = ResponseFields {
         www_authenticate: challenge.map(|challenge| Challenge { dpop_nonce, ..challenge }),
         retry_after_seconds,
         ..incoming.response_fields()
     };
-    path.respond_refusal(incoming, Status::from(status), fields, body.as_bytes());
+    shard.respond_refusal(incoming, Status::from(status), fields, body.as_bytes());
 }
 
 /// Returns status and body of the refusal in the terms of the parity dialect.

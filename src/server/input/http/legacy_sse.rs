@@ -7,13 +7,14 @@
 //! Source: 2024-11-05 `basic/transports`, "HTTP with SSE".
 
 use super::incoming::IncomingRequest;
-use super::path::HttpPath;
 use super::session::find_or_forward;
 use crate::protocol::json::PaddedText;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{
     HttpSession, MessageOrigin, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
+use crate::server::connections::Transports;
+use crate::server::shard::Shard;
 use crate::server::shard_message::HttpOutput;
 use crate::transport::http::checks::SESSION_PARAMETER;
 use crate::transport::http::fields::ResponseFields;
@@ -22,23 +23,24 @@ use crate::transport::http::response::BodyKind;
 use crate::transport::http::status::Status;
 
 /// Opens the stream and session, and sends the `endpoint` event.
-pub(in crate::server::http) fn open_stream(
-    path: &mut HttpPath<'_>,
-    incoming: &IncomingRequest<'_>,
-) {
+pub(super) fn open_stream(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
     let incoming = &incoming.for_session();
     // This path is always a stream, whatever `Accept` contains.
     let format = ResponseFormat { accepts_event_stream: true, ..incoming.format };
     let incoming = &IncomingRequest { format, ..*incoming };
-    let client = path.connections.table.get(incoming.key).and_then(|it| it.state.client);
-    let mut http_session = HttpSession::new(client, path.now);
+    let client =
+        shard.transports.connections.table.get(incoming.key).and_then(|it| it.state.client);
+    let mut http_session = HttpSession::new(client, shard.now);
     http_session.is_legacy_sse = true;
-    let Some(created) = path.http.create_session(http_session, path.outbox, path.now) else {
+    let Some(created) =
+        shard.transports.http.create_session(http_session, &mut shard.outbox, shard.now)
+    else {
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
-        return path.respond(incoming, (Status::UNAVAILABLE, BodyKind::Empty, fields), &[]);
+        return shard.respond(incoming, (Status::UNAVAILABLE, BodyKind::Empty, fields), &[]);
     };
-    let HttpPath { http, dispatcher, outbox, now, connections, .. } = path;
+    let Shard { transports, dispatcher, outbox, now, .. } = shard;
+    let Transports { connections, http, .. } = transports;
     let principal = connections.table.get(incoming.key).and_then(|it| it.state.principal());
     if let (Some(principal), Some(session)) = (principal, http.sessions.get_mut(created.key)) {
         let credential = Some(Credential::of_session(principal));
@@ -46,33 +48,35 @@ pub(in crate::server::http) fn open_stream(
     }
     http.confirm_session(&created, (dispatcher, outbox), *now);
     let owner = ResponseOwner::Session(created.id);
-    let from = path.exchanges().open(incoming.key, incoming.echoed(), format, owner);
-    path.exchanges().mark_idle_stream(incoming.key);
-    if path.http.sessions.streams_mut(created.key).listen(from).is_ok() {
+    let from = shard.exchanges().open(incoming.key, incoming.echoed(), format, owner);
+    shard.exchanges().mark_idle_stream(incoming.key);
+    if shard.transports.http.sessions.streams_mut(created.key).listen(from).is_ok() {
         let id = created.id.to_text();
         let id = String::from_utf8_lossy(&id);
-        let messages = path.http.checks.profile.paths.legacy_messages();
+        let messages = shard.transports.http.checks.profile.paths.legacy_messages();
         let uri = format!("{messages}?{SESSION_PARAMETER}={id}");
-        path.http
-            .session_output(path.outbox, path.now)
+        shard
+            .transports
+            .http
+            .session_output(&mut shard.outbox, shard.now)
             .write(from, HttpOutput::Endpoint(uri.into()));
     }
 }
 
 /// Dispatches a posted message: accepted at once, answered on the stream.
-pub(in crate::server::http) fn handle_post(
-    path: &mut HttpPath<'_>,
+pub(super) fn handle_post(
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     session: &[u8],
     text: PaddedText<'_>,
 ) {
     let incoming = &incoming.for_session();
-    let Some((id, key)) = find_or_forward(path, incoming, (session, true), &text) else { return };
-    let connection = path.connections.table.get(incoming.key);
+    let Some((id, key)) = find_or_forward(shard, incoming, (session, true), &text) else { return };
+    let connection = shard.transports.connections.table.get(incoming.key);
     let extensions = connection.and_then(|it| it.state.extension_slot().cloned());
     let peer_addr = connection.and_then(|it| it.record.peer_address().copied());
     let principal = connection.and_then(|it| it.state.principal().cloned());
-    let request_id = RequestIdBuf::from(path.http.request_id(incoming.echoed()));
+    let request_id = RequestIdBuf::from(shard.transports.http.request_id(incoming.echoed()));
     let origin = MessageOrigin {
         peer_addr: peer_addr.as_ref(),
         http_head: incoming.bytes,
@@ -83,7 +87,7 @@ pub(in crate::server::http) fn handle_post(
         traceparent: None,
         is_streamed: false,
     };
-    path.sessions().dispatch_legacy_sse(key, origin, text);
+    shard.sessions().dispatch_legacy_sse(key, origin, text);
     let fields = incoming.response_fields();
-    path.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
+    shard.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
 }

@@ -7,7 +7,7 @@
 
 mod incoming;
 
-mod path;
+mod responses;
 
 mod authentication;
 mod plain;
@@ -19,6 +19,4 @@ mod session;
 mod legacy_sse;
 mod post;
 
-mod input;
-
-pub(in crate::server) use self::path::HttpPath;
+mod requests;

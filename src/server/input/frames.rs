@@ -10,18 +10,19 @@
 //! The opening handshake is in `http`; pings, timeouts and the closing handshake are in
 //! [`crate::connection`].
 
-use super::unreadable::is_blank;
-use super::{RequestPath, context, peer_state};
+use super::lines::is_blank;
+use super::{context, peer_state};
 use crate::base::slab::Key;
 use crate::connection::{Connection, MessageEvent, first_message};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, ParseError};
 use crate::protocol::message_head::MessageHead;
 use crate::server::connection_state::ConnectionState;
-use crate::server::connections::transports::Transports;
+use crate::server::connections::Transports;
 use crate::server::dispatch::reject_text;
 use crate::server::outbox::Effect;
 use crate::server::reply_to::Outcome;
+use crate::server::shard::Shard;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
@@ -29,13 +30,13 @@ use crate::transport::websocket::delimiter::DelimitedMessages;
 use crate::transport::websocket::limits::ProtocolError;
 use crate::transport::websocket::writer::{self, FrameMark};
 
-impl RequestPath<'_> {
-    /// Dispatches the messages in `input`, as [`RequestPath::read`] does.
+impl Shard {
+    /// Dispatches the messages in `input`, as [`Shard::read`] does.
     #[inline]
     pub(super) fn read_frames(&mut self, key: Key, mut input: PaddedText<'_>) -> usize {
         let mut from = 0;
         loop {
-            let Transports { connections, websockets, .. } = &mut *self.transports;
+            let Transports { connections, websockets, .. } = &mut self.transports;
             let limits = &websockets.rules.frame_limits;
             let arrived = input.as_bytes_mut();
             let deferred = match connections.next_message(key, arrived, &mut from, limits, self.now)
@@ -128,12 +129,12 @@ impl RequestPath<'_> {
     /// Parses and dispatches one text. Returns `false` if that closed the connection.
     #[inline]
     fn dispatch_text(&mut self, key: Key, mut text: PaddedText<'_>, is_checked: bool) -> bool {
-        let Transports { connections, websockets, .. } = &mut *self.transports;
+        let Transports { connections, websockets, .. } = &mut self.transports;
         let Some(connection) = connections.table.get_mut(key) else { return false };
-        let mut peer = peer_state(connection, self.outbox);
+        let mut peer = peer_state(connection, &mut self.outbox);
         let mark = writer::begin_message(peer.outgoing);
         let ctx = context(key, self.now);
-        let dispatcher = &mut *self.dispatcher;
+        let dispatcher = &mut self.dispatcher;
         let length = text.as_bytes().len();
         let dispatched = match self.parser.parse(text.reborrow()) {
             Ok(document) => match dispatcher.dispatch(ctx, &mut peer, document.root()) {
@@ -177,11 +178,11 @@ impl RequestPath<'_> {
             self.fail_websocket(key, ProtocolError::INVALID_UTF8);
             return false;
         }
-        let Transports { connections, websockets, .. } = &mut *self.transports;
+        let Transports { connections, websockets, .. } = &mut self.transports;
         let Some(connection) = connections.table.get_mut(key) else { return false };
         first_message::record_invalid(connection);
         if !is_blank(bytes) {
-            let mut peer = peer_state(connection, self.outbox);
+            let mut peer = peer_state(connection, &mut self.outbox);
             let mark = writer::begin_message(peer.outgoing);
             let (ctx, head) = (context(key, self.now), MessageHead::read(bytes));
             let outcome = self.dispatcher.reject_text(ctx, &mut peer, &head, &error.into());
@@ -228,7 +229,7 @@ impl RequestPath<'_> {
     /// sends the close frame.
     #[cold]
     fn fail_websocket(&mut self, key: Key, error: ProtocolError) {
-        let Transports { acceptor, websockets, .. } = &mut *self.transports;
+        let Transports { acceptor, websockets, .. } = &mut self.transports;
         let errors = &mut self.outbox.counters.input_errors;
         match error {
             ProtocolError::INVALID_UTF8 | ProtocolError::INVALID_CLOSE_REASON => errors.utf8 += 1,
@@ -249,13 +250,13 @@ impl RequestPath<'_> {
 
     /// Sends an error response without id.
     #[cold]
-    pub(in crate::server) fn send_error_message(&mut self, key: Key, error: &Error) {
-        let Transports { connections, websockets, .. } = &mut *self.transports;
+    pub(super) fn send_error_message(&mut self, key: Key, error: &Error) {
+        let Transports { connections, websockets, .. } = &mut self.transports;
         if connections.outgoing(key).is_some()
             && let Some(connection) = connections.table.get_mut(key)
         {
             let compression = connection.state.compression;
-            let mut peer = peer_state(connection, self.outbox);
+            let mut peer = peer_state(connection, &mut self.outbox);
             let mark = writer::begin_message(peer.outgoing);
             reject_text(&mut peer, None, error);
             websockets.end_frame(peer.outgoing, mark, compression);

@@ -1,9 +1,9 @@
 //! The memory account of a shard beside what it stores, for tests.
 
-use super::Shard;
 use crate::connection::Connection;
 use crate::server::connection_state::ConnectionState;
 use crate::server::connections::{freeable_bytes, held_memory};
+use crate::server::shard::Shard;
 use crate::telemetry::held_memory::{HeldMemory, MemoryReport};
 
 impl From<&Shard> for MemoryReport {

@@ -1,4 +1,4 @@
-//! The path of an HTTP request, and the responses that every kind of request uses.
+//! The responses that every kind of HTTP request uses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,29 +6,23 @@ use std::sync::Arc;
 use super::incoming::IncomingRequest;
 use crate::base::principal::Principal;
 use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::connection::{CloseReason, Connections};
+use crate::connection::CloseReason;
 use crate::protocol::error::Error;
-use crate::protocol::json::Parser;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
 use crate::protocol::parity;
 use crate::protocol::parity::error::ParityError;
 use crate::protocol::revision::Revision;
-use crate::server::acceptance::{Acceptor, refusal_error};
+use crate::server::acceptance::refusal_error;
 use crate::server::connection_state::{
-    ConnectionState, EchoedFields, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner, Standing,
+    EchoedFields, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner, Standing,
 };
-use crate::server::dispatch::Dispatcher;
-use crate::server::http::exchanges::ExchangePath;
-use crate::server::http::frontend::HttpFrontend;
+use crate::server::http::HttpFrontend;
 use crate::server::http::session_error_message;
-use crate::server::http::sessions::SessionOwner;
-use crate::server::outbox::{Effect, Outbox};
+use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
-use crate::server::parity::ParityFrontend;
+use crate::server::shard::Shard;
 use crate::server::shard_message::{HttpMessage, RefusedRequest, ShardMessage};
-use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::label::{RefusalReason, Transport};
 use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
 use crate::transport::http::fields::ResponseFields;
@@ -37,19 +31,6 @@ use crate::transport::http::head_template::HeadTemplate;
 use crate::transport::http::request_id::sent_id_of_all;
 use crate::transport::http::response::{self, BodyKind, Response};
 use crate::transport::http::status::Status;
-
-/// What an HTTP request passes through on its way to a handler, and its response on its way back.
-pub(in crate::server) struct HttpPath<'a> {
-    pub(in crate::server) http: &'a mut HttpFrontend,
-    pub(in crate::server) connections: &'a mut Connections<ConnectionState>,
-    pub(in crate::server) parser: &'a mut Parser,
-    pub(in crate::server) dispatcher: &'a mut Dispatcher,
-    pub(in crate::server) websockets: &'a mut WebSocketFrontend,
-    pub(in crate::server) acceptor: &'a mut Acceptor,
-    pub(in crate::server) parity: &'a ParityFrontend,
-    pub(in crate::server) outbox: &'a mut Outbox,
-    pub(in crate::server) now: Instant,
-}
 
 /// The complete response to a refused request that names a session of another shard.
 struct Refusal<'a> {
@@ -64,49 +45,17 @@ struct Refusal<'a> {
     violation: Option<CloseReason>,
 }
 
-impl HttpPath<'_> {
-    pub(in crate::server) const fn exchanges(&mut self) -> ExchangePath<'_> {
-        let Self { http, connections, outbox, now, .. } = self;
-        http.exchange_path(connections, outbox, *now)
-    }
-
-    pub(in crate::server) const fn sessions(&mut self) -> SessionOwner<'_> {
-        let Self { http, parser, dispatcher, outbox, now, .. } = self;
-        SessionOwner { sessions: &mut http.sessions, parser, dispatcher, outbox, now: *now }
-    }
-
-    /// Handles a message of another shard, or of this one.
-    pub(in crate::server) fn handle_message(&mut self, message: HttpMessage) {
-        match message {
-            HttpMessage::SessionRequest { session, exchange: from, principal, op } => {
-                self.sessions().handle_op((session, principal.as_ref()), from, op);
-            }
-            HttpMessage::RequestRefused { session, exchange, principal, refused } => {
-                self.sessions().respond_refused(session, principal.as_ref(), exchange, *refused);
-            }
-            HttpMessage::ExchangeClosed { session, exchange, is_sent } => {
-                self.sessions().detach_exchange(session, exchange, is_sent);
-            }
-            HttpMessage::Output { exchange: to, output } => {
-                self.exchanges().write_output(to, output);
-            }
-            HttpMessage::ResponseDelayed { session, exchange } => {
-                let output = &mut self.http.session_output(self.outbox, self.now);
-                output.begin_event_stream(session, exchange);
-            }
-        }
-    }
-
+impl Shard {
     /// Ends the stream of a connection on which nothing is outstanding, because the server drains.
     /// The stream of HTTP with SSE (2024-11-05) ends after the last response of its session.
     pub(in crate::server) fn end_idle_stream(&mut self, key: Key) {
-        let connection = self.connections.table.get(key);
+        let connection = self.transports.connections.table.get(key);
         let owner = connection.and_then(|it| it.state.exchange.as_ref()).map(|it| it.owner);
         let session = match owner {
-            Some(ResponseOwner::Session(id)) => self.http.sessions.find(id),
+            Some(ResponseOwner::Session(id)) => self.transports.http.sessions.find(id),
             Some(ResponseOwner::Connection | ResponseOwner::Parity(_)) | None => None,
         };
-        let http_session = session.and_then(|key| self.http.sessions.get_mut(key));
+        let http_session = session.and_then(|key| self.transports.http.sessions.get_mut(key));
         if http_session.is_some_and(|it| it.owes_legacy_sse_response()) {
             self.exchanges().mark_awaited_stream(key);
         } else {
@@ -114,25 +63,17 @@ impl HttpPath<'_> {
         }
     }
 
-    /// Processes due exchanges and sessions.
-    pub(in crate::server) fn expire(&mut self) {
-        self.exchanges().expire();
-        self.sessions().expire();
-    }
-
     /// Counts the connection of a request as that of a client or of an operator, and rejects the
     /// request of a client beyond the connection limit. Returns whether the request is served.
     #[inline]
-    pub(in crate::server::http) fn admit(
-        &mut self,
-        incoming: &IncomingRequest<'_>,
-        kind: &RequestKind<'_>,
-    ) -> bool {
-        let Some(connection) = self.connections.table.get_mut(incoming.key) else { return false };
+    pub(super) fn admit(&mut self, incoming: &IncomingRequest<'_>, kind: &RequestKind<'_>) -> bool {
+        let Some(connection) = self.transports.connections.table.get_mut(incoming.key) else {
+            return false;
+        };
         let state = &mut connection.state;
         if kind.is_operators() {
             let was_counted = state.standing.is_counted();
-            self.acceptor.exempt(state);
+            self.transports.acceptor.exempt(state);
             self.outbox.counters.connections.accepted += u64::from(!was_counted);
             return true;
         }
@@ -140,7 +81,7 @@ impl HttpPath<'_> {
             return true;
         }
         let was_counted = state.standing.is_counted();
-        match self.acceptor.serve(state) {
+        match self.transports.acceptor.serve(state) {
             Ok(()) => {
                 self.outbox.counters.connections.accepted += u64::from(!was_counted);
                 true
@@ -155,7 +96,9 @@ impl HttpPath<'_> {
     /// Responds that the connection limit is reached, and closes the connection.
     #[cold]
     fn refuse(&mut self, incoming: &IncomingRequest<'_>, reason: RefusalReason) {
-        let Some(connection) = self.connections.table.get_mut(incoming.key) else { return };
+        let Some(connection) = self.transports.connections.table.get_mut(incoming.key) else {
+            return;
+        };
         if matches!(connection.state.standing, Standing::Undecided | Standing::Surplus) {
             connection.state.standing = Standing::Rejected;
         }
@@ -166,12 +109,8 @@ impl HttpPath<'_> {
 
     /// Responds that the limit of WebSocket connections is reached. The connection stays HTTP.
     #[cold]
-    pub(in crate::server::http) fn refuse_upgrade(
-        &mut self,
-        incoming: &IncomingRequest<'_>,
-        reason: RefusalReason,
-    ) {
-        let Some(connection) = self.connections.table.get(incoming.key) else { return };
+    pub(super) fn refuse_upgrade(&mut self, incoming: &IncomingRequest<'_>, reason: RefusalReason) {
+        let Some(connection) = self.transports.connections.table.get(incoming.key) else { return };
         let peer = (Transport::WebSocket, connection.record.peer());
         self.record_invalid(incoming.key);
         self.respond_refused(incoming, peer, reason);
@@ -184,7 +123,7 @@ impl HttpPath<'_> {
         peer: (Transport, Option<SocketAddr>),
         reason: RefusalReason,
     ) {
-        self.acceptor.record_refusal(reason, peer, self.now, self.outbox);
+        self.transports.acceptor.record_refusal(reason, peer, self.now, &mut self.outbox);
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
         let text = self.error_text(incoming, None, &refusal_error(reason));
@@ -192,16 +131,12 @@ impl HttpPath<'_> {
     }
 
     /// Responds to a request that is rejected before its message is dispatched.
-    pub(in crate::server::http) fn reject_request(
-        &mut self,
-        incoming: &IncomingRequest<'_>,
-        rejection: &Rejection,
-    ) {
+    pub(super) fn reject_request(&mut self, incoming: &IncomingRequest<'_>, rejection: &Rejection) {
         self.reject_message(incoming, None, rejection);
     }
 
     /// Responds to a rejected request whose message has this id.
-    pub(in crate::server::http) fn reject_message(
+    pub(super) fn reject_message(
         &mut self,
         incoming: &IncomingRequest<'_>,
         id: Option<Id<'_>>,
@@ -231,16 +166,16 @@ impl HttpPath<'_> {
     /// Logs a request refused by its host. The listener of operators has no option for hosts.
     #[cold]
     fn log_refused_host(&mut self, incoming: &IncomingRequest<'_>) {
-        let Some(connection) = self.connections.table.get(incoming.key) else { return };
+        let Some(connection) = self.transports.connections.table.get(incoming.key) else { return };
         if connection.state.standing != Standing::Operator {
             let peer = connection.record.peer();
-            self.http.log_refused_host(peer, incoming.request_id, self.now);
+            self.transports.http.log_refused_host(peer, incoming.request_id, self.now);
         }
     }
 
     /// In the strict profile: returns the session that a request names, open or not.
     pub(super) fn named_session(&self, incoming: &IncomingRequest<'_>) -> Option<SessionId> {
-        let profile = &self.http.checks.profile;
+        let profile = &self.transports.http.checks.profile;
         profile.strict?;
         let IncomingRequest { head, bytes, .. } = *incoming;
         let named = head.field(bytes, Field::McpSessionId);
@@ -263,9 +198,9 @@ impl HttpPath<'_> {
             return self.respond(incoming, (status, body, fields), text);
         };
         let IncomingRequest { key, head, format, .. } = *incoming;
-        let connection = self.connections.table.get(key);
+        let connection = self.transports.connections.table.get(key);
         let caller = connection.and_then(|it| it.state.principal().cloned());
-        if self.http.owns(session) {
+        if self.transports.http.owns(session) {
             let is_open = self.sessions().is_open_to(session, caller.as_ref());
             let named = is_open.then(|| session.to_text());
             let session_id = named.as_ref().map(|text| &text[..]);
@@ -284,7 +219,7 @@ impl HttpPath<'_> {
     #[cold]
     fn forward_refusal(&mut self, refusal: Refusal<'_>) {
         let Refusal { key, session, caller, response, text, is_head, violation } = refusal;
-        let (name, heads) = (session.to_text(), self.http.heads(self.now));
+        let (name, heads) = (session.to_text(), self.transports.http.heads(self.now));
         let [named, unnamed] = [Some(&name[..]), None].map(|session_id| {
             let mut out = Vec::new();
             let fields = ResponseFields { session_id, ..response.fields };
@@ -297,13 +232,11 @@ impl HttpPath<'_> {
         let exchange = self.exchanges().open(key, EchoedFields::default(), format, owner);
         let refused = Box::new(RefusedRequest { named, unnamed, violation });
         let message = HttpMessage::RequestRefused { session, exchange, principal: caller, refused };
-        self.outbox.forward(self.http.owner_of(session), ShardMessage::Http(Box::new(message)));
+        self.outbox
+            .forward(self.transports.http.owner_of(session), ShardMessage::Http(Box::new(message)));
     }
 
-    pub(in crate::server::http) fn reject_unknown_session(
-        &mut self,
-        incoming: &IncomingRequest<'_>,
-    ) {
+    pub(super) fn reject_unknown_session(&mut self, incoming: &IncomingRequest<'_>) {
         self.record_invalid(incoming.key);
         let rejection =
             CheckId::SessionExists.reject(session_error_message(CheckId::SessionExists));
@@ -319,7 +252,7 @@ impl HttpPath<'_> {
     ) -> Vec<u8> {
         self.outbox.count_error(error);
         let mut text = Vec::new();
-        if is_parity(self.http, incoming) {
+        if is_parity(&self.transports.http, incoming) {
             parity::write::error(&mut text, None, &ParityError::from(error));
         } else {
             model::write_error_response(&mut text, id, error, None);
@@ -328,19 +261,19 @@ impl HttpPath<'_> {
     }
 
     /// Writes a complete response, without the body for HEAD.
-    pub(in crate::server::http) fn respond(
+    pub(super) fn respond(
         &mut self,
         incoming: &IncomingRequest<'_>,
         (status, body, fields): (Status, BodyKind, ResponseFields<'_>),
         text: &[u8],
     ) {
         let IncomingRequest { key, head, format, .. } = *incoming;
-        let heads = self.http.heads(self.now);
+        let heads = self.transports.http.heads(self.now);
         let ResponseFormat { closes, is_chunked, .. } = format;
         let response = Response { status, body, close: closes, is_chunked, fields };
-        if let Some(out) = self.connections.outgoing(key) {
+        if let Some(out) = self.transports.connections.outgoing(key) {
             write_response(out, &response, heads, text, head.method == HttpMethod::Head);
-            if let Some(connection) = self.connections.table.get_mut(key) {
+            if let Some(connection) = self.transports.connections.table.get_mut(key) {
                 connection.record.traffic.messages_out += 1;
             }
         }
@@ -350,19 +283,19 @@ impl HttpPath<'_> {
     /// Writes the error for input that is not HTTP, for which the connection closes. In the strict
     /// profile it names the session that `head` names, as far as it arrived, if that is open to
     /// callers without a token: a token in it is not read.
-    pub(in crate::server::http) fn write_framing_error(
+    pub(super) fn write_framing_error(
         &mut self,
         key: Key,
         response: &Response<'_>,
         head: &[u8],
         error: &Error,
     ) {
-        let strict = self.http.checks.profile.strict;
+        let strict = self.transports.http.checks.profile.strict;
         let mut names = field_values(head, b"mcp-session-id");
         let name = names.next().filter(|first| names.all(|other| other == *first));
         let session = name.filter(|_| strict.is_some()).and_then(SessionId::parse);
         let violation = Some(CloseReason::ProtocolViolation);
-        if let Some(session) = session.filter(|session| !self.http.owns(*session)) {
+        if let Some(session) = session.filter(|session| !self.transports.http.owns(*session)) {
             let protocol_version = strict.map(Revision::as_str);
             let fields = ResponseFields { protocol_version, ..response.fields };
             let response = Response { fields, ..*response };
@@ -377,18 +310,18 @@ impl HttpPath<'_> {
         let session_id = open.as_ref().map(|text| &text[..]);
         let fields = ResponseFields { session_id, ..response.fields };
         self.write_unsolicited_error(key, &Response { fields, ..*response }, error);
-        if let Some(connection) = self.connections.table.get_mut(key) {
+        if let Some(connection) = self.transports.connections.table.get_mut(key) {
             connection.state.violation = violation;
         }
     }
 
     /// Writes an error to a connection whose requests have no exchange.
     fn write_unsolicited_error(&mut self, key: Key, response: &Response<'_>, error: &Error) {
-        let protocol_version = self.http.checks.profile.strict.map(Revision::as_str);
+        let protocol_version = self.transports.http.checks.profile.strict.map(Revision::as_str);
         let fields = ResponseFields { protocol_version, ..response.fields };
         let response = Response { fields, ..*response };
-        let heads = self.http.heads(self.now);
-        if let Some(out) = self.connections.outgoing(key) {
+        let heads = self.transports.http.heads(self.now);
+        if let Some(out) = self.transports.connections.outgoing(key) {
             let mark = response::begin_response(out, &response, heads);
             model::write_error_response(out, None, error, None);
             response::end_response(out, mark, heads);
@@ -398,19 +331,19 @@ impl HttpPath<'_> {
     /// Sends the error for which the connection closes (connection limit, memory limit), unless a
     /// response is in progress.
     pub(in crate::server) fn send_closing_error(&mut self, key: Key, error: &Error) {
-        let Some(connection) = self.connections.table.get(key) else { return };
+        let Some(connection) = self.transports.connections.table.get(key) else { return };
         if connection.state.exchange.is_some() {
             return;
         }
         let standing = connection.state.standing;
-        let pending = self.connections.table.pending_head(key);
+        let pending = self.transports.connections.table.pending_head(key);
         let head = pending.and_then(|(head, bytes)| bytes.get(..head.bytes as usize));
         let head = head.unwrap_or_default().to_vec();
-        self.http.exchanges.begin_request();
+        self.transports.http.exchanges.begin_request();
         let fields = ResponseFields {
             request_id: sent_id_of_all(field_values(&head, b"x-request-id")),
             retry_after_seconds: Some(RETRY_AFTER_SECONDS),
-            allow_origin: self.http.allowed_origin(&head, standing),
+            allow_origin: self.transports.http.allowed_origin(&head, standing),
             ..ResponseFields::NONE
         };
         let status = Status::from(error.kind.properties().http_modern);
@@ -421,12 +354,12 @@ impl HttpPath<'_> {
     /// Closes the connection once its response is sent, if the client requested it (`Connection:
     /// close`, HTTP/1.0).
     #[inline]
-    pub(in crate::server::http) fn close_if_requested(&mut self, incoming: &IncomingRequest<'_>) {
+    pub(super) fn close_if_requested(&mut self, incoming: &IncomingRequest<'_>) {
         if !incoming.format.closes {
             return;
         }
-        self.connections.table.set_suspended(incoming.key, true);
-        if let Some(connection) = self.connections.table.get_mut(incoming.key) {
+        self.transports.connections.table.set_suspended(incoming.key, true);
+        if let Some(connection) = self.transports.connections.table.get_mut(incoming.key) {
             connection.state.is_closing = true;
         }
         self.outbox.push(Effect::AdvanceExchange(incoming.key));

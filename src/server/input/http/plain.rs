@@ -3,12 +3,13 @@
 use std::str;
 
 use super::incoming::IncomingRequest;
-use super::path::HttpPath;
 use crate::engine::mesh::ShardId;
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
+use crate::server::connections::Transports;
 use crate::server::diagnostics::{ListPosition, PageBuilder, Rows};
-use crate::server::http::gauges::GaugeTotals;
-use crate::server::http::page::{CONTENT_SECURITY_POLICY, write_page};
+use crate::server::http::GaugeTotals;
+use crate::server::http::{CONTENT_SECURITY_POLICY, write_page};
+use crate::server::shard::Shard;
 use crate::server::shard_message::{ExchangeAddress, ReportMessage, ShardMessage};
 use crate::transport::http::checks::{self, RequestKind};
 use crate::transport::http::fields::{Preflight, ResponseFields};
@@ -19,11 +20,7 @@ use crate::transport::http::status::Status;
 const METADATA_SECONDS: u32 = 3600;
 
 /// Responds to a request that carries no message.
-pub(in crate::server::http) fn handle(
-    path: &mut HttpPath<'_>,
-    incoming: &IncomingRequest<'_>,
-    kind: RequestKind<'_>,
-) {
+pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: RequestKind<'_>) {
     let fields = incoming.response_fields();
     match kind {
         RequestKind::Preflight { allow } => {
@@ -31,86 +28,86 @@ pub(in crate::server::http) fn handle(
             let headers = head.other_fields(bytes, b"access-control-request-headers").next();
             let preflight = Preflight { methods: allow, headers, max_age_seconds: 86_400 };
             let fields = ResponseFields { preflight: Some(preflight), ..fields };
-            path.respond(incoming, (Status::NO_CONTENT, BodyKind::Empty, fields), &[]);
+            shard.respond(incoming, (Status::NO_CONTENT, BodyKind::Empty, fields), &[]);
         }
         RequestKind::Options { allow } => {
             let fields = ResponseFields { allow: Some(allow), ..fields };
-            path.respond(incoming, (Status::NO_CONTENT, BodyKind::Empty, fields), &[]);
+            shard.respond(incoming, (Status::NO_CONTENT, BodyKind::Empty, fields), &[]);
         }
-        RequestKind::Ready if path.http.is_unready => {
+        RequestKind::Ready if shard.transports.http.is_unready => {
             let response = (Status::UNAVAILABLE, BodyKind::Text("text/plain"), fields);
-            path.respond(incoming, response, b"draining\n");
+            shard.respond(incoming, response, b"draining\n");
         }
         RequestKind::Health | RequestKind::Ready => {
             let response = (Status::OK, BodyKind::Text("text/plain"), fields);
-            path.respond(incoming, response, b"ok\n");
+            shard.respond(incoming, response, b"ok\n");
         }
         RequestKind::ResourceMetadata => {
-            let metadata = path.dispatcher.auth.metadata();
+            let metadata = shard.dispatcher.auth.metadata();
             let document = metadata.map(|it| it.json.clone()).unwrap_or_default();
             let fields = ResponseFields {
                 allow_origin: Some(b"*"),
                 max_age_seconds: Some(METADATA_SECONDS),
                 ..fields
             };
-            path.respond(incoming, (Status::OK, BodyKind::Json, fields), document.as_bytes());
+            shard.respond(incoming, (Status::OK, BodyKind::Json, fields), document.as_bytes());
         }
         RequestKind::Status => {
-            let text = status_json(path);
-            path.respond(incoming, (Status::OK, BodyKind::Json, fields), text.as_bytes());
+            let text = status_json(shard);
+            shard.respond(incoming, (Status::OK, BodyKind::Json, fields), text.as_bytes());
         }
         RequestKind::Metrics => {
-            let remaining = path.dispatcher.shard_count;
-            let exchange = open_exchange(path, incoming);
+            let remaining = shard.dispatcher.shard_count;
+            let exchange = open_exchange(shard, incoming);
             let counters = Box::default();
             let queues = Vec::with_capacity(remaining.into());
             let rate_keys = 0;
             let report =
                 ReportMessage::Metrics { exchange, counters, rate_keys, queues, remaining };
-            path.outbox.forward(exchange.shard, ShardMessage::Report(Box::new(report)));
+            shard.outbox.forward(exchange.shard, ShardMessage::Report(Box::new(report)));
         }
-        RequestKind::Connections { query } => list_connections(path, incoming, query),
+        RequestKind::Connections { query } => list_connections(shard, incoming, query),
         RequestKind::Page => {
             let policy = Some(CONTENT_SECURITY_POLICY);
             let fields = ResponseFields { content_security_policy: policy, ..fields };
             let response = (Status::OK, BodyKind::Text("text/html; charset=utf-8"), fields);
-            let page = write_page(path.http.checks.profile.paths.mcp());
-            path.respond(incoming, response, page.as_bytes());
+            let page = write_page(shard.transports.http.checks.profile.paths.mcp());
+            shard.respond(incoming, response, page.as_bytes());
         }
         _ => {
             let response = (Status::NOT_FOUND, BodyKind::Text("text/plain"), fields);
-            path.respond(incoming, response, b"not found\n");
+            shard.respond(incoming, response, b"not found\n");
         }
     }
 }
 
 /// Responds with a page of the open connections of all shards.
-fn list_connections(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, query: &[u8]) {
+fn list_connections(shard: &mut Shard, incoming: &IncomingRequest<'_>, query: &[u8]) {
     let position = match checks::query_parameter(query, "after") {
         Some(after) => str::from_utf8(after).ok().and_then(|after| after.parse().ok()),
         None => Some(ListPosition::default()),
     };
-    let shards = path.dispatcher.shard_count;
+    let shards = shard.dispatcher.shard_count;
     let Some(position) = position.filter(|position| position.shard < shards) else {
         let response =
             (Status::BAD_REQUEST, BodyKind::Text("text/plain"), incoming.response_fields());
-        return path.respond(incoming, response, b"after must be the value of next of a page\n");
+        return shard.respond(incoming, response, b"after must be the value of next of a page\n");
     };
     let page = PageBuilder::new(position, Rows::Json(Vec::new()));
-    let exchange = Some(open_exchange(path, incoming));
+    let exchange = Some(open_exchange(shard, incoming));
     let report = ReportMessage::Connections { exchange, page };
-    path.outbox.forward(ShardId(position.shard), ShardMessage::Report(Box::new(report)));
+    shard.outbox.forward(ShardId(position.shard), ShardMessage::Report(Box::new(report)));
 }
 
 /// Opens the exchange of a response that comes later, from any shard.
-fn open_exchange(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>) -> ExchangeAddress {
+fn open_exchange(shard: &mut Shard, incoming: &IncomingRequest<'_>) -> ExchangeAddress {
     let format = ResponseFormat { accepts_event_stream: false, ..incoming.format };
-    path.exchanges().open(incoming.key, incoming.echoed(), format, ResponseOwner::Connection)
+    shard.exchanges().open(incoming.key, incoming.echoed(), format, ResponseOwner::Connection)
 }
 
 /// Returns the status JSON of the page: totals over all shards.
-fn status_json(path: &mut HttpPath<'_>) -> String {
-    let HttpPath { http, dispatcher, .. } = path;
+fn status_json(shard: &mut Shard) -> String {
+    let Shard { transports: Transports { http, .. }, dispatcher, .. } = shard;
     http.report_gauges(dispatcher.subscriptions.len());
     let GaugeTotals { connections, sessions, streams } = http.gauges();
     let shards = dispatcher.shard_count;

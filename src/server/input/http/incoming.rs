@@ -8,28 +8,28 @@ use crate::transport::http::head::{Field, Head};
 
 /// One request and the bytes of its head.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server::http) struct IncomingRequest<'a> {
-    pub(in crate::server::http) key: Key,
-    pub(in crate::server::http) head: &'a Head,
-    pub(in crate::server::http) bytes: &'a [u8],
-    pub(in crate::server::http) format: ResponseFormat,
+pub(super) struct IncomingRequest<'a> {
+    pub(super) key: Key,
+    pub(super) head: &'a Head,
+    pub(super) bytes: &'a [u8],
+    pub(super) format: ResponseFormat,
     /// `X-Request-ID`, if it is taken over.
-    pub(in crate::server::http) request_id: Option<&'a [u8]>,
+    pub(super) request_id: Option<&'a [u8]>,
 }
 
 impl<'a> IncomingRequest<'a> {
-    pub(in crate::server::http) fn origin(&self) -> Option<&'a [u8]> {
+    pub(super) fn origin(&self) -> Option<&'a [u8]> {
         self.head.field(self.bytes, Field::Origin)
     }
 
     /// Returns the fields that every response to it repeats.
     #[inline]
-    pub(in crate::server::http) fn echoed(&self) -> EchoedFields<'a> {
+    pub(super) fn echoed(&self) -> EchoedFields<'a> {
         EchoedFields { origin: self.origin(), request_id: self.request_id }
     }
 
     /// Returns the header fields of every response to it.
-    pub(in crate::server::http) fn response_fields(&self) -> ResponseFields<'a> {
+    pub(super) fn response_fields(&self) -> ResponseFields<'a> {
         ResponseFields {
             protocol_version: self.format.protocol_version.map(Revision::as_str),
             allow_origin: self.origin(),
@@ -40,12 +40,12 @@ impl<'a> IncomingRequest<'a> {
 
     /// Gives errors the status codes that sessions have for them.
     #[inline]
-    pub(in crate::server::http) const fn use_session_errors(&mut self) {
+    pub(super) const fn use_session_errors(&mut self) {
         self.format.is_modern = false;
     }
 
     /// Returns the request with the status codes that sessions have for errors.
-    pub(in crate::server::http) const fn for_session(&self) -> Self {
+    pub(super) const fn for_session(&self) -> Self {
         let mut request = *self;
         request.use_session_errors();
         request

@@ -6,123 +6,108 @@
 use std::io;
 use std::net::SocketAddr;
 
-use super::half_closed::{HalfClose, half_close_refused, half_close_timeout};
-use super::held_memory::held_memory;
-use super::memory_relief::MemoryRelief;
-use super::peers::Peers;
-use super::request_path::RequestPath;
-use super::transports::Transports;
 use crate::base::client_address::ClientAddress;
 use crate::base::slab::Key;
-use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, ConnectionEvent, SocketPair};
 use crate::engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
 use crate::protocol::error::Error;
-use crate::protocol::json::{PADDING_BYTES, PaddedText, Parser};
+use crate::protocol::json::{PADDING_BYTES, PaddedBuffer, PaddedText};
 use crate::protocol::model;
 use crate::server::acceptance::{ListenerKind, count_close, refusal_error};
 use crate::server::calls::CancelReason;
 use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
-use crate::server::dispatch::{Dispatcher, require_handshake};
-use crate::server::outbox::{Effect, Outbox};
+use crate::server::connections::{
+    HalfClose, Transports, half_close_refused, half_close_timeout, held_memory,
+};
+use crate::server::dispatch::require_handshake;
+use crate::server::outbox::Effect;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::shard::Shard;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
 
-/// The connections of a shard with the ring that drives them.
-pub(in crate::server) struct ConnectionPath<'a, R> {
-    pub(in crate::server) ring: &'a mut R,
-    pub(in crate::server) transports: &'a mut Transports,
-    pub(in crate::server) parser: &'a mut Parser,
-    pub(in crate::server) dispatcher: &'a mut Dispatcher,
-    pub(in crate::server) outbox: &'a mut Outbox,
-    pub(in crate::server) now: Instant,
-}
-
-impl<R: Ring> ConnectionPath<'_, R> {
-    pub(in crate::server) const fn peers(&mut self) -> Peers<'_> {
-        let Self { transports, dispatcher, outbox, now, .. } = self;
-        Peers { transports, dispatcher, outbox, now: *now }
-    }
-
-    /// Returns the path of input to its handlers.
-    #[inline]
-    pub(in crate::server) const fn requests(&mut self) -> RequestPath<'_> {
-        let Self { transports, parser, dispatcher, outbox, now, .. } = self;
-        RequestPath { transports, parser, dispatcher, outbox, now: *now }
-    }
-
+impl Shard {
     /// Opens a connection, or sends an error and closes it.
-    pub(in crate::server) fn open(
+    pub(in crate::server) fn open<R: Ring>(
         &mut self,
+        ring: &mut R,
         kind: ListenerKind,
         socket: Socket,
         peer: Option<SocketAddr>,
     ) {
-        let Transports { acceptor, .. } = &mut *self.transports;
+        let Transports { acceptor, .. } = &mut self.transports;
         let transport = kind.transport();
         let client = peer.and_then(|peer| ClientAddress::new(peer.ip()));
-        let shortage = self.ring.shortage(socket);
+        let shortage = ring.shortage(socket);
         if let Some(shortage) = shortage {
             acceptor.log_shortage(shortage, self.now);
         }
         let admission = acceptor.admit(kind, client, shortage, self.now);
         if let Err(reason) | Ok((_, Some(reason))) = admission {
-            acceptor.record_refusal(reason, (transport, peer), self.now, self.outbox);
+            acceptor.record_refusal(reason, (transport, peer), self.now, &mut self.outbox);
         }
         let Ok((standing, refusal)) = admission else {
-            self.ring.submit(Operation::Close(socket));
+            ring.submit(Operation::Close(socket));
             return;
         };
         let mut state = ConnectionState::new(transport, client, standing);
         if transport != Transport::Http {
-            require_handshake(self.dispatcher, &mut state);
+            require_handshake(&mut self.dispatcher, &mut state);
         }
-        let Transports { acceptor, connections, .. } = &mut *self.transports;
+        let Transports { acceptor, connections, .. } = &mut self.transports;
         let codec = if transport == Transport::Http { Codec::Http } else { Codec::Ndjson };
         let sockets = SocketPair { receive: socket, send: socket, peer, codec };
-        match (connections.open_connection(self.ring, sockets, state, self.now), refusal) {
+        match (connections.open_connection(ring, sockets, state, self.now), refusal) {
             (Ok(key), None) => {
                 self.outbox.counters.connections.accepted += u64::from(standing.is_counted());
-                let Self { transports, dispatcher, outbox, now, .. } = self;
-                transports.parity_path(dispatcher, outbox, *now).begin(key);
+                self.parity_path().begin(key);
             }
-            (Ok(key), Some(reason)) => self.reject(key, reason),
+            (Ok(key), Some(reason)) => self.reject(ring, key, reason),
             (Err(state), _) => {
                 // The limits were raised beyond the table, which keeps its size.
                 acceptor.release(&state);
                 if refusal.is_none() {
                     let reason = RefusalReason::ConnectionLimit;
-                    acceptor.record_refusal(reason, (transport, peer), self.now, self.outbox);
+                    acceptor.record_refusal(reason, (transport, peer), self.now, &mut self.outbox);
                 }
-                self.ring.submit(Operation::Close(socket));
+                ring.submit(Operation::Close(socket));
             }
         }
     }
 
     /// Sends the reason to a connection that is not served, and closes it.
-    fn reject(&mut self, key: Key, reason: RefusalReason) {
+    fn reject<R: Ring>(&mut self, ring: &mut R, key: Key, reason: RefusalReason) {
         let error = refusal_error(reason);
         self.outbox.count_error(&error);
         if self.transports.connections.table.codec(key) == Codec::Http {
-            self.requests().http().send_closing_error(key, &error);
+            self.send_closing_error(key, &error);
         } else {
             let mut text = Vec::new();
             model::write_error_response(&mut text, None, &error, None);
             let to = ReplyTo::standalone(PeerId::Connection(key));
-            self.peers().send(to, Outcome::Error(error.kind), &text);
+            self.send(to, Outcome::Error(error.kind), &text);
         }
-        self.close_gracefully(key, CloseReason::Refused);
+        self.close_gracefully(ring, key, CloseReason::Refused);
     }
 
     /// Closes a connection once its pending responses are sent.
-    pub(in crate::server) fn close_gracefully(&mut self, key: Key, reason: CloseReason) {
-        self.transports.connections.close_gracefully(self.ring, key, reason, self.now);
+    pub(in crate::server) fn close_gracefully<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        key: Key,
+        reason: CloseReason,
+    ) {
+        self.transports.connections.close_gracefully(ring, key, reason, self.now);
     }
 
     /// Processes received bytes.
     #[inline]
-    pub(in crate::server) fn receive(&mut self, socket: Socket, buffer: ReceiveBuffer) {
+    pub(in crate::server) fn receive<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: ReceiveBuffer,
+    ) {
         let connections = &mut self.transports.connections;
         let length = buffer.len as usize;
         connections.statistics.bytes_in += length as u64;
@@ -130,94 +115,96 @@ impl<R: Ring> ConnectionPath<'_, R> {
             // Pending input comes first.
             let is_held = connections.table.record_received(key, length)
                 || self.transports.defers_input(key, self.now);
-            let Self { ring, transports, parser, dispatcher, outbox, now } = self;
             let bytes = ring.bytes(&buffer);
-            let mut requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
             let input = PaddedText::new(bytes, length);
-            let read = if is_held { 0 } else { requests.read(key, input) };
-            let connections = &mut transports.connections;
+            let read = if is_held { 0 } else { self.read(key, input) };
+            let connections = &mut self.transports.connections;
             if connections.append_pending_input(key, &bytes[read..length]) {
-                connections.table.pause(*ring, key);
-                connections.limit_unread_input(*ring, key, length);
+                connections.table.pause(ring, key);
+                connections.limit_unread_input(ring, key, length);
             }
-            transports.record_read(key, parser, *now);
-            self.check_memory(key);
+            self.transports.record_read(key, &mut self.parser, self.now);
+            self.check_memory(ring, key);
         }
-        self.ring.release(buffer);
+        ring.release(buffer);
     }
 
     /// Processes a completed send. Returns the key of the connection.
     #[inline]
-    pub(in crate::server) fn handle_sent(
+    pub(in crate::server) fn handle_sent<R: Ring>(
         &mut self,
+        ring: &mut R,
         socket: Socket,
         buffer: Vec<u8>,
         result: &io::Result<usize>,
     ) -> Option<Key> {
-        let Transports { connections, http, .. } = &mut *self.transports;
+        let Transports { connections, http, .. } = &mut self.transports;
         let key = connections.table.key_of(socket);
-        let next = connections.handle_sent(self.ring, socket, buffer, result, self.now);
+        let next = connections.handle_sent(ring, socket, buffer, result, self.now);
         if let Some(key) = key.filter(|key| connections.table.codec(*key) == Codec::Http) {
-            http.exchange_path(connections, self.outbox, self.now).close_sent(key);
+            http.exchange_path(connections, &mut self.outbox, self.now).close_sent(key);
         }
-        self.handle_event(next);
+        self.handle_event(ring, next);
         key
     }
 
     /// Processes the end of the input of a connection.
-    pub(in crate::server) fn handle_end_of_stream(
+    pub(in crate::server) fn handle_end_of_stream<R: Ring>(
         &mut self,
+        ring: &mut R,
         socket: Socket,
         result: &io::Result<()>,
     ) {
         let connections = &mut self.transports.connections;
-        let next = connections.handle_end_of_stream(self.ring, socket, result);
-        self.handle_event(next);
+        let next = connections.handle_end_of_stream(ring, socket, result);
+        self.handle_event(ring, next);
     }
 
     /// Accounts the memory of a connection after input or output. A connection with a
     /// violation closes once the error is sent.
     #[inline]
-    pub(in crate::server) fn check_memory(&mut self, key: Key) {
+    pub(in crate::server) fn check_memory<R: Ring>(&mut self, ring: &mut R, key: Key) {
         self.transports.connections.account_memory(key);
-        self.relieve_memory();
+        self.relieve_memory(ring);
         let connection = self.transports.connections.table.get(key);
         if let Some(reason) = connection.and_then(|connection| connection.state.violation) {
-            self.peers().cancel_calls(key);
-            self.close_gracefully(key, reason);
+            self.cancel_calls(key);
+            self.close_gracefully(ring, key, reason);
         }
     }
 
     /// Closes the connections that hold most, if the memory limit of the shard is exceeded.
     #[inline]
-    pub(in crate::server) fn relieve_memory(&mut self) {
-        let held_bytes = held_memory(self.transports, self.dispatcher).total();
+    pub(in crate::server) fn relieve_memory<R: Ring>(&mut self, ring: &mut R) {
+        let held_bytes = held_memory(&self.transports, &self.dispatcher).total();
         let limit = self.dispatcher.handlers.memory.limit();
         if self.transports.holder_search.is_due(held_bytes, limit) {
-            self.free_memory();
+            self.free_memory(ring);
         }
     }
 
     /// Closes the connections that hold most.
     #[cold]
-    pub(in crate::server) fn free_memory(&mut self) {
-        let Self { ring, transports, parser, dispatcher, outbox, now } = self;
-        let requests = RequestPath { transports, parser, dispatcher, outbox, now: *now };
-        MemoryRelief { ring: *ring, requests }.free();
-        let held_bytes = held_memory(self.transports, self.dispatcher).total();
+    pub(in crate::server) fn free_memory<R: Ring>(&mut self, ring: &mut R) {
+        self.close_largest(ring);
+        let held_bytes = held_memory(&self.transports, &self.dispatcher).total();
         self.transports.holder_search.record(held_bytes);
     }
 
     /// Handles an event of the connection table.
-    pub(in crate::server) fn handle_event(&mut self, event: ConnectionEvent) {
+    pub(in crate::server) fn handle_event<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        event: ConnectionEvent,
+    ) {
         match event {
             ConnectionEvent::None => {}
             ConnectionEvent::Resume(key) if self.transports.large_work.defers(key) => {
                 self.transports.connections.table.hold_input(key);
             }
-            ConnectionEvent::Resume(key) => self.resume_reading(key),
+            ConnectionEvent::Resume(key) => self.resume_reading(ring, key),
             ConnectionEvent::EndOfStream(key) => self.finish_input(key),
-            ConnectionEvent::Failed(key) => self.peers().cancel_calls(key),
+            ConnectionEvent::Failed(key) => self.cancel_calls(key),
         }
     }
 
@@ -230,26 +217,26 @@ impl<R: Ring> ConnectionPath<'_, R> {
     }
 
     /// Reads a connection again if its output allows.
-    pub(in crate::server) fn try_resume(&mut self, key: Key) {
+    pub(in crate::server) fn try_resume<R: Ring>(&mut self, ring: &mut R, key: Key) {
         let next = self.transports.connections.try_resume(key);
-        self.handle_event(next);
+        self.handle_event(ring, next);
     }
 
     /// Dispatches the pending input of a paused connection, then reads on.
-    fn resume_reading(&mut self, key: Key) {
-        if holds_back_input(self, key) {
+    fn resume_reading<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        if self.holds_back_input(ring, key) {
             return;
         }
         let (mut bytes, from) = self.transports.connections.table.take_pending_input(key);
         let length = bytes.len();
         bytes.resize(length + PADDING_BYTES, 0);
         let input = PaddedText::new(&mut bytes[from..], length - from);
-        let read = self.requests().read(key, input);
+        let read = self.read(key, input);
         bytes.truncate(length);
         self.transports.connections.restore_pending_input(key, bytes, from + read);
-        self.transports.record_read(key, self.parser, self.now);
-        self.check_memory(key);
-        self.transports.connections.table.resume_receive(self.ring, key);
+        self.transports.record_read(key, &mut self.parser, self.now);
+        self.check_memory(ring, key);
+        self.transports.connections.table.resume_receive(ring, key);
         self.finish_input(key);
     }
 
@@ -264,13 +251,8 @@ impl<R: Ring> ConnectionPath<'_, R> {
         if codec == Codec::Http {
             self.abort_exchange(key);
         }
-        let connections = &mut self.transports.connections;
-        if let Some(mut line) = connections.table.last_line(key) {
-            // Reserves the output buffer, as a terminated line would.
-            if connections.outgoing(key).is_some() {
-                self.requests().dispatch_line(key, line.text());
-            }
-            self.transports.connections.pool.put(line.into_buffer());
+        if let Some(line) = self.transports.connections.table.last_line(key) {
+            self.dispatch_kept_line(key, line);
             if self.dispatcher.held.contains(key) {
                 // Ends when it is answered.
                 return;
@@ -280,14 +262,13 @@ impl<R: Ring> ConnectionPath<'_, R> {
         let transport = connection.map(|connection| connection.state.transport);
         match transport {
             // Without a close frame: no response can be delivered.
-            Some(Transport::WebSocket) => self.peers().cancel_calls(key),
+            Some(Transport::WebSocket) => self.cancel_calls(key),
             Some(Transport::Tcp) => self.end_calls(key),
             Some(Transport::Http | Transport::InProcess | Transport::Stdio) | None => {}
         }
-        let mut peers = self.peers();
-        peers.cancel_streams(key);
+        self.cancel_streams(key);
         // Before the connection closes: an idle one closes at once.
-        peers.fail_client_requests(PeerId::Connection(key));
+        self.fail_client_requests(PeerId::Connection(key));
         // Requests that wait are answered before.
         if self.dispatcher.waiting.is_empty() {
             self.outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
@@ -300,7 +281,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
     /// Cancels the calls of a TCP connection whose input has ended, unless they may complete for
     /// `tcp.half_close_timeout`.
     fn end_calls(&mut self, key: Key) {
-        let Transports { connections, half_closed, acceptor, .. } = &mut *self.transports;
+        let Transports { connections, half_closed, acceptor, .. } = &mut self.transports;
         let Some(connection) = connections.table.get(key) else { return };
         let peer = connection.record.peer();
         if connection.pending_work.pending_responses == 0 {
@@ -308,13 +289,13 @@ impl<R: Ring> ConnectionPath<'_, R> {
         }
         match half_closed.admit(key, self.now) {
             HalfClose::Wait => {}
-            HalfClose::Cancel => self.peers().cancel_calls(key),
+            HalfClose::Cancel => self.cancel_calls(key),
             HalfClose::Refuse { waiting_max } => {
                 self.outbox.counters.connections.refused_half_closed += 1;
                 let shard = acceptor.shard().0;
                 acceptor.log(&Event::HalfCloseRefused { shard, waiting_max, peer }, self.now);
                 let reason = CancelReason::Error(half_close_refused(waiting_max));
-                self.peers().fail_calls(PeerId::Connection(key), &reason);
+                self.fail_calls(PeerId::Connection(key), &reason);
             }
         }
     }
@@ -324,7 +305,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
     pub(in crate::server) fn expire_half_closed(&mut self) {
         while let Some((key, timeout)) = self.transports.half_closed.pop_expired(self.now) {
             let reason = CancelReason::Error(half_close_timeout(timeout));
-            self.peers().fail_calls(PeerId::Connection(key), &reason);
+            self.fail_calls(PeerId::Connection(key), &reason);
         }
     }
 
@@ -336,14 +317,14 @@ impl<R: Ring> ConnectionPath<'_, R> {
         let Some(connection) = self.transports.connections.table.get(key) else { return };
         let Some(exchange) = connection.state.exchange.as_ref() else { return };
         if exchange.owner == ResponseOwner::Connection {
-            self.peers().cancel_calls(key);
+            self.cancel_calls(key);
         }
-        self.requests().http().exchanges().close(key, false);
+        self.exchanges().close(key, false);
     }
 
     /// Continues a connection whose exchange has new output or has ended: it closes, is read again,
     /// or waits for the rest of the response.
-    pub(in crate::server) fn advance_exchange(&mut self, key: Key) {
+    pub(in crate::server) fn advance_exchange<R: Ring>(&mut self, ring: &mut R, key: Key) {
         let connections = &mut self.transports.connections;
         let Some(connection) = connections.table.get(key) else { return };
         // Output of this turn does not count as slow until it queues behind unread output: a
@@ -356,21 +337,21 @@ impl<R: Ring> ConnectionPath<'_, R> {
             Some(HttpExchange { owner: ResponseOwner::Session(_), is_complete: false, .. })
                 if is_slow =>
             {
-                self.requests().http().exchanges().close(key, false);
+                self.exchanges().close(key, false);
                 let connections = &mut self.transports.connections;
-                connections.close(self.ring, key, CloseReason::ProtocolViolation);
+                connections.close(ring, key, CloseReason::ProtocolViolation);
             }
-            Some(_) => self.check_memory(key),
+            Some(_) => self.check_memory(ring, key),
             None if is_closing => {
-                self.check_memory(key);
-                self.close_gracefully(key, CloseReason::PeerClosed);
+                self.check_memory(ring, key);
+                self.close_gracefully(ring, key, CloseReason::PeerClosed);
             }
             None => {
-                self.check_memory(key);
+                self.check_memory(ring, key);
                 self.transports.connections.table.set_suspended(key, false);
                 self.schedule_reading(key);
                 // A closing connection may have waited for that.
-                self.transports.connections.advance_closing(self.ring, key, self.now);
+                self.transports.connections.advance_closing(ring, key, self.now);
             }
         }
     }
@@ -378,7 +359,7 @@ impl<R: Ring> ConnectionPath<'_, R> {
     /// Cleans up after a closed socket.
     pub(in crate::server) fn finish_close(&mut self, socket: Socket) {
         let Transports { connections, websockets, acceptor, half_closed, .. } =
-            &mut *self.transports;
+            &mut self.transports;
         let Some(key) = connections.table.key_of(socket) else { return };
         if connections.table.is_input_over(key) {
             half_closed.remove(key);
@@ -394,20 +375,20 @@ impl<R: Ring> ConnectionPath<'_, R> {
         }
         // Rejected connections were never counted.
         if state.standing.is_counted() {
-            count_close(reason, self.outbox);
+            count_close(reason, &mut self.outbox);
         }
         if state.transport == Transport::WebSocket {
             websockets.count_connection_end(reason, state.is_closing);
         }
         acceptor.release(&state);
         if let Some(exchange) = state.exchange.take() {
-            self.requests().http().exchanges().release(key, &exchange, false);
+            self.exchanges().release(key, &exchange, false);
         }
-        let Self { transports, dispatcher, outbox, now, .. } = self;
         if let Some(session) = state.parity_session() {
-            let mut parity = transports.parity_path(dispatcher, outbox, *now);
+            let mut parity = self.parity_path();
             parity.output.detach(session, parity.dispatcher);
         }
+        let Self { dispatcher, outbox, now, .. } = self;
         let peer = Some((PeerId::Connection(key), None));
         dispatcher.held.take(key);
         dispatcher.facts.release(&mut state);
@@ -416,82 +397,79 @@ impl<R: Ring> ConnectionPath<'_, R> {
         dispatcher.deferred.abandon_calls(&mut state.in_flight, outbox);
         dispatcher.deferred.tasks.table.remove_owner(PeerId::Connection(key));
     }
-}
 
-/// Starts the requests of a connection that wait for the one before (`stdio.sequential`), until one
-/// is in flight or the output exceeds its limit. After the last one the connection may close.
-#[inline]
-pub(super) fn start_waiting<R: Ring>(path: &mut ConnectionPath<'_, R>, key: Key) {
-    if !path.dispatcher.waiting.is_empty() {
-        start_requests(path, key);
-    }
-}
-
-#[cold]
-fn start_requests<R: Ring>(path: &mut ConnectionPath<'_, R>, key: Key) {
-    loop {
-        let connections = &mut path.transports.connections;
-        let Some(connection) = connections.table.get_mut(key) else { return };
-        if connection.queued_bytes() > connections.options.outgoing_bytes_max {
-            // Goes on when half of it is sent.
-            return hold_input(path, key);
+    /// Starts the requests of a connection that wait for the one before (`stdio.sequential`), until one
+    /// is in flight or the output exceeds its limit. After the last one the connection may close.
+    #[inline]
+    pub(in crate::server) fn start_waiting<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        if !self.dispatcher.waiting.is_empty() {
+            self.start_requests(ring, key);
         }
-        let in_flight = &mut connection.state.in_flight;
-        let Some(mut text) = path.dispatcher.waiting.start_next(in_flight) else { break };
+    }
+
+    #[cold]
+    fn start_requests<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        loop {
+            let connections = &mut self.transports.connections;
+            let Some(connection) = connections.table.get_mut(key) else { return };
+            if connection.queued_bytes() > connections.options.outgoing_bytes_max {
+                // Goes on when half of it is sent.
+                return self.hold_input(ring, key);
+            }
+            let in_flight = &mut connection.state.in_flight;
+            let Some(text) = self.dispatcher.waiting.start_next(in_flight) else { break };
+            self.dispatch_kept_line(key, text);
+            self.dispatcher.waiting.end_start();
+        }
+        self.transports.connections.account_memory(key);
+        if !self.dispatcher.waiting.is_full() {
+            self.schedule_reading(key);
+        }
+        if self.dispatcher.waiting.is_empty() {
+            self.finish_input(key);
+        }
+    }
+
+    /// Dispatches a line that was kept apart from the input.
+    fn dispatch_kept_line(&mut self, key: Key, mut text: PaddedBuffer) {
         // Reserves the output buffer, as input does.
-        if connections.outgoing(key).is_some() {
-            path.requests().dispatch_line(key, text.text());
+        if self.transports.connections.outgoing(key).is_some() {
+            self.dispatch_line(key, text.text());
         }
-        path.dispatcher.waiting.end_start();
-        path.transports.connections.pool.put(text.into_buffer());
+        self.transports.connections.pool.put(text.into_buffer());
     }
-    path.transports.connections.account_memory(key);
-    if !path.dispatcher.waiting.is_full() {
-        path.schedule_reading(key);
-    }
-    if path.dispatcher.waiting.is_empty() {
-        path.finish_input(key);
-    }
-}
 
-/// Stops reading a connection until its output is sent or a request that waits has started.
-pub(super) fn hold_input<R: Ring>(path: &mut ConnectionPath<'_, R>, key: Key) {
-    let table = &mut path.transports.connections.table;
-    table.hold_input(key);
-    table.pause(path.ring, key);
-}
+    /// Stops reading a connection until its output is sent or a request that waits has started.
+    pub(in crate::server) fn hold_input<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        let table = &mut self.transports.connections.table;
+        table.hold_input(key);
+        table.pause(ring, key);
+    }
 
-/// Starts requests that wait before further input is read. Returns whether none may be read.
-fn holds_back_input<R: Ring>(path: &mut ConnectionPath<'_, R>, key: Key) -> bool {
-    if let Some(mut text) = path.dispatcher.held.take(key) {
-        // Reserves the output buffer, as input does.
-        if path.transports.connections.outgoing(key).is_some() {
-            path.requests().dispatch_line(key, text.text());
+    /// Starts requests that wait before further input is read. Returns whether none may be read.
+    fn holds_back_input<R: Ring>(&mut self, ring: &mut R, key: Key) -> bool {
+        if let Some(text) = self.dispatcher.held.take(key) {
+            self.dispatch_kept_line(key, text);
+            if self.dispatcher.held.contains(key) {
+                // Its token is still asked about, and something else has resumed the connection.
+                return true;
+            }
         }
-        path.transports.connections.pool.put(text.into_buffer());
-        if path.dispatcher.held.contains(key) {
-            // Its token is still asked about, and something else has resumed the connection.
-            return true;
+        self.start_waiting(ring, key);
+        let holds = self.dispatcher.waiting.is_full();
+        if holds {
+            self.transports.connections.table.hold_input(key);
         }
+        holds
     }
-    start_waiting(path, key);
-    let holds = path.dispatcher.waiting.is_full();
-    if holds {
-        path.transports.connections.table.hold_input(key);
-    }
-    holds
-}
 
-/// Responds with `error` to the requests that wait, which do not start any more. Returns their
-/// number.
-pub(in crate::server) fn fail_waiting<R: Ring>(
-    path: &mut ConnectionPath<'_, R>,
-    key: Key,
-    error: &Error,
-) -> u64 {
-    let failed = path.peers().fail_waiting(key, error);
-    if failed > 0 {
-        path.finish_input(key);
+    /// Responds with `error` to the requests that wait, which do not start any more. Returns their
+    /// number.
+    pub(in crate::server) fn fail_waiting(&mut self, key: Key, error: &Error) -> u64 {
+        let failed = self.respond_waiting(key, error);
+        if failed > 0 {
+            self.finish_input(key);
+        }
+        failed
     }
-    failed
 }

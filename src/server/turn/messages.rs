@@ -1,44 +1,40 @@
 //! Messages to the shard: from other shards, from other threads, and from its own handlers.
 
-use super::{Shard, pressure, reports};
+use super::{pressure, reports};
 use crate::base::slab::Key;
-use crate::base::time::Instant;
 use crate::engine::ring::Ring;
 use crate::guard::pressure::PressureStep;
 use crate::server::auth::AuthTime;
 use crate::server::connections::{Broadcaster, Recipients};
 use crate::server::dispatch::notifies_list_changed;
 use crate::server::handlers::HandlerEvent;
+use crate::server::shard::Shard;
 use crate::server::shard_message::{
     BroadcastMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
 };
 use crate::server::subscriptions::CatalogList;
 
 impl Shard {
-    pub(super) fn handle_message<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        message: ShardMessage,
-        now: Instant,
-    ) {
-        let Self { dispatcher, outbox, .. } = self;
+    pub(super) fn handle_message<R: Ring>(&mut self, ring: &mut R, message: ShardMessage) {
+        let Self { dispatcher, outbox, now, .. } = self;
+        let now = *now;
         match message {
-            ShardMessage::Broadcast(message) => self.handle_broadcast(ring, message, now),
+            ShardMessage::Broadcast(message) => self.handle_broadcast(ring, message),
             ShardMessage::CatalogUpdated { key, result } => {
                 dispatcher.handlers.pending_updates.complete((key, result), now, outbox);
             }
             ShardMessage::Http(message) => {
-                self.path(ring, now).requests().http().handle_message(*message);
+                self.handle_http_message(*message);
             }
             ShardMessage::Parity(message) => {
-                self.path(ring, now).requests().handle_parity_message(*message);
+                self.handle_parity_message(*message);
             }
             ShardMessage::Relay(message) => {
-                self.path(ring, now).requests().handle_relay_message(*message);
+                self.handle_relay_message(*message);
             }
             ShardMessage::Task(message) => match *message {
                 TaskMessage::Changed { task, version, caller, tail } => {
-                    self.broadcast(ring, now, |broadcaster, recipients| {
+                    self.broadcast(ring, |broadcaster, recipients| {
                         let caller = caller.as_deref();
                         broadcaster.publish_task((task, version, caller), &tail, recipients);
                     });
@@ -46,10 +42,10 @@ impl Shard {
                 message => dispatcher.handle_task_message(message, now, outbox),
             },
             ShardMessage::Rate(message) => dispatcher.rate.handle_message(*message, now, outbox),
-            ShardMessage::Report(report) => reports::continue_report(self, *report, now),
+            ShardMessage::Report(report) => reports::continue_report(self, *report),
             #[cfg(feature = "tower")]
             ShardMessage::AdoptStream(stream, extensions) => {
-                self.adopt_stream(ring, (stream, extensions), now);
+                self.adopt_stream(ring, stream, extensions);
             }
             ShardMessage::PublishCounters { request, snapshots } => {
                 snapshots.publish(self.id, request, self.counters());
@@ -74,15 +70,15 @@ impl Shard {
                 if charge.is_some() {
                     // Writes the result to the output of its peer, which is accounted there. Such a
                     // message is not an effect: it comes from the inbox.
-                    self.apply_outbox(ring, now);
+                    self.apply_outbox(ring);
                 }
             }
         }
     }
 
-    fn handle_broadcast<R: Ring>(&mut self, ring: &mut R, message: BroadcastMessage, now: Instant) {
+    fn handle_broadcast<R: Ring>(&mut self, ring: &mut R, message: BroadcastMessage) {
         match message {
-            BroadcastMessage::Drain(timeout) => self.request_drain(ring, timeout, now),
+            BroadcastMessage::Drain(timeout) => self.request_drain(ring, timeout),
             BroadcastMessage::Catalog { catalog, changes, installed } => {
                 let installed = (changes, &*installed);
                 self.dispatcher.install_catalog(catalog, installed, &mut self.outbox);
@@ -90,13 +86,13 @@ impl Shard {
             BroadcastMessage::ListsChanged(changes) => {
                 for list in CatalogList::ALL.into_iter().filter(|list| changes.contains(*list)) {
                     let notifies = notifies_list_changed(&self.dispatcher.catalog, list);
-                    self.broadcast(ring, now, |broadcaster, recipients| {
+                    self.broadcast(ring, |broadcaster, recipients| {
                         broadcaster.publish_list(list, notifies, recipients);
                     });
                 }
             }
             BroadcastMessage::ResourceUpdated(uri) => {
-                self.broadcast(ring, now, |broadcaster, recipients| {
+                self.broadcast(ring, |broadcaster, recipients| {
                     broadcaster.publish_resource(&uri, recipients);
                 });
             }
@@ -108,13 +104,13 @@ impl Shard {
                 self.dispatcher.deferred.overload.set_rules(overload);
                 self.apply_limits();
             }
-            BroadcastMessage::Pressure(step) => pressure::apply_step(self, ring, step, now),
+            BroadcastMessage::Pressure(step) => pressure::apply_step(self, ring, step),
             BroadcastMessage::RateRules(rules) => self.dispatcher.rate.install(rules),
             BroadcastMessage::Authenticator(authenticator) => {
                 self.dispatcher.auth.install(authenticator);
             }
             BroadcastMessage::Introspected(token) => {
-                let time = AuthTime::at(now, self.dispatcher.deferred.wall_clock);
+                let time = AuthTime::at(self.now, self.dispatcher.deferred.wall_clock);
                 let counted = (time, &mut self.outbox.counters.auth);
                 for key in self.dispatcher.auth.complete(&token, counted) {
                     self.outbox.resume_reading(key);
@@ -127,14 +123,14 @@ impl Shard {
     fn broadcast<R: Ring, T>(
         &mut self,
         ring: &mut R,
-        now: Instant,
         publish: impl FnOnce(&mut Broadcaster, &mut Recipients<'_>) -> T,
     ) -> T {
-        let Self { broadcaster, transports, dispatcher, outbox, .. } = self;
+        let Self { broadcaster, transports, dispatcher, outbox, now, .. } = self;
+        let now = *now;
         let registry = &mut dispatcher.subscriptions;
         let published = publish(broadcaster, &mut Recipients { registry, transports, outbox, now });
         while let Some(key) = self.broadcaster.take_notified() {
-            self.path(ring, now).check_memory(key);
+            self.check_memory(ring, key);
         }
         published
     }
@@ -142,11 +138,11 @@ impl Shard {
     /// After a send: notifies the streams of a connection whose queue has drained to half of what
     /// they missed. Does nothing before the first skipped notification.
     #[inline]
-    pub(super) fn send_missed<R: Ring>(&mut self, ring: &mut R, key: Option<Key>, now: Instant) {
+    pub(super) fn send_missed<R: Ring>(&mut self, ring: &mut R, key: Option<Key>) {
         if self.outbox.counters.subscriptions.notifications_deferred > 0
             && let Some(key) = key
         {
-            let missed_tasks = self.broadcast(ring, now, |broadcaster, recipients| {
+            let missed_tasks = self.broadcast(ring, |broadcaster, recipients| {
                 broadcaster.send_missed(key, recipients)
             });
             for task in missed_tasks {
@@ -156,8 +152,8 @@ impl Shard {
     }
 
     /// Processes the events of local handlers.
-    pub(super) fn handle_events(&mut self, now: Instant) {
-        self.dispatcher.report_slow_polls(now, &mut self.outbox);
+    pub(super) fn handle_events(&mut self) {
+        self.dispatcher.report_slow_polls(self.now, &mut self.outbox);
         loop {
             if self.inbox.queued() == 0 {
                 self.dispatcher.handlers.publish_resource_updates(&mut self.outbox);
@@ -166,7 +162,7 @@ impl Shard {
             self.dispatcher.handlers.queue.take_events(&mut events);
             let is_idle = events.is_empty();
             for event in events.drain(..) {
-                self.dispatcher.handle_event(event, now, &mut self.outbox);
+                self.dispatcher.handle_event(event, self.now, &mut self.outbox);
             }
             self.events = events;
             if is_idle {

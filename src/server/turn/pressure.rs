@@ -2,13 +2,12 @@
 
 use std::rc::Rc;
 
-use super::Shard;
-use crate::base::time::Instant;
 use crate::engine::ring::Ring;
 use crate::guard::pressure::PressureStep;
 use crate::server::connections::held_memory;
 use crate::server::memory::MemoryLimit;
 use crate::server::overload::OverloadRules;
+use crate::server::shard::Shard;
 use crate::server::shard_message::ShardLimits;
 
 /// Returns the limits at a step.
@@ -36,12 +35,7 @@ pub(super) fn restrict(
 
 /// Applies a step, which may be the current one again: then further connections are closed.
 #[cold]
-pub(super) fn apply_step<R: Ring>(
-    shard: &mut Shard,
-    ring: &mut R,
-    step: PressureStep,
-    now: Instant,
-) {
+pub(super) fn apply_step<R: Ring>(shard: &mut Shard, ring: &mut R, step: PressureStep) {
     let before = shard.transports.acceptor.pressure();
     if step != before {
         shard.outbox.counters.overload.pressure_steps += 1;
@@ -49,21 +43,20 @@ pub(super) fn apply_step<R: Ring>(
         shard.apply_limits();
     }
     if step >= PressureStep::EndStreams && before < PressureStep::EndStreams {
-        end_streams(shard, ring, now);
+        end_streams(shard);
     }
     if step == PressureStep::CloseSlowest {
-        close_slowest(shard, ring, now);
+        close_slowest(shard, ring);
     }
-    shard.apply_outbox(ring, now);
+    shard.apply_outbox(ring);
 }
 
 /// Ends all notification streams with their results.
-fn end_streams<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant) {
+fn end_streams(shard: &mut Shard) {
     let before = shard.outbox.counters.subscriptions.closed;
     for key in shard.connection_keys() {
-        let mut path = shard.path(ring, now);
-        path.requests().http().end_idle_stream(key);
-        path.peers().complete_streams(key);
+        shard.end_idle_stream(key);
+        shard.complete_streams(key);
     }
     let counters = &mut shard.outbox.counters;
     counters.overload.streams_shed += counters.subscriptions.closed - before;
@@ -71,13 +64,13 @@ fn end_streams<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant) {
 
 /// Closes connections until half of what is held for clients is freed, those for which most is held
 /// first; those that hold less than their share stay.
-fn close_slowest<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant) {
+fn close_slowest<R: Ring>(shard: &mut Shard, ring: &mut R) {
     let held_bytes = held_memory(&shard.transports, &shard.dispatcher).total();
     let limit = MemoryLimit::new((held_bytes / 2).max(KEPT_BYTES));
     let memory = Rc::clone(&shard.dispatcher.handlers.memory);
     let usual = memory.limit();
     memory.set_limit(limit);
-    shard.path(ring, now).free_memory();
+    shard.free_memory(ring);
     memory.set_limit(usual);
 }
 

@@ -3,25 +3,23 @@
 //!
 //! Requests are checked when they arrive; this is for peers that only listen.
 
-use super::Shard;
 use crate::base::slab::Key;
-use crate::base::time::Instant;
 use crate::connection::CloseReason;
-use crate::engine::ring::Ring;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::proof::Proof;
 use crate::server::auth::AuthTime;
 use crate::server::outbox::Effect;
+use crate::server::shard::Shard;
 use crate::telemetry::label::Transport;
 
 /// Checks the credentials of all connections, if the time for it has come. Requests that have
 /// waited too long for the authorization server are read again, and refused.
-pub(super) fn end_expired<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant) {
-    let time = AuthTime::at(now, shard.dispatcher.deferred.wall_clock);
+pub(super) fn end_expired(shard: &mut Shard) {
+    let time = AuthTime::at(shard.now, shard.dispatcher.deferred.wall_clock);
     for key in shard.dispatcher.auth.expire(time) {
         shard.outbox.resume_reading(key);
     }
-    if !shard.dispatcher.auth.begins_check(now) {
+    if !shard.dispatcher.auth.begins_check(shard.now) {
         return;
     }
     let (mut has_credentials, mut stale): (bool, Vec<Key>) = (false, Vec::new());
@@ -37,15 +35,14 @@ pub(super) fn end_expired<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant
         }
     }
     if has_credentials {
-        shard.dispatcher.auth.schedule_check(now);
+        shard.dispatcher.auth.schedule_check(shard.now);
     }
     for key in stale {
-        if is_still_valid(shard, key, now) {
+        if is_still_valid(shard, key) {
             continue;
         }
-        let mut path = shard.path(ring, now);
-        path.requests().http().end_idle_stream(key);
-        path.peers().complete_streams(key);
+        shard.end_idle_stream(key);
+        shard.complete_streams(key);
         let connection = shard.transports.connections.table.get(key);
         let transport = connection.map(|connection| connection.state.transport);
         if matches!(transport, Some(Transport::Tcp | Transport::WebSocket)) {
@@ -57,8 +54,8 @@ pub(super) fn end_expired<R: Ring>(shard: &mut Shard, ring: &mut R, now: Instant
 
 /// Verifies the token of a connection again. One that cannot be verified at the moment is checked
 /// the next time.
-fn is_still_valid(shard: &mut Shard, key: Key, now: Instant) -> bool {
-    let time = AuthTime::at(now, shard.dispatcher.deferred.wall_clock);
+fn is_still_valid(shard: &mut Shard, key: Key) -> bool {
+    let time = AuthTime::at(shard.now, shard.dispatcher.deferred.wall_clock);
     let Some(connection) = shard.transports.connections.table.get_mut(key) else { return true };
     let (auth, facts) = (&mut shard.dispatcher.auth, &mut shard.dispatcher.facts);
     let Some(known) = connection.state.credential() else { return true };

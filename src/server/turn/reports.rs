@@ -2,14 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::Shard;
-use crate::base::time::Instant;
 use crate::connection::Connection;
 use crate::engine::mesh::ShardId;
 use crate::server::connection_state::ConnectionState;
 use crate::server::diagnostics::{
     ConnectionPage, ListPosition, PageBuilder, Rows, SLOTS_PER_TURN, write_page,
 };
+use crate::server::shard::Shard;
 use crate::server::shard_message::{
     ExchangeAddress, HttpMessage, HttpOutput, ReportMessage, ShardMessage,
 };
@@ -20,12 +19,12 @@ use crate::transport::http::response::BodyKind;
 
 /// Adds the part of this shard to a report and passes it on.
 #[cold]
-pub(super) fn continue_report(shard: &mut Shard, report: ReportMessage, now: Instant) {
+pub(super) fn continue_report(shard: &mut Shard, report: ReportMessage) {
     match report {
         ReportMessage::Metrics { exchange, mut counters, rate_keys, mut queues, remaining } => {
             counters.add(&shard.counters());
             queues.push(queue_depths(shard));
-            let rate_keys = rate_keys + shard.dispatcher.rate.keys(now);
+            let rate_keys = rate_keys + shard.dispatcher.rate.keys(shard.now);
             if remaining > 1 {
                 let remaining = remaining - 1;
                 let next = ShardId((shard.id.0 + 1) % shard.dispatcher.shard_count);

@@ -7,7 +7,6 @@ use percent_encoding::percent_decode;
 use serde_json::{Map, Value as Json};
 
 use super::incoming::IncomingRequest;
-use super::path::HttpPath;
 use crate::base::principal::Principal;
 use crate::protocol::json::{PaddedBuffer, PaddedText};
 use crate::protocol::parity::capabilities::Feature;
@@ -15,6 +14,7 @@ use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::write;
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::owner_id::SessionId;
+use crate::server::shard::Shard;
 use crate::server::shard_message::{
     EventPosition, LastEvent, MessageSender, ParityCaller, ParityMessage, ParityOp, ShardMessage,
 };
@@ -51,7 +51,7 @@ static SCHEMAS: [(&str, &str); 8] = schemas! {
 
 /// Handles a request.
 pub(super) fn handle(
-    path: &mut HttpPath<'_>,
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     request: ParityRequest<'_>,
     text: &PaddedText<'_>,
@@ -60,16 +60,16 @@ pub(super) fn handle(
         ParityRequest::Message { session_id: None, streams } => {
             let token = resume_token(text.as_bytes());
             let text = PaddedBuffer::copy_of(text.as_bytes());
-            begin(path, incoming, token.as_deref(), ParityOp::Message { text, streams });
+            begin(shard, incoming, token.as_deref(), ParityOp::Message { text, streams });
         }
         ParityRequest::Message { session_id: Some(id), streams } => {
             let text = PaddedBuffer::copy_of(text.as_bytes());
-            send(path, incoming, id, ParityOp::Message { text, streams });
+            send(shard, incoming, id, ParityOp::Message { text, streams });
         }
         ParityRequest::Events { session_id: Some(id), last_event_id, .. } => {
             let last_event = last_event_id.map(last_event);
-            send(path, incoming, id, ParityOp::Events { handshake: None, last_event });
-            path.exchanges().mark_idle_stream(incoming.key);
+            send(shard, incoming, id, ParityOp::Events { handshake: None, last_event });
+            shard.exchanges().mark_idle_stream(incoming.key);
         }
         ParityRequest::Events { session_id: None, last_event_id, query } => {
             let last_event = last_event_id.map(last_event);
@@ -77,52 +77,53 @@ pub(super) fn handle(
             let named = last_event.as_ref().and_then(|event| event.session);
             let op = ParityOp::Events { handshake, last_event };
             if named.is_some() {
-                forward(path, incoming, (None, named), op);
+                forward(shard, incoming, (None, named), op);
             } else {
                 let token = parameter(query, "resumeToken");
-                begin(path, incoming, token.as_deref(), op);
+                begin(shard, incoming, token.as_deref(), op);
             }
-            path.exchanges().mark_idle_stream(incoming.key);
+            shard.exchanges().mark_idle_stream(incoming.key);
         }
-        ParityRequest::End { session_id: Some(id) } => send(path, incoming, id, ParityOp::End),
+        ParityRequest::End { session_id: Some(id) } => send(shard, incoming, id, ParityOp::End),
         ParityRequest::End { session_id: None } => {
             let message = "Mcp-Session-Id is missing: it names the session to end";
             let error = ParityError::feature_not_available(message);
-            respond_error(path, incoming, Status::BAD_REQUEST, &error);
+            respond_error(shard, incoming, Status::BAD_REQUEST, &error);
         }
-        ParityRequest::Schema { path: requested } => respond_schema(path, incoming, requested),
+        ParityRequest::Schema { path: requested } => respond_schema(shard, incoming, requested),
     }
 }
 
 /// Sends a request to the shard of its session.
-fn send(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, session: &[u8], op: ParityOp) {
+fn send(shard: &mut Shard, incoming: &IncomingRequest<'_>, session: &[u8], op: ParityOp) {
     let Some(id) = SessionId::parse(session) else {
-        path.record_invalid(incoming.key);
+        shard.record_invalid(incoming.key);
         let message = "the session has expired or does not exist: send a handshake";
         let error = ParityError::new(ErrorCode::Internal, message)
             .with_details(r#"{"reason":"unknown_session"}"#);
-        return respond_error(path, incoming, Status::NOT_FOUND, &error);
+        return respond_error(shard, incoming, Status::NOT_FOUND, &error);
     };
-    forward(path, incoming, (Some(id), Some(id)), op);
+    forward(shard, incoming, (Some(id), Some(id)), op);
 }
 
 /// Sends a handshake: to the shard of the session that it resumes, or to this one.
 fn begin(
-    path: &mut HttpPath<'_>,
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     resume_token: Option<&str>,
     op: ParityOp,
 ) {
-    let connection = path.connections.table.get(incoming.key);
+    let connection = shard.transports.connections.table.get(incoming.key);
     let principal = connection.and_then(|it| it.state.principal());
     let principal: Option<&Principal> = principal.map(|principal| &**principal);
-    let resumed = resume_token.and_then(|it| path.parity.session_of_token(it, principal));
-    forward(path, incoming, (None, resumed), op);
+    let resumed =
+        resume_token.and_then(|it| shard.transports.parity.session_of_token(it, principal));
+    forward(shard, incoming, (None, resumed), op);
 }
 
 /// Opens an exchange and sends the request to the shard that owns `owned`, or to this one.
 fn forward(
-    path: &mut HttpPath<'_>,
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     (session, owned): (Option<SessionId>, Option<SessionId>),
     op: ParityOp,
@@ -130,46 +131,46 @@ fn forward(
     // Its session writes events itself, if any.
     let format =
         ResponseFormat { accepts_event_stream: false, protocol_version: None, ..incoming.format };
-    let (key, owner) = (incoming.key, ResponseOwner::Parity(session));
-    let exchange = path.exchanges().open(key, incoming.echoed(), format, owner);
-    let connection = path.connections.table.get(incoming.key);
+    let (key, response_owner) = (incoming.key, ResponseOwner::Parity(session));
+    let exchange = shard.exchanges().open(key, incoming.echoed(), format, response_owner);
+    let connection = shard.transports.connections.table.get(incoming.key);
     let caller = ParityCaller {
         principal: connection.and_then(|it| it.state.principal().cloned()),
         client: connection.and_then(|it| it.state.client),
         sender: MessageSender {
             peer_addr: connection.and_then(|it| it.record.peer_address().copied()),
             http_head: incoming.bytes.into(),
-            request_id: Some(path.http.request_id(incoming.echoed()).into()),
+            request_id: Some(shard.transports.http.request_id(incoming.echoed()).into()),
             extensions: connection.and_then(|it| it.state.extension_slot().cloned()),
         },
     };
-    let shard = owned.map_or(exchange.shard, |id| path.http.owner_of(id));
+    let owner = owned.map_or(exchange.shard, |id| shard.transports.http.owner_of(id));
     let message = ParityMessage::Request { session, exchange, caller, op };
-    path.outbox.forward(shard, ShardMessage::Parity(Box::new(message)));
+    shard.outbox.forward(owner, ShardMessage::Parity(Box::new(message)));
 }
 
 /// Responds with the JSON Schema that the path ends with.
-fn respond_schema(path: &mut HttpPath<'_>, incoming: &IncomingRequest<'_>, requested: &[u8]) {
+fn respond_schema(shard: &mut Shard, incoming: &IncomingRequest<'_>, requested: &[u8]) {
     let name = requested.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let found = SCHEMAS.iter().find(|(known, _)| known.as_bytes() == name);
     let Some((_, schema)) = found else {
         let error = ParityError::feature_not_available("no such schema");
-        return respond_error(path, incoming, Status::NOT_FOUND, &error);
+        return respond_error(shard, incoming, Status::NOT_FOUND, &error);
     };
     let kind = BodyKind::Text("application/schema+json");
     let fields = incoming.response_fields();
-    path.respond(incoming, (Status::OK, kind, fields), schema.as_bytes());
+    shard.respond(incoming, (Status::OK, kind, fields), schema.as_bytes());
 }
 
 fn respond_error(
-    path: &mut HttpPath<'_>,
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     status: Status,
     error: &ParityError,
 ) {
     let mut text = Vec::new();
     write::error(&mut text, None, error);
-    path.respond(incoming, (status, BodyKind::Json, incoming.response_fields()), &text);
+    shard.respond(incoming, (status, BodyKind::Json, incoming.response_fields()), &text);
 }
 
 /// Returns the resume token of a handshake, if it has one.

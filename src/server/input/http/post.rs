@@ -3,7 +3,6 @@
 //! Invariants: an immediate response is written behind its head in place, without a copy.
 
 use super::incoming::IncomingRequest;
-use super::path::HttpPath;
 use super::session;
 use crate::base::time::Instant;
 use crate::connection::{Connection, first_message};
@@ -20,11 +19,13 @@ use crate::server::connection_state::{
     ConnectionState, EchoedFields, HttpSession, MessageOrigin, PeerState, ResponseFormat,
     ResponseOwner,
 };
+use crate::server::connections::Transports;
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
-use crate::server::http::frontend::HttpFrontend;
+use crate::server::http::HttpFrontend;
 use crate::server::outbox::Outbox;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::shard::Shard;
 use crate::transport::http::checks::{self, CheckId, Era, Rejection};
 use crate::transport::http::head_template::HeadTemplate;
 use crate::transport::http::header_consistency::{self, BodyValues};
@@ -47,36 +48,36 @@ enum PostOutcome {
 
 /// Handles a POST to the MCP endpoint.
 #[inline]
-pub(in crate::server::http) fn handle(
-    path: &mut HttpPath<'_>,
+pub(super) fn handle(
+    shard: &mut Shard,
     incoming: &mut IncomingRequest<'_>,
     (session, version): (Option<&[u8]>, Option<&[u8]>),
     mut text: PaddedText<'_>,
 ) {
     if let Some(session) = session {
-        return match checks::era(version, false, &path.http.checks.profile) {
+        return match checks::era(version, false, &shard.transports.http.checks.profile) {
             Ok(_) => {
                 incoming.use_session_errors();
-                session::handle_post(path, incoming, session, text);
+                session::handle_post(shard, incoming, session, text);
             }
-            Err(rejection) => path.reject_request(incoming, &rejection),
+            Err(rejection) => shard.reject_request(incoming, &rejection),
         };
     }
-    let mut outcome = post_without_session(path, incoming, version, text.reborrow());
+    let mut outcome = post_without_session(shard, incoming, version, text.reborrow());
     while let PostOutcome::Unreadable(error) = outcome {
-        if !path.parser.repair(&mut text, error) {
-            return reject_unreadable(path, incoming, &text, error);
+        if !shard.parser.repair(&mut text, error) {
+            return reject_unreadable(shard, incoming, &text, error);
         }
-        outcome = post_without_session(path, incoming, version, text.reborrow());
+        outcome = post_without_session(shard, incoming, version, text.reborrow());
     }
     match outcome {
-        PostOutcome::Responded => path.close_if_requested(incoming),
+        PostOutcome::Responded => shard.close_if_requested(incoming),
         PostOutcome::Accepted => {
             let fields = incoming.response_fields();
-            path.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
+            shard.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
         }
         PostOutcome::Pending(output) => {
-            let mut exchanges = path.exchanges();
+            let mut exchanges = shard.exchanges();
             exchanges.open(
                 incoming.key,
                 incoming.echoed(),
@@ -88,7 +89,7 @@ pub(in crate::server::http) fn handle(
                 exchanges.write_message(incoming.key, outcome, |out| out.extend_from_slice(&text));
             }
         }
-        PostOutcome::Rejected(rejection) => path.reject_request(incoming, &rejection),
+        PostOutcome::Rejected(rejection) => shard.reject_request(incoming, &rejection),
         PostOutcome::Unreadable(_) => {}
     }
 }
@@ -96,27 +97,28 @@ pub(in crate::server::http) fn handle(
 /// Rejects a text that does not parse, with the id of its request if that can be read.
 #[cold]
 fn reject_unreadable(
-    path: &mut HttpPath<'_>,
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     text: &PaddedText<'_>,
     error: ParseError,
 ) {
-    if let Some(connection) = path.connections.table.get_mut(incoming.key) {
+    if let Some(connection) = shard.transports.connections.table.get_mut(incoming.key) {
         first_message::record_invalid(connection);
     }
     let head = MessageHead::read(text.as_bytes());
     let id = head.id().filter(|_| !head.is_response());
-    path.reject_message(incoming, id, &CheckId::Parse.reject_with(error.into()));
+    shard.reject_message(incoming, id, &CheckId::Parse.reject_with(error.into()));
 }
 
 /// Handles a message without session.
 fn post_without_session(
-    path: &mut HttpPath<'_>,
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     version: Option<&[u8]>,
     text: PaddedText<'_>,
 ) -> PostOutcome {
-    let HttpPath { parser, connections, dispatcher, http, outbox, now, .. } = path;
+    let Shard { transports, parser, dispatcher, outbox, now, .. } = shard;
+    let Transports { connections, http, .. } = transports;
     let Some(connection) = connections.table.get_mut(incoming.key) else {
         return PostOutcome::Responded;
     };

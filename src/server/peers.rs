@@ -5,37 +5,27 @@
 
 use std::time::Duration;
 
-use super::transports::Transports;
 use crate::base::slab::Key;
-use crate::base::time::Instant;
 use crate::connection::{Codec, Connection, PendingWork};
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
 use crate::server::calls::CancelReason;
 use crate::server::connection_state::{ConnectionState, HttpSession};
-use crate::server::dispatch::Dispatcher;
-use crate::server::outbox::Outbox;
+use crate::server::connections::Transports;
 use crate::server::parity::{ParityOutput, pause_stream};
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::shard::Shard;
 use crate::transport::ndjson;
 use crate::transport::websocket::writer;
 
-/// The peers of a shard.
-pub(in crate::server) struct Peers<'a> {
-    pub(in crate::server) transports: &'a mut Transports,
-    pub(in crate::server) dispatcher: &'a mut Dispatcher,
-    pub(in crate::server) outbox: &'a mut Outbox,
-    pub(in crate::server) now: Instant,
-}
-
-impl Peers<'_> {
+impl Shard {
     /// Returns the state and pending work of a peer, or `None` if it is gone.
-    pub(in crate::server) fn get(
+    pub(super) fn peer_mut(
         &mut self,
         peer_id: PeerId,
     ) -> Option<(&mut ConnectionState, &mut PendingWork)> {
-        let Transports { connections, http, parity, .. } = &mut *self.transports;
+        let Transports { connections, http, parity, .. } = &mut self.transports;
         match peer_id {
             PeerId::Connection(key) => {
                 let Connection { state, pending_work, .. } = connections.table.get_mut(key)?;
@@ -53,9 +43,9 @@ impl Peers<'_> {
     }
 
     /// Sends a message to a peer, if it is still connected. It leaves at the end of the turn.
-    pub(in crate::server) fn send(&mut self, to: ReplyTo, outcome: Outcome, text: &[u8]) {
-        let Self { transports, dispatcher, outbox, now } = self;
-        let Transports { connections, http, websockets, parity, .. } = &mut **transports;
+    pub(super) fn send(&mut self, to: ReplyTo, outcome: Outcome, text: &[u8]) {
+        let Self { transports, dispatcher, outbox, now, .. } = self;
+        let Transports { connections, http, websockets, parity, .. } = transports;
         let key = match to.peer_id {
             PeerId::Connection(key) => key,
             PeerId::HttpSession(key) => {
@@ -94,8 +84,8 @@ impl Peers<'_> {
     }
 
     /// Returns whether a peer can still send responses.
-    pub(in crate::server) fn can_respond(&self, peer_id: PeerId) -> bool {
-        let Transports { connections, http, .. } = &*self.transports;
+    pub(super) fn can_respond(&self, peer_id: PeerId) -> bool {
+        let Transports { connections, http, .. } = &self.transports;
         match peer_id {
             PeerId::Connection(key) => {
                 let is_discarding =
@@ -110,7 +100,7 @@ impl Peers<'_> {
 
     /// Returns whether a best-effort notification may be sent: the output queue of the peer has
     /// space, and the peer has violated no limit.
-    pub(in crate::server) fn takes_best_effort(&self, peer_id: PeerId) -> bool {
+    pub(super) fn takes_best_effort(&self, peer_id: PeerId) -> bool {
         // What a session has not received is buffered within limits of its own.
         let PeerId::Connection(key) = peer_id else { return true };
         let connections = &self.transports.connections;
@@ -122,15 +112,15 @@ impl Peers<'_> {
 
     /// Returns whether a peer has violated a limit, or has no valid credential: the error is the
     /// last message to it.
-    pub(in crate::server) fn has_violation(&self, peer_id: PeerId) -> bool {
+    pub(super) fn has_violation(&self, peer_id: PeerId) -> bool {
         let PeerId::Connection(key) = peer_id else { return false };
         let connection = self.transports.connections.table.get(key);
         connection.is_some_and(|connection| connection.state.violation.is_some())
     }
 
     /// Completes a request in flight: its peer waits for one response less.
-    pub(in crate::server) fn complete_request(&mut self, to: ReplyTo, id: Id<'_>) {
-        let Transports { connections, http, .. } = &mut *self.transports;
+    pub(super) fn complete_request(&mut self, to: ReplyTo, id: Id<'_>) {
+        let Transports { connections, http, .. } = &mut self.transports;
         match to.peer_id {
             PeerId::Connection(key) => {
                 if let Some(connection) = connections.table.get_mut(key) {
@@ -147,7 +137,7 @@ impl Peers<'_> {
             }
             PeerId::Parity(key) => {
                 let Self { transports, outbox, now, .. } = self;
-                let Transports { connections, websockets, parity, .. } = &mut **transports;
+                let Transports { connections, websockets, parity, .. } = transports;
                 let output = ParityOutput { parity, connections, websockets, outbox, now: *now };
                 { output }.complete_request(key, id);
             }
@@ -155,7 +145,7 @@ impl Peers<'_> {
     }
 
     /// Cancels every call and stream of a connection; none of them gets a response.
-    pub(in crate::server) fn cancel_calls(&mut self, key: Key) {
+    pub(super) fn cancel_calls(&mut self, key: Key) {
         self.cancel_streams(key);
         let Self { transports, dispatcher, outbox, .. } = self;
         let connection = transports.connections.table.get_mut(key);
@@ -172,7 +162,7 @@ impl Peers<'_> {
     }
 
     /// Cancels every call of a connection and responds to it that it took longer than `timeout`.
-    pub(in crate::server) fn time_out_calls(&mut self, key: Key, timeout: Duration) {
+    pub(super) fn time_out_calls(&mut self, key: Key, timeout: Duration) {
         let Self { transports, dispatcher, outbox, .. } = self;
         let Some(connection) = transports.connections.table.get(key) else { return };
         let session = connection.state.parity_session();
@@ -183,9 +173,9 @@ impl Peers<'_> {
     }
 
     /// Cancels every call of a peer and responds to it with `error`.
-    pub(in crate::server) fn fail_calls(&mut self, peer_id: PeerId, reason: &CancelReason) {
+    pub(super) fn fail_calls(&mut self, peer_id: PeerId, reason: &CancelReason) {
         let Self { transports, dispatcher, outbox, .. } = self;
-        let Transports { connections, http, parity, .. } = &mut **transports;
+        let Transports { connections, http, parity, .. } = transports;
         let in_flight = match peer_id {
             PeerId::Connection(key) => connections.table.get(key).map(|it| &it.state.in_flight),
             PeerId::HttpSession(key) => http.sessions.get_mut(key).map(|it| &it.state.in_flight),
@@ -198,7 +188,7 @@ impl Peers<'_> {
 
     /// Responds with `error` to the requests of a connection that wait for the one before. Returns
     /// their number.
-    pub(in crate::server) fn fail_waiting(&mut self, key: Key, error: &Error) -> u64 {
+    pub(super) fn respond_waiting(&mut self, key: Key, error: &Error) -> u64 {
         let mut failed = 0;
         while let Some(connection) = self.transports.connections.table.get_mut(key)
             && let Some(id) = self.dispatcher.waiting.discard_next(&mut connection.state.in_flight)
@@ -215,7 +205,7 @@ impl Peers<'_> {
     }
 
     /// Removes the streams of a connection without a response.
-    pub(in crate::server) fn cancel_streams(&mut self, key: Key) {
+    pub(super) fn cancel_streams(&mut self, key: Key) {
         let Self { transports, dispatcher, outbox, .. } = self;
         let connection = transports.connections.table.get_mut(key);
         let Some(Connection { state, pending_work, .. }) = connection else { return };
@@ -224,7 +214,7 @@ impl Peers<'_> {
     }
 
     /// Completes the streams of a connection with their results, because the server drains.
-    pub(in crate::server) fn complete_streams(&mut self, key: Key) {
+    pub(super) fn complete_streams(&mut self, key: Key) {
         let Self { transports, dispatcher, outbox, .. } = self;
         let connection = transports.connections.table.get_mut(key);
         let Some(Connection { state, pending_work, .. }) = connection else { return };
@@ -234,9 +224,9 @@ impl Peers<'_> {
     }
 
     /// Fails the open client requests of a peer, because no response will be read.
-    pub(in crate::server) fn fail_client_requests(&mut self, peer_id: PeerId) {
-        let Self { transports, dispatcher, outbox, now } = self;
-        let Transports { connections, http, parity, .. } = &mut **transports;
+    pub(super) fn fail_client_requests(&mut self, peer_id: PeerId) {
+        let Self { transports, dispatcher, outbox, now, .. } = self;
+        let Transports { connections, http, parity, .. } = transports;
         let in_flight = match peer_id {
             PeerId::Connection(key) => connections.table.get(key).map(|it| &it.state.in_flight),
             PeerId::HttpSession(key) => http.sessions.get_mut(key).map(|it| &it.state.in_flight),

@@ -2,7 +2,6 @@
 
 use super::authentication::{self, Authenticated, RequestPart};
 use super::incoming::IncomingRequest;
-use super::path::HttpPath;
 use super::{legacy_sse, parity, plain, post, session, websocket_upgrade};
 use crate::base::slab::Key;
 use crate::connection::{first_message, hold_request};
@@ -10,7 +9,8 @@ use crate::guard::origin::RejectedHeader;
 use crate::protocol::error::{Error, ErrorKind};
 use crate::protocol::json::PaddedText;
 use crate::server::connection_state::{ResponseFormat, Standing};
-use crate::server::http::frontend::HttpFrontend;
+use crate::server::http::HttpFrontend;
+use crate::server::shard::Shard;
 use crate::transport::http::checks::{
     self, CheckId, Rejection, RequestKind, is_health_path, is_metadata_path,
 };
@@ -22,7 +22,7 @@ use crate::transport::http::request_id::{sent_id, sent_id_of_all};
 use crate::transport::http::response::{BodyKind, CONTINUE, Response};
 use crate::transport::http::status::Status;
 
-impl HttpPath<'_> {
+impl Shard {
     /// Processes the requests in `input`. Returns the number of bytes consumed before the
     /// connection must not be read any more.
     pub(in crate::server) fn read_requests(
@@ -32,8 +32,14 @@ impl HttpPath<'_> {
     ) -> usize {
         let (mut from, length) = (0, input.as_bytes().len());
         loop {
-            let (limits, now) = (&self.http.limits, self.now);
-            match self.connections.next_request(key, input.as_bytes(), &mut from, limits, now) {
+            let (limits, now) = (&self.transports.http.limits, self.now);
+            match self.transports.connections.next_request(
+                key,
+                input.as_bytes(),
+                &mut from,
+                limits,
+                now,
+            ) {
                 RequestEvent::InPlace { head, start, body } => {
                     let (before, text) = input.split(start, body.start, body.end);
                     if self.handle_request(key, &head, before, text) {
@@ -42,7 +48,7 @@ impl HttpPath<'_> {
                     }
                 }
                 RequestEvent::Assembled => {
-                    let Some(request) = self.connections.table.take_request(key) else {
+                    let Some(request) = self.transports.connections.table.take_request(key) else {
                         return length;
                     };
                     let Assembled { mut bytes, head, body } = request;
@@ -52,7 +58,7 @@ impl HttpPath<'_> {
                         self.hold_request(key, Some(Assembled { bytes, head, body }));
                         return from;
                     }
-                    self.connections.pool.put(bytes);
+                    self.transports.connections.pool.put(bytes);
                 }
                 RequestEvent::HeadComplete => self.handle_head(key),
                 RequestEvent::Rejected(error) => {
@@ -61,7 +67,7 @@ impl HttpPath<'_> {
                 }
                 RequestEvent::NeedMore => return from,
             }
-            self.connections.apply_backpressure(key);
+            self.transports.connections.apply_backpressure(key);
             if from == length {
                 return length;
             }
@@ -77,12 +83,12 @@ impl HttpPath<'_> {
         bytes: &[u8],
         text: PaddedText<'_>,
     ) -> bool {
-        let format = response_format(self.http, head);
-        self.http.exchanges.begin_request();
+        let format = response_format(&self.transports.http, head);
+        self.transports.http.exchanges.begin_request();
         let request_id = sent_id(head.field(bytes, Field::XRequestId));
         let mut incoming = IncomingRequest { key, head, bytes, format, request_id };
         let standing = self.standing(key);
-        let kind = match check_head(self.http, standing, &incoming) {
+        let kind = match check_head(&mut self.transports.http, standing, &incoming) {
             Ok(kind) => kind,
             Err(rejection) => {
                 self.record_invalid(key);
@@ -124,26 +130,29 @@ impl HttpPath<'_> {
     /// Processes a head whose body is still to come: rejects the request by its head, or sends
     /// `100 Continue` if the client expects it.
     fn handle_head(&mut self, key: Key) {
-        let Some((head, bytes)) = self.connections.table.pending_head(key) else { return };
-        let format = ResponseFormat { closes: true, ..response_format(self.http, head) };
+        let Some((head, bytes)) = self.transports.connections.table.pending_head(key) else {
+            return;
+        };
+        let format =
+            ResponseFormat { closes: true, ..response_format(&self.transports.http, head) };
         let (standing, request_id) = (self.standing(key), None);
         let is_open = standing == Standing::Served && !self.dispatcher.auth.verifies_tokens();
         let incoming = IncomingRequest { key, head, bytes, format, request_id };
-        match check_head(self.http, standing, &incoming) {
+        match check_head(&mut self.transports.http, standing, &incoming) {
             Ok(_) if is_open && !head.expects_continue => {}
             Ok(_) if is_open => {
-                if let Some(out) = self.connections.outgoing(key) {
+                if let Some(out) = self.transports.connections.outgoing(key) {
                     out.extend_from_slice(CONTINUE);
                 }
             }
             _ => {
                 // Copied, because the response is written to the connection that holds it.
                 let (head, bytes) = (head.clone(), bytes.to_vec());
-                self.http.exchanges.begin_request();
+                self.transports.http.exchanges.begin_request();
                 let request_id = sent_id(head.field(&bytes, Field::XRequestId));
                 let (head, bytes) = (&head, &bytes);
                 let incoming = IncomingRequest { key, head, bytes, format, request_id };
-                match check_head(self.http, standing, &incoming) {
+                match check_head(&mut self.transports.http, standing, &incoming) {
                     Ok(kind) => {
                         // One that waits for the authorization server may send its body meanwhile.
                         let is_served = self.admit(&incoming, &kind)
@@ -155,7 +164,7 @@ impl HttpPath<'_> {
                             ) != Authenticated::Refused;
                         if is_served
                             && head.expects_continue
-                            && let Some(out) = self.connections.outgoing(key)
+                            && let Some(out) = self.transports.connections.outgoing(key)
                         {
                             out.extend_from_slice(CONTINUE);
                         }
@@ -172,7 +181,7 @@ impl HttpPath<'_> {
     /// Has a request read again.
     #[cold]
     fn hold_request(&mut self, key: Key, assembled: Option<Assembled>) {
-        if let Some(connection) = self.connections.table.get_mut(key) {
+        if let Some(connection) = self.transports.connections.table.get_mut(key) {
             hold_request(connection, assembled);
         }
     }
@@ -180,7 +189,7 @@ impl HttpPath<'_> {
     /// Records that a request does not satisfy the timeout of the first message.
     #[cold]
     pub(super) fn record_invalid(&mut self, key: Key) {
-        if let Some(connection) = self.connections.table.get_mut(key) {
+        if let Some(connection) = self.transports.connections.table.get_mut(key) {
             first_message::record_invalid(connection);
         }
     }
@@ -188,7 +197,7 @@ impl HttpPath<'_> {
     /// Returns how the connection is counted.
     #[inline]
     fn standing(&self, key: Key) -> Standing {
-        let connection = self.connections.table.get(key);
+        let connection = self.transports.connections.table.get(key);
         connection.map_or(Standing::Rejected, |connection| connection.state.standing)
     }
 
@@ -201,10 +210,11 @@ impl HttpPath<'_> {
         self.outbox.count_error(&error);
         let mut response =
             Response { close: true, ..Response::new(rejected.status, BodyKind::Json) };
-        let head = self.connections.table.take_rejected_head(key);
-        self.http.exchanges.begin_request();
+        let head = self.transports.connections.table.take_rejected_head(key);
+        self.transports.http.exchanges.begin_request();
         response.fields.request_id = sent_id_of_all(field_values(&head, b"x-request-id"));
-        response.fields.allow_origin = self.http.allowed_origin(&head, self.standing(key));
+        response.fields.allow_origin =
+            self.transports.http.allowed_origin(&head, self.standing(key));
         if rejected.reason == REPEATED_AUTHORIZATION && self.dispatcher.auth.verifies_tokens() {
             let challenge = Challenge::new("Bearer error=\"invalid_request\"");
             response.fields.www_authenticate = Some(challenge);

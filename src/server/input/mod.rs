@@ -1,0 +1,69 @@
+//! Input: from what a connection has received to the dispatcher.
+//!
+//! `connections` accepts, reads and closes connections. Their input is read by its codec: `lines`,
+//! `frames` of a WebSocket, `http` requests.
+//!
+//! Invariants: a response is framed where the dispatcher has written it; input that is not a
+//! message gets an error, and costs its connection nothing else unless it violates a limit.
+
+mod lines;
+
+mod frames;
+
+mod http;
+
+mod sessions;
+
+mod memory_relief;
+
+mod connections;
+
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::{Codec, Connection};
+use crate::protocol::json::PaddedText;
+use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
+use crate::server::dispatch::MessageContext;
+use crate::server::outbox::Outbox;
+use crate::server::reply_to::{PeerId, ReplyTo};
+use crate::server::shard::Shard;
+
+impl Shard {
+    /// Dispatches the messages in `input`. Returns the number of bytes consumed before the
+    /// connection must not be read any more.
+    #[inline]
+    fn read(&mut self, key: Key, mut input: PaddedText<'_>) -> usize {
+        match self.transports.connections.table.codec(key) {
+            Codec::Ndjson => self.read_lines(key, input),
+            Codec::WebSocket => self.read_frames(key, input),
+            Codec::Http => {
+                let mut from = self.read_requests(key, input.reborrow());
+                // One of them may be an upgrade: frames follow it.
+                let length = input.as_bytes().len();
+                if from < length && self.transports.connections.table.codec(key) == Codec::WebSocket
+                {
+                    from += self.read_frames(key, input.part(from, length));
+                }
+                from
+            }
+        }
+    }
+}
+
+/// Returns the peer state of a connection.
+#[inline]
+const fn peer_state<'a>(
+    connection: &'a mut Connection<ConnectionState>,
+    outbox: &'a mut Outbox,
+) -> PeerState<'a> {
+    let Connection { state, pending_work, outgoing, record, .. } = connection;
+    let origin = MessageOrigin::of_peer(record.peer_address());
+    PeerState { origin, state, pending_work, outgoing, outbox, refusal: None }
+}
+
+/// Returns the context of a message on a connection.
+#[inline]
+const fn context(key: Key, now: Instant) -> MessageContext {
+    let reply_to = ReplyTo::standalone(PeerId::Connection(key));
+    MessageContext { reply_to, now, in_batch: false, is_modern: false }
+}

@@ -1,0 +1,403 @@
+//! The turn of a shard: its steps, in the order in which the shard loop runs them.
+//!
+//! Invariants: a turn never blocks; a rejected connection receives the reason; while draining,
+//! nothing new is read, outstanding responses are sent, and after the drain timeout the rest gets
+//! errors.
+
+mod reports;
+
+mod expired_credentials;
+mod pressure;
+
+mod completions;
+mod messages;
+
+#[cfg(feature = "internals")]
+mod memory_report;
+
+#[cfg(feature = "tower")]
+use std::io;
+use std::net::SocketAddr;
+#[cfg(feature = "tower")]
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use super::acceptance::ListenerKind;
+use super::calls::CancelReason;
+use super::connection_state::ConnectionState;
+use super::connections::{NextWork, Transports};
+use super::deferred::DeferredWork;
+use super::extension_slot::ExtensionSlot;
+use super::outbox::Effect;
+use super::reply_to::PeerId;
+use super::shard::Shard;
+use crate::base::slab::Key;
+use crate::base::time::Instant;
+use crate::connection::{CloseReason, Connection};
+use crate::engine::ring::{Completion, Ring, Socket};
+#[cfg(feature = "tower")]
+use crate::engine::ring::{Registered, Source};
+use crate::engine::shard_loop::Driver;
+use crate::guard::auth::certificates::ClientCertificate;
+use crate::protocol::error::Error;
+#[cfg(feature = "tower")]
+use crate::telemetry::label::Transport;
+
+/// Local futures polled in one turn before the ring is serviced again.
+const FUTURES_PER_TURN_MAX: usize = 256;
+
+/// Messages from other threads processed in one turn.
+const MESSAGES_PER_TURN_MAX: usize = 256;
+
+impl Shard {
+    /// Applies new limits. Connections that exceed one already stay open.
+    fn apply_limits(&mut self) {
+        let step = self.transports.acceptor.pressure();
+        let limits =
+            &pressure::restrict(&self.limits, step, self.dispatcher.deferred.overload.rules());
+        self.lifecycle.set_timeouts(limits.drain);
+        self.dispatcher.set_limits(limits);
+        self.transports.set_limits(limits);
+    }
+
+    /// Begins the drain after its delay, or at once with a `timeout`; until then only readiness
+    /// changes.
+    fn request_drain<R: Ring>(&mut self, ring: &mut R, timeout: Option<Duration>) {
+        if self.lifecycle.request_drain(self.now, timeout) {
+            self.transports.http.set_unready();
+        }
+        self.advance_drain(ring);
+    }
+
+    /// Begins the next phases of the drain whose time has come.
+    fn advance_drain<R: Ring>(&mut self, ring: &mut R) {
+        if self.lifecycle.begin_drain(self.now) {
+            self.begin_drain(ring);
+        }
+        if self.lifecycle.expire_drain(self.now) {
+            self.close_connections(ring, |connection| !connection.has_pending_work());
+            let DeferredWork { tasks, client_requests, .. } = &mut self.dispatcher.deferred;
+            tasks.cancel_all(client_requests, self.now, &mut self.outbox);
+        }
+        if self.lifecycle.abort(self.now) {
+            self.close_connections(ring, |_| true);
+        }
+    }
+
+    /// Begins to drain: nothing new is accepted or read, outstanding responses are sent.
+    fn begin_drain<R: Ring>(&mut self, ring: &mut R) {
+        let Self { transports, dispatcher, outbox, now, .. } = self;
+        let now = *now;
+        transports.acceptor.close(ring);
+        // Before the connections close: idle ones close at once.
+        dispatcher.deferred.fail_client_requests(None, now, outbox);
+        transports.http.begin_drain(outbox, now);
+        dispatcher.deferred.tasks.begin_drain(now, outbox);
+        self.apply_outbox(ring);
+        for key in self.connection_keys() {
+            self.end_idle_stream(key);
+            self.complete_streams(key);
+            let cut = self.fail_waiting(key, &Error::not_started_by_drain());
+            self.outbox.counters.requests.cut += cut;
+            self.outbox.push(Effect::Close { key, reason: CloseReason::Drain });
+        }
+    }
+
+    /// Cancels the calls of all peers with an error once the drain timeout has passed, those that
+    /// other shards have forwarded since included. A connection closes once its errors are sent.
+    fn cut_calls<R: Ring>(&mut self, ring: &mut R) {
+        if !self.lifecycle.is_cutting() {
+            return;
+        }
+        let before = self.outbox.counters.requests.cancelled;
+        let connections = self.connection_keys().into_iter().map(PeerId::Connection);
+        let peers: Vec<_> = connections.chain(self.transports.session_peers()).collect();
+        for peer in peers {
+            self.fail_calls(peer, &CancelReason::Drain);
+        }
+        let requests = &mut self.outbox.counters.requests;
+        requests.cut += requests.cancelled - before;
+        self.apply_outbox(ring);
+    }
+
+    /// Closes the connections that `is_over` returns `true` for, because their time is over.
+    fn close_connections<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        is_over: impl Fn(&Connection<ConnectionState>) -> bool,
+    ) {
+        let table = self.transports.connections.table.iter();
+        let ended: Vec<Key> =
+            table.filter(|(_, connection)| is_over(connection)).map(|(key, _)| key).collect();
+        for key in ended {
+            self.cancel_calls(key);
+            self.transports.connections.close(ring, key, CloseReason::Drain);
+        }
+    }
+
+    /// Ends the calls that are outstanding the drain timeout after the end of the input (stdio),
+    /// with an error. The connection closes once the responses are written.
+    fn expire_input(&mut self) {
+        if self.lifecycle.expire_input(self.now) {
+            let timeout = self.lifecycle.drain_timeout();
+            let message =
+                format!("the request did not start within {timeout:?} of the end of the input");
+            for key in self.connection_keys() {
+                self.fail_waiting(key, &Error::internal(message.clone()));
+                self.time_out_calls(key, timeout);
+            }
+        }
+    }
+
+    /// Ends all sessions once the server drains and no connection is left. Their handlers have
+    /// this turn and the next one to end.
+    fn end_sessions(&mut self) {
+        let Transports { connections, http, .. } = &self.transports;
+        let is_owing = !self.lifecycle.is_aborted() && http.sessions.attached_streams() > 0;
+        let ends = !self.lifecycle.is_serving() && !is_owing && connections.table.is_empty();
+        self.lifecycle.has_ended_sessions = ends && self.end_all_sessions();
+    }
+
+    /// Serves a new connection, or sends an error and closes it.
+    fn open_connection<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        kind: ListenerKind,
+        socket: Socket,
+        peer: Option<SocketAddr>,
+    ) {
+        self.open(ring, kind, socket, peer);
+        if self.lifecycle.is_aborted() {
+            // The time of the drain is over, also for the error response.
+            let connections = &mut self.transports.connections;
+            if let Some(key) = connections.table.key_of(socket) {
+                connections.close(ring, key, CloseReason::Drain);
+            }
+        }
+    }
+
+    /// Opens an HTTP connection over the stream socket of another thread. On failure the socket is
+    /// closed.
+    #[cfg(feature = "tower")]
+    fn adopt_stream<R: Ring>(&mut self, ring: &mut R, stream: OwnedFd, extensions: ExtensionSlot) {
+        let transport = Transport::Http;
+        let error = match ring.register(Source::Stream(stream)) {
+            Ok(Registered::Socket(socket)) => {
+                let kind = ListenerKind::Clients(transport);
+                self.open_connection(ring, kind, socket, None);
+                let key = self.transports.connections.table.key_of(socket);
+                if let Some(key) = key {
+                    self.attach_extensions(key, extensions);
+                }
+                return;
+            }
+            Ok(Registered::Listener(_)) => io::ErrorKind::InvalidInput.into(),
+            Err(error) => error,
+        };
+        let Self { transports: Transports { acceptor, .. }, outbox, now, .. } = self;
+        acceptor.record_failure(transport, &error, *now, outbox);
+    }
+
+    /// Lets the handlers of the only connection read the extensions in `slot`.
+    pub(in crate::server) fn attach_to_only_connection(&mut self, slot: ExtensionSlot) {
+        let key = self.transports.connections.table.iter().next().map(|(key, _)| key);
+        if let Some(key) = key {
+            self.attach_extensions(key, slot);
+        }
+    }
+
+    /// Does large work that waits, some in each turn.
+    #[inline]
+    fn continue_large_work<R: Ring>(&mut self, ring: &mut R) {
+        if self.transports.large_work.next_deadline().is_none() {
+            return;
+        }
+        while let Some(work) = self.transports.large_work.next(self.now) {
+            match work {
+                NextWork::Input(key) => self.try_resume(ring, key),
+                NextWork::Result(message) => {
+                    self.transports.large_work.record(self.now);
+                    self.handle_message(ring, message);
+                }
+            }
+            self.apply_outbox(ring);
+        }
+    }
+
+    fn connection_keys(&self) -> Vec<Key> {
+        self.transports.connections.table.iter().map(|(key, _)| key).collect()
+    }
+
+    /// Applies the effects of all components, in order, and then reads the connections that waited
+    /// for them.
+    #[inline]
+    fn apply_outbox<R: Ring>(&mut self, ring: &mut R) {
+        while !self.outbox.is_empty() {
+            match self.outbox.next_resumed() {
+                Some(key) => self.try_resume(ring, key),
+                None => self.apply_effects(ring),
+            }
+        }
+    }
+
+    fn apply_effects<R: Ring>(&mut self, ring: &mut R) {
+        let mut effects = self.outbox.take();
+        for effect in effects.list.drain(..) {
+            match effect {
+                Effect::Forward { shard, message } if shard == self.id => {
+                    self.handle_message(ring, message);
+                }
+                Effect::Forward { shard, message } => self.inbox.send(shard, message),
+                Effect::SendMissedLists(key) => {
+                    if let Some(session) = self.transports.http.sessions.get_mut(key) {
+                        let subscriptions = &mut session.state.subscriptions;
+                        self.broadcaster.send_missed_lists(key, subscriptions, &mut self.outbox);
+                    }
+                }
+                Effect::EndInput => self.lifecycle.end_input(self.now),
+                effect => self.apply(ring, effect, &effects.texts),
+            }
+        }
+        self.outbox.recycle(effects);
+    }
+
+    /// Lets handlers read the extensions in `slot`, and makes a principal among them the caller.
+    fn attach_extensions(&mut self, key: Key, slot: ExtensionSlot) {
+        if let Some(connection) = self.transports.connections.table.get_mut(key) {
+            self.dispatcher.facts.keep_extensions(&mut connection.state, slot);
+            self.dispatcher.auth.distinguish_callers();
+        }
+    }
+
+    /// Keeps the certificate of a TLS client, if clients are authenticated.
+    fn keep_certificate(&mut self, socket: Socket, certificate: &[u8]) {
+        let Self { transports, dispatcher, .. } = self;
+        let table = &mut transports.connections.table;
+        let connection = table.key_of(socket).and_then(|key| table.get_mut(key));
+        if dispatcher.auth.verifies_tokens()
+            && let Some(connection) = connection
+            && let Some(certificate) = ClientCertificate::parse(certificate)
+        {
+            dispatcher.facts.keep_certificate(&mut connection.state, certificate);
+        }
+    }
+}
+
+impl<R: Ring> Driver<R> for Shard {
+    #[inline]
+    fn handle_completion(&mut self, ring: &mut R, completion: Completion, now: Instant) {
+        self.now = now;
+        match completion {
+            Completion::Received { socket, buffer } => self.receive(ring, socket, buffer),
+            Completion::Sent { socket, buffer, result } => {
+                let key = self.handle_sent(ring, socket, buffer, &result);
+                self.send_missed(ring, key);
+            }
+            rare => completions::handle_rare(self, rare),
+        }
+        self.apply_outbox(ring);
+    }
+
+    #[inline]
+    fn handle_deferred(&mut self, ring: &mut R, now: Instant) -> bool {
+        self.now = now;
+        !self.transports.deferred.is_empty() && completions::handle_deferred(self, ring)
+    }
+
+    fn expire_timers(&mut self, ring: &mut R, now: Instant) {
+        self.now = now;
+        self.dispatcher.handlers.queue.begin_turn(now);
+        self.transports.connections.expire_timers(ring, now);
+        self.expire_half_closed();
+        self.expire_sessions();
+        self.dispatcher.expire(now, &mut self.outbox);
+        expired_credentials::end_expired(self);
+        self.expire_input();
+        self.advance_drain(ring);
+        self.apply_outbox(ring);
+    }
+
+    fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
+        self.now = now;
+        let mut messages = std::mem::take(&mut self.messages);
+        self.inbox.receive(&mut messages, MESSAGES_PER_TURN_MAX);
+        let is_full = messages.len() >= MESSAGES_PER_TURN_MAX;
+        for message in messages.drain(..) {
+            if message.has_large_result() {
+                self.transports.large_work.push_result(message);
+            } else {
+                self.handle_message(ring, message);
+            }
+        }
+        self.messages = messages;
+        self.continue_large_work(ring);
+        self.apply_outbox(ring);
+        is_full
+    }
+
+    fn poll_futures(&mut self, ring: &mut R, now: Instant) -> bool {
+        self.now = now;
+        self.dispatcher.handlers.queue.begin_turn(now);
+        self.cut_calls(ring);
+        self.end_sessions();
+        let more = self.dispatcher.handlers.executor.poll_futures(FUTURES_PER_TURN_MAX);
+        self.handle_events();
+        self.apply_outbox(ring);
+        more || self.lifecycle.has_ended_sessions
+    }
+
+    fn flush(&mut self, ring: &mut R, now: Instant) {
+        self.now = now;
+        self.dispatcher.rate.request_shares(&mut self.outbox);
+        self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
+        // Results and events are stored without a check of the connections.
+        self.relieve_memory(ring);
+        self.continue_streams();
+        while !self.outbox.is_empty() {
+            self.apply_outbox(ring);
+            self.dispatcher.deferred.tasks.publish_changes(&mut self.outbox);
+            self.continue_streams();
+        }
+        self.transports.http.report_gauges(self.dispatcher.subscriptions.len());
+        self.transports.connections.flush(ring, now);
+        #[cfg(feature = "tokio")]
+        self.dispatcher.handlers.tokio.start_queued();
+        self.transports.end_turn(now);
+        self.inbox.wake_targets(|waker| ring.wake(waker));
+        self.dispatcher.deferred.tasks.shards.update_slow(&self.inbox);
+        let counters = &mut self.outbox.counters.shard;
+        counters.turns += 1;
+        self.unsent_messages.report(self.id, counters.messages_not_sent, now);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        Instant::earliest([
+            self.dispatcher.next_deadline(),
+            self.transports.next_deadline(),
+            self.lifecycle.next_deadline(),
+        ])
+    }
+
+    fn prepare_park(&mut self) -> bool {
+        self.dispatcher.handlers.queue.end_turn();
+        self.inbox.prepare_park()
+            && self.dispatcher.handlers.executor.prepare_park()
+            && !self.dispatcher.handlers.queue.has_events()
+    }
+
+    fn is_finished(&self) -> bool {
+        // While draining, running tasks have the time of the drain although no client can ask for
+        // them; so have HTTP sessions, which a connection of another shard may use, and handlers
+        // that wait for a catalog update. End of input on stdio ends tasks at once.
+        let waits = self.lifecycle.is_draining()
+            && (self.dispatcher.deferred.tasks.table.usage().running > 0
+                || self.dispatcher.handlers.pending_updates.has_awaited());
+        let has_sessions = !self.lifecycle.is_aborted() && self.transports.http.sessions.len() > 0;
+        let is_left = !self.transports.connections.table.is_empty()
+            || !self.transports.large_work.is_empty()
+            || !self.transports.deferred.is_empty()
+            || self.inbox.queued() > 0
+            || self.transports.parity.owes_responses();
+        self.lifecycle.ends() && !waits && !has_sessions && !is_left
+    }
+}
