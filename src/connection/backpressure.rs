@@ -20,22 +20,21 @@ pub(super) fn apply<S>(entry: &mut Entry<'_, S>) {
     }
 }
 
-/// Stops the receive of a suspended connection that has stored more than one message, and of a
-/// closing one whose peer goes on to send; `received` bytes have arrived.
-pub(super) fn limit_unread_input<S, R: Ring>(
-    entry: &mut Entry<'_, S>,
-    ring: &mut R,
-    received: usize,
-) {
-    let connection = &mut *entry.connection;
-    if connection.is_discarding() {
-        return limit_discarded_input(connection, ring, received);
-    }
-    let is_over_limit = connection.input.pending_bytes() > entry.options.message_bytes_max;
-    if is_over_limit && connection.reading.is_suspended() && !connection.reading.is_paused() {
-        connection.reading.set_paused(true);
-        entry.statistics.read_pauses += 1;
-        ring.submit(Operation::StopReceive(connection.sockets.receive));
+impl<S> Entry<'_, S> {
+    /// Stops the receive of a paused connection, of a suspended one that has stored more than one
+    /// message, and of a closing one whose peer goes on to send; `received` bytes have arrived.
+    pub fn limit_unread_input<R: Ring>(&mut self, ring: &mut R, received: usize) {
+        let connection = &mut *self.connection;
+        connection.stop_paused_receive(ring);
+        if connection.is_discarding() {
+            return limit_discarded_input(connection, ring, received);
+        }
+        let is_over_limit = connection.input.pending_bytes() > self.options.message_bytes_max;
+        if is_over_limit && connection.reading.is_suspended() && !connection.reading.is_paused() {
+            connection.reading.set_paused(true);
+            self.statistics.read_pauses += 1;
+            ring.submit(Operation::StopReceive(connection.sockets.receive));
+        }
     }
 }
 

@@ -10,9 +10,11 @@ use crate::engine::timer::TimerWheel;
 
 /// A connection of the table with the buffers, limits, counters and queues of all connections. An
 /// operation looks its connection up once and passes this on.
-pub(super) struct Entry<'a, S> {
+#[derive(Debug)]
+pub struct Entry<'a, S> {
+    /// The connection.
+    pub connection: &'a mut Connection<S>,
     pub(super) key: Key,
-    pub(super) connection: &'a mut Connection<S>,
     pub(super) pool: &'a mut BufferPool,
     pub(super) options: &'a ConnectionOptions,
     pub(super) statistics: &'a mut ConnectionStatistics,
@@ -26,8 +28,8 @@ impl<'a, S> Entry<'a, S> {
     #[inline]
     pub(super) fn find(connections: &'a mut Connections<S>, key: Key) -> Option<Self> {
         Some(Self {
-            key,
             connection: connections.table.get_mut(key)?,
+            key,
             pool: &mut connections.pool,
             options: &connections.options,
             statistics: &mut connections.statistics,
@@ -35,6 +37,28 @@ impl<'a, S> Entry<'a, S> {
             timers: &mut connections.timers,
             memory: &mut connections.memory,
         })
+    }
+
+    /// Counts received bytes. Returns whether they must be queued behind pending input.
+    #[inline]
+    pub const fn record_received(&mut self, bytes: usize) -> bool {
+        self.connection.record.traffic.bytes_in += bytes as u64;
+        self.connection.input.has_pending()
+    }
+
+    /// Stores bytes that are not parsed yet; those of a closing connection are discarded.
+    #[inline]
+    pub fn append_pending_input(&mut self, rest: &[u8]) {
+        if !rest.is_empty() && !self.connection.is_discarding() {
+            self.connection.input.append_pending(rest, self.pool);
+        }
+    }
+
+    /// Returns whether [`Entry::limit_unread_input`] has to be called: input is pending or
+    /// discarded.
+    #[inline]
+    pub const fn has_unread_input(&self) -> bool {
+        self.connection.input.has_pending() || self.connection.is_discarding()
     }
 
     /// Records a complete message, takes an output buffer for its response and schedules the
@@ -64,7 +88,7 @@ impl<'a, S> Entry<'a, S> {
 
     /// Updates the accounted memory of the connection.
     #[inline]
-    pub(super) const fn account_memory(&mut self) {
+    pub const fn account_memory(&mut self) {
         self.memory.update(self.connection);
     }
 
@@ -95,7 +119,7 @@ impl<'a, S> Entry<'a, S> {
     /// Takes an output buffer and schedules the flush. Returns `false` if the connection no longer
     /// accepts output.
     #[inline]
-    pub(super) fn reserve_output(&mut self) -> bool {
+    pub fn reserve_output(&mut self) -> bool {
         let is_accepted = self.connection.lifecycle.accepts_output();
         if is_accepted {
             self.connection.reserve_output(self.pool);

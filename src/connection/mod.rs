@@ -41,6 +41,7 @@ mod timers;
 
 use std::io;
 
+pub use self::entry::Entry;
 pub use self::input::messages::MessageEvent;
 pub use self::input::requests::hold_request;
 pub use self::memory::MemoryAccount;
@@ -61,8 +62,6 @@ use crate::transport::http::reader::RequestEvent;
 use crate::transport::ndjson::LineEvent;
 use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
 use crate::transport::websocket::reader::FrameReader;
-
-use self::entry::Entry;
 
 /// Timers handled per turn, so that many expiring at once do not stall the shard: each may close a
 /// connection.
@@ -135,6 +134,12 @@ impl<S> Connections<S> {
         Ok(key)
     }
 
+    /// Returns a connection with what it shares with the others, or `None` if it has been removed.
+    #[inline]
+    pub fn entry(&mut self, key: Key) -> Option<Entry<'_, S>> {
+        Entry::find(self, key)
+    }
+
     /// Updates the accounted memory of one connection.
     #[inline]
     pub fn account_memory(&mut self, key: Key) {
@@ -163,7 +168,8 @@ impl<S> Connections<S> {
 impl<S> Connections<S> {
     /// Parses the next line in `arrival[*from..]` and advances `from`; see
     /// [`crate::transport::ndjson::LineReader::next`]. Also returns [`LineEvent::NeedMore`] while
-    /// reading is stopped; `from` marks the unconsumed rest.
+    /// reading is stopped, as behind a line whose response exceeds the limit of the output; `from`
+    /// marks the unconsumed rest.
     #[inline]
     pub fn next_line(
         &mut self,
@@ -237,13 +243,11 @@ impl<S> Connections<S> {
     }
 
     /// Stores bytes that arrived while reading is stopped; those of a closing connection are
-    /// discarded. Returns whether [`Connections::limit_unread_input`] has to be called.
+    /// discarded. Returns whether [`Entry::limit_unread_input`] has to be called.
     pub fn append_pending_input(&mut self, key: Key, rest: &[u8]) -> bool {
-        let Some(connection) = self.table.get_mut(key) else { return false };
-        if !rest.is_empty() {
-            input::append_pending(connection, rest, &mut self.pool);
-        }
-        connection.input.has_pending() || connection.is_discarding()
+        let Some(mut entry) = Entry::find(self, key) else { return false };
+        entry.append_pending_input(rest);
+        entry.has_unread_input()
     }
 
     /// Restores pending input of which the bytes before `from` are parsed. The rest stays in place
@@ -252,18 +256,10 @@ impl<S> Connections<S> {
         input::restore_pending(self.table.get_mut(key), bytes, from, &mut self.pool);
     }
 
-    /// Stops the receive of a suspended connection that has stored more than one message, and of a
-    /// closing one whose peer goes on to send; `received` bytes have arrived.
-    pub fn limit_unread_input<R: Ring>(&mut self, ring: &mut R, key: Key, received: usize) {
-        if let Some(mut entry) = Entry::find(self, key) {
-            backpressure::limit_unread_input(&mut entry, ring, received);
-        }
-    }
-
-    /// Stops reading a connection whose output exceeds its limit. Call after each line: `next_line`
-    /// then returns `NeedMore`, the rest of the input goes to `append_pending_input`, and
-    /// [`ConnectionTable::pause`] submits the stop to the ring. WebSocket
-    /// input needs no call: `next_message` applies the limit itself.
+    /// Stops reading a connection whose output exceeds its limit. Call after each HTTP request:
+    /// `next_request` then returns `NeedMore`, the rest of the input goes to
+    /// `append_pending_input`, and [`ConnectionTable::pause`] submits the stop to the ring.
+    /// `next_line` and `next_message` apply the limit themselves.
     #[inline]
     pub fn apply_backpressure(&mut self, key: Key) {
         if let Some(mut entry) = Entry::find(self, key) {

@@ -42,6 +42,7 @@ mod blocking_jobs;
 
 mod client_requests;
 mod connection_state;
+mod framing;
 
 mod rate;
 

@@ -13,11 +13,10 @@ use crate::protocol::model;
 use crate::server::calls::CancelReason;
 use crate::server::connection_state::{ConnectionState, HttpSession};
 use crate::server::connections::Transports;
+use crate::server::framing::write_message;
 use crate::server::parity::{ParityOutput, pause_stream};
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::Shard;
-use crate::transport::ndjson;
-use crate::transport::websocket::writer;
 
 impl Shard {
     /// Returns the state and pending work of a peer, or `None` if it is gone.
@@ -60,27 +59,15 @@ impl Shard {
                 return;
             }
         };
-        let codec = connections.table.codec(key);
-        if codec == Codec::Http {
+        if connections.table.codec(key) == Codec::Http {
             let mut exchanges = http.exchange_path(connections, outbox, *now);
             let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
             return exchanges.write_message(key, (outcome, None), write);
         }
-        let Some(connection) = connections.table.get(key) else { return };
-        let compression = connection.state.compression;
-        let Some(out) = connections.outgoing(key) else { return };
-        if codec == Codec::WebSocket {
-            let mark = writer::begin_message(out);
-            out.extend_from_slice(text);
-            websockets.end_frame(out, mark, compression);
-        } else {
-            out.extend_from_slice(text);
-            ndjson::end_line(out);
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
+        if write_message(connections, websockets, key, write) {
+            outbox.count_outcome(outcome);
         }
-        if let Some(connection) = connections.table.get_mut(key) {
-            connection.record.traffic.messages_out += 1;
-        }
-        outbox.count_outcome(outcome);
     }
 
     /// Returns whether a peer can still send responses.

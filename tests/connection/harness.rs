@@ -122,8 +122,8 @@ impl Harness {
         let stashed = self.connections.table.record_received(key, bytes.len());
         let read = if stashed { 0 } else { self.read(key, &mut bytes.to_vec()) };
         if self.connections.append_pending_input(key, &bytes[read..]) {
-            self.connections.table.pause(&mut self.ring, key);
-            self.connections.limit_unread_input(&mut self.ring, key, bytes.len());
+            let mut entry = self.connections.entry(key).unwrap();
+            entry.limit_unread_input(&mut self.ring, bytes.len());
         }
         self.connections.account_memory(key);
     }

@@ -162,7 +162,12 @@ fn every_document_link_resolves() {
             .texts()
             // Those of `src` are parts of the crate documentation, whose links rustdoc checks.
             .filter(|(path, _)| path.ends_with(".md") && !path.starts_with("src/"))
-            .flat_map(|(path, text)| reach::check_document(path, text, &|to| repository.has(to)))
+            .flat_map(|(path, text)| {
+                let mut found = reach::check_document(path, text, &|to| repository.has(to));
+                let read = |to: &str| repository.rust().find(|file| file.path == to);
+                found.extend(reach::check_items(path, text, &read));
+                found
+            })
             .collect(),
     );
 }

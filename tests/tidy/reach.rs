@@ -143,6 +143,45 @@ pub(crate) fn check_document(path: &str, text: &str, has: &dyn Fn(&str) -> bool)
     findings
 }
 
+/// Finds links of a document that name an item, as [`Type::function`](file.rs), which their file
+/// does not define.
+pub(crate) fn check_items<'t>(
+    path: &str,
+    text: &str,
+    read: &dyn Fn(&str) -> Option<&'t Source>,
+) -> Vec<Finding> {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut findings = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        for (item, target) in item_links(line) {
+            let name = item.rsplit("::").next().unwrap_or(item);
+            let file = read(&normal(&format!("{folder}/{target}")));
+            if file.is_some_and(|file| !defines(file, name)) {
+                let message = format!("link to `{target}`: it does not define `{name}`");
+                findings.push(Finding::new(path, index + 1, message));
+            }
+        }
+    }
+    findings
+}
+
+/// The links of one line whose text is code and whose target is a Rust file: text and target.
+fn item_links(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    line.match_indices("[`").filter_map(|(at, _)| {
+        let (item, rest) = line[at + 2..].split_once("`](")?;
+        let (target, _) = rest.split_once(')')?;
+        let is_item = item.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ':'));
+        (is_item && target.ends_with(".rs")).then_some((item, target))
+    })
+}
+
+/// Whether a file defines a function or type.
+fn defines(file: &Source, name: &str) -> bool {
+    let defined = ["fn", "struct", "enum", "trait", "type", "const", "macro_rules"];
+    (1..file.tokens.len())
+        .any(|index| file.word(index) == name && defined.contains(&file.word(index - 1)))
+}
+
 /// The targets of `[text](target)` in one line, code left out.
 fn links_of(line: &str) -> impl Iterator<Item = &str> {
     let prose = line.split('`').step_by(2);
@@ -233,6 +272,17 @@ mod tests {
             path == "src/x.rs"
         });
         assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn link_to_undefined_item_is_found() {
+        let source = Source::new("src/a.rs", "struct Shard; impl Shard { fn receive(&self) {} }");
+        let text = "[`Shard::receive`](../src/a.rs) [`Shard`](../src/a.rs) [a](../src/a.rs)\n\
+                    [`Shard::send`](../src/a.rs)";
+        let read = |path: &str| (path == "src/a.rs").then_some(&source);
+        let found = check_items("docs/a.md", text, &read);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].line, found[0].message.contains("`send`")), (2, true));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Input as newline-delimited JSON.
 
 use crate::base::time::Instant;
+use crate::connection::backpressure;
 use crate::connection::entry::Entry;
 use crate::transport::ndjson::{LineEvent, LineReader};
 
@@ -12,6 +13,9 @@ pub(in crate::connection) fn next<S>(
     from: &mut usize,
     now: Instant,
 ) -> LineEvent {
+    if *from > 0 {
+        backpressure::apply(entry);
+    }
     let connection = &mut *entry.connection;
     if !connection.is_read() {
         if connection.is_discarding() {

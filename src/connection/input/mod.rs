@@ -14,17 +14,6 @@ use crate::base::pool::BufferPool;
 use crate::base::slab::Key;
 use crate::engine::ring::Ring;
 
-/// Stores bytes that arrived while reading is stopped.
-pub(super) fn append_pending<S>(
-    connection: &mut Connection<S>,
-    rest: &[u8],
-    pool: &mut BufferPool,
-) {
-    if !connection.is_discarding() {
-        connection.input.append_pending(rest, pool);
-    }
-}
-
 /// Restores pending input of which the bytes before `from` are parsed. The rest stays in place and
 /// is not copied for each line.
 pub(super) fn restore_pending<S>(

@@ -129,6 +129,12 @@ impl<S> Connection<S> {
         }
     }
 
+    /// Returns the codec, which decides the framing of the output.
+    #[inline]
+    pub const fn codec(&self) -> Codec {
+        self.input.codec()
+    }
+
     /// Returns the control frames of a WebSocket.
     pub const fn pings(&self) -> PingCounts {
         self.input.pings()

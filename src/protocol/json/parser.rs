@@ -113,6 +113,30 @@ impl Parser {
         self.fill_tape(text, (length, length))
     }
 
+    /// Parses `text`, once more after each repair, and passes its document to `read`.
+    ///
+    /// # Errors
+    ///
+    /// See [`ParseError`]. The values of the text are then what they were before it was parsed.
+    #[inline]
+    pub fn read<T>(
+        &mut self,
+        text: &mut PaddedText<'_>,
+        read: impl FnOnce(&Document<'_>) -> T,
+    ) -> Result<T, ParseError> {
+        let mut error = match self.parse(text.reborrow()) {
+            Ok(document) => return Ok(read(&document)),
+            Err(error) => error,
+        };
+        while self.repair(text, error) {
+            error = match self.parse(text.reborrow()) {
+                Ok(document) => return Ok(read(&document)),
+                Err(error) => error,
+            };
+        }
+        Err(error)
+    }
+
     /// Parses a long text: its long string, if it has one, apart from the rest.
     fn parse_long<'a>(
         &'a mut self,

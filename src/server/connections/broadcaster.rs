@@ -16,6 +16,7 @@ use crate::connection::Codec;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::model::{ChangeNotification, TaskDetail, TaskStatus, TaskView};
 use crate::server::connection_state::ConnectionState;
+use crate::server::framing::write_message;
 use crate::server::outbox::{NotificationKind, Outbox};
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
@@ -23,8 +24,6 @@ use crate::server::subscriptions::{
     CatalogList, ConnectionSubscriptions, EncodedNotification, PendingNotification,
     SubscriptionRegistry, SubscriptionStream, TopicKind,
 };
-use crate::transport::ndjson;
-use crate::transport::websocket::writer;
 
 /// Encodes notifications and writes them to the streams of subscribers.
 #[derive(Debug, Default)]
@@ -315,23 +314,13 @@ impl NotificationWriter<'_> {
         key: Key,
         id: Option<Id<'_>>,
     ) {
-        let Some(connection) = self.transports.connections.table.get(key) else { return };
-        let compression = connection.state.compression;
-        let framing = self.transports.connections.table.codec(key);
-        if framing == Codec::Http {
+        let Transports { connections, websockets, .. } = &mut *self.transports;
+        if connections.table.codec(key) == Codec::Http {
             return self.write_event(change, key, id);
         }
-        let Some(out) = self.transports.connections.outgoing(key) else { return };
-        if framing == Codec::WebSocket {
-            let mark = writer::begin_message(out);
-            self.notification.write_frame(change, id, out);
-            self.transports.websockets.end_frame(out, mark, compression);
-        } else {
-            self.notification.write_frame(change, id, out);
-            ndjson::end_line(out);
-        }
-        if let Some(connection) = self.transports.connections.table.get_mut(key) {
-            connection.record.traffic.messages_out += 1;
+        let write = |out: &mut Vec<u8>| self.notification.write_frame(change, id, out);
+        if !write_message(connections, websockets, key, write) {
+            return;
         }
         self.outbox.counters.traffic.messages_out += 1;
         self.outbox.counters.subscriptions.notifications_sent += 1;

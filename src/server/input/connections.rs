@@ -111,22 +111,41 @@ impl Shard {
         let connections = &mut self.transports.connections;
         let length = buffer.len as usize;
         connections.statistics.bytes_in += length as u64;
-        if let Some(key) = connections.table.key_of(socket) {
+        let key = connections.table.key_of(socket);
+        if let Some(key) = key
+            && let Some(mut entry) = connections.entry(key)
+        {
+            let codec = entry.connection.codec();
             // Pending input comes first.
-            let is_held = connections.table.record_received(key, length)
-                || self.transports.defers_input(key, self.now);
+            let is_held =
+                entry.record_received(length) || self.transports.defers_input(key, self.now);
             let bytes = ring.bytes(&buffer);
             let input = PaddedText::new(bytes, length);
-            let read = if is_held { 0 } else { self.read(key, input) };
-            let connections = &mut self.transports.connections;
-            if connections.append_pending_input(key, &bytes[read..length]) {
-                connections.table.pause(ring, key);
-                connections.limit_unread_input(ring, key, length);
-            }
-            self.transports.record_read(key, &mut self.parser, self.now);
-            self.check_memory(ring, key);
+            let read = if is_held { 0 } else { self.read(key, codec, input) };
+            self.end_read(ring, key, &buffer, read);
         }
         ring.release(buffer);
+    }
+
+    /// Stores what is left of a received buffer behind the first `read` bytes, and accounts the
+    /// memory of its connection.
+    #[inline]
+    fn end_read<R: Ring>(&mut self, ring: &mut R, key: Key, buffer: &ReceiveBuffer, read: usize) {
+        let (connections, length) = (&mut self.transports.connections, buffer.len as usize);
+        let mut violation = None;
+        if let Some(mut entry) = connections.entry(key) {
+            entry.append_pending_input(&ring.bytes(buffer)[read..length]);
+            if entry.has_unread_input() {
+                entry.limit_unread_input(ring, length);
+            }
+            entry.account_memory();
+            violation = entry.connection.state.violation;
+        }
+        self.transports.record_read(key, &mut self.parser, self.now);
+        self.relieve_memory(ring);
+        if let Some(reason) = violation {
+            self.close_violating(ring, key, reason);
+        }
     }
 
     /// Processes a completed send. Returns the key of the connection.
@@ -168,9 +187,15 @@ impl Shard {
         self.relieve_memory(ring);
         let connection = self.transports.connections.table.get(key);
         if let Some(reason) = connection.and_then(|connection| connection.state.violation) {
-            self.cancel_calls(key);
-            self.close_gracefully(ring, key, reason);
+            self.close_violating(ring, key, reason);
         }
+    }
+
+    /// Closes a connection with a violation once its error is sent.
+    #[cold]
+    fn close_violating<R: Ring>(&mut self, ring: &mut R, key: Key, reason: CloseReason) {
+        self.cancel_calls(key);
+        self.close_gracefully(ring, key, reason);
     }
 
     /// Closes the connections that hold most, if the memory limit of the shard is exceeded.
@@ -231,7 +256,8 @@ impl Shard {
         let length = bytes.len();
         bytes.resize(length + PADDING_BYTES, 0);
         let input = PaddedText::new(&mut bytes[from..], length - from);
-        let read = self.read(key, input);
+        let codec = self.transports.connections.table.codec(key);
+        let read = self.read(key, codec, input);
         bytes.truncate(length);
         self.transports.connections.restore_pending_input(key, bytes, from + read);
         self.transports.record_read(key, &mut self.parser, self.now);

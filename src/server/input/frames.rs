@@ -13,22 +13,21 @@
 use super::lines::is_blank;
 use super::{context, peer_state};
 use crate::base::slab::Key;
-use crate::connection::{Connection, MessageEvent, first_message};
+use crate::connection::{MessageEvent, first_message};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, ParseError};
 use crate::protocol::message_head::MessageHead;
-use crate::server::connection_state::ConnectionState;
 use crate::server::connections::Transports;
 use crate::server::dispatch::reject_text;
+use crate::server::framing::BegunMessage;
 use crate::server::outbox::Effect;
 use crate::server::reply_to::Outcome;
 use crate::server::shard::Shard;
-use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 use crate::transport::websocket::delimiter::DelimitedMessages;
 use crate::transport::websocket::limits::ProtocolError;
-use crate::transport::websocket::writer::{self, FrameMark};
+use crate::transport::websocket::writer;
 
 impl Shard {
     /// Dispatches the messages in `input`, as [`Shard::read`] does.
@@ -98,7 +97,7 @@ impl Shard {
         };
         let (mut start, mut end) = (range.start, range.end);
         loop {
-            if !self.dispatch_text(key, message.part(start, end), is_checked) {
+            if !self.dispatch_part(key, message.part(start, end), is_checked) {
                 return None;
             }
             // At the end of the message there is nothing to defer.
@@ -126,53 +125,24 @@ impl Shard {
         }
     }
 
-    /// Parses and dispatches one text. Returns `false` if that closed the connection.
+    /// Dispatches one text of a message. Returns `false` if that closed the connection.
     #[inline]
-    fn dispatch_text(&mut self, key: Key, mut text: PaddedText<'_>, is_checked: bool) -> bool {
-        let Transports { connections, websockets, .. } = &mut self.transports;
-        let Some(connection) = connections.table.get_mut(key) else { return false };
-        let mut peer = peer_state(connection, &mut self.outbox);
-        let mark = writer::begin_message(peer.outgoing);
-        let ctx = context(key, self.now);
-        let dispatcher = &mut self.dispatcher;
-        let length = text.as_bytes().len();
-        let dispatched = match self.parser.parse(text.reborrow()) {
-            Ok(document) => match dispatcher.dispatch(ctx, &mut peer, document.root()) {
-                Outcome::Envelope => {
-                    writer::cancel_message(peer.outgoing, mark);
-                    let Self { transports, dispatcher, outbox, now, .. } = self;
-                    let mut parity = transports.parity_path(dispatcher, outbox, *now);
-                    parity.receive(key, document.root(), length);
-                    return true;
-                }
-                outcome => Ok(outcome),
-            },
-            Err(error) => Err(error),
-        };
-        let outcome = match dispatched {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                writer::cancel_message(peer.outgoing, mark);
-                return self.dispatch_unreadable_text(key, text, is_checked, error);
-            }
-        };
-        end_text(websockets, connection, mark, outcome);
-        true
+    fn dispatch_part(&mut self, key: Key, mut text: PaddedText<'_>, is_checked: bool) -> bool {
+        match self.dispatch_text(key, &mut text) {
+            Ok(()) => true,
+            Err(error) => self.reject_part(key, &text, is_checked, error),
+        }
     }
 
-    /// Dispatches a text of a WebSocket after its repair, or rejects it. Returns `false` if that
-    /// closed the connection.
+    /// Rejects a text that does not parse. Returns `false` if that closed the connection.
     #[cold]
-    fn dispatch_unreadable_text(
+    fn reject_part(
         &mut self,
         key: Key,
-        mut text: PaddedText<'_>,
+        text: &PaddedText<'_>,
         is_checked: bool,
         error: ParseError,
     ) -> bool {
-        if self.parser.repair(&mut text, error) {
-            return self.dispatch_text(key, text, is_checked);
-        }
         let bytes = text.as_bytes();
         if !is_checked && error.is_invalid_utf8(bytes) {
             self.fail_websocket(key, ProtocolError::INVALID_UTF8);
@@ -182,11 +152,13 @@ impl Shard {
         let Some(connection) = connections.table.get_mut(key) else { return false };
         first_message::record_invalid(connection);
         if !is_blank(bytes) {
+            let begun = BegunMessage::new(connection);
             let mut peer = peer_state(connection, &mut self.outbox);
-            let mark = writer::begin_message(peer.outgoing);
             let (ctx, head) = (context(key, self.now), MessageHead::read(bytes));
-            let outcome = self.dispatcher.reject_text(ctx, &mut peer, &head, &error.into());
-            end_text(websockets, connection, mark, outcome);
+            match self.dispatcher.reject_text(ctx, &mut peer, &head, &error.into()) {
+                Outcome::None => begun.cancel(connection),
+                _ => begun.end(connection, websockets),
+            }
         }
         true
     }
@@ -252,15 +224,12 @@ impl Shard {
     #[cold]
     pub(super) fn send_error_message(&mut self, key: Key, error: &Error) {
         let Transports { connections, websockets, .. } = &mut self.transports;
-        if connections.outgoing(key).is_some()
-            && let Some(connection) = connections.table.get_mut(key)
+        if let Some(mut entry) = connections.entry(key)
+            && entry.reserve_output()
         {
-            let compression = connection.state.compression;
-            let mut peer = peer_state(connection, &mut self.outbox);
-            let mark = writer::begin_message(peer.outgoing);
-            reject_text(&mut peer, None, error);
-            websockets.end_frame(peer.outgoing, mark, compression);
-            connection.record.traffic.messages_out += 1;
+            let begun = BegunMessage::new(entry.connection);
+            reject_text(&mut peer_state(entry.connection, &mut self.outbox), None, error);
+            begun.end(entry.connection, websockets);
         }
     }
 
@@ -271,23 +240,6 @@ impl Shard {
             connection.state.is_closing = true;
         }
         self.outbox.push(Effect::CancelCalls(key));
-    }
-}
-
-/// Ends the frame of a response that begins at `mark`, if one was written.
-#[inline]
-fn end_text(
-    websockets: &mut WebSocketFrontend,
-    connection: &mut Connection<ConnectionState>,
-    mark: FrameMark,
-    outcome: Outcome,
-) {
-    if outcome == Outcome::None {
-        writer::cancel_message(&mut connection.outgoing, mark);
-    } else {
-        let compression = connection.state.compression;
-        websockets.end_frame(&mut connection.outgoing, mark, compression);
-        connection.record.traffic.messages_out += 1;
     }
 }
 

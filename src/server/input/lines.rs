@@ -26,8 +26,8 @@ impl Shard {
     pub(super) fn read_lines(&mut self, key: Key, mut input: PaddedText<'_>) -> usize {
         let mut from = 0;
         loop {
-            let (connections, now) = (&mut self.transports.connections, self.now);
-            match connections.next_line(key, input.as_bytes(), &mut from, now) {
+            let connections = &mut self.transports.connections;
+            match connections.next_line(key, input.as_bytes(), &mut from, self.now) {
                 LineEvent::InPlace { start, end } => {
                     self.dispatch_line(key, input.part(start, end));
                 }
@@ -42,40 +42,15 @@ impl Shard {
                 LineEvent::TooLarge => {}
                 LineEvent::NeedMore => return from,
             }
-            self.transports.connections.apply_backpressure(key);
         }
     }
 
-    /// Parses and dispatches one line.
+    /// Dispatches one line.
     #[inline]
     pub(super) fn dispatch_line(&mut self, key: Key, mut text: PaddedText<'_>) {
-        let (length, now) = (text.as_bytes().len(), self.now);
-        let Some(connection) = self.transports.connections.table.get_mut(key) else { return };
-        let error = match self.parser.parse(text.reborrow()) {
-            Ok(document) => {
-                let mut peer = peer_state(connection, &mut self.outbox);
-                match self.dispatcher.dispatch(context(key, now), &mut peer, document.root()) {
-                    Outcome::None => {
-                        let held = &self.dispatcher.held;
-                        if !held.is_empty() && held.contains(key) {
-                            self.transports.connections.table.hold_input(key);
-                        }
-                    }
-                    Outcome::Envelope => {
-                        let Self { transports, dispatcher, outbox, .. } = self;
-                        let mut parity = transports.parity_path(dispatcher, outbox, now);
-                        parity.receive(key, document.root(), length);
-                    }
-                    _ => {
-                        ndjson::end_line(peer.outgoing);
-                        connection.record.traffic.messages_out += 1;
-                    }
-                }
-                return;
-            }
-            Err(error) => error,
-        };
-        self.dispatch_unreadable_line(key, text, error);
+        if let Err(error) = self.dispatch_text(key, &mut text) {
+            self.reject_line(key, &text, error);
+        }
     }
 
     /// Rejects a message above `message_bytes_max`. Returns `true` if the connection closes, which
@@ -98,12 +73,9 @@ impl Shard {
         ends
     }
 
-    /// Dispatches a line after its repair, or rejects it.
+    /// Rejects a line that does not parse.
     #[cold]
-    fn dispatch_unreadable_line(&mut self, key: Key, mut text: PaddedText<'_>, error: ParseError) {
-        if self.parser.repair(&mut text, error) {
-            return self.dispatch_line(key, text);
-        }
+    fn reject_line(&mut self, key: Key, text: &PaddedText<'_>, error: ParseError) {
         let Transports { connections, acceptor, .. } = &mut self.transports;
         let Some(connection) = connections.table.get_mut(key) else { return };
         first_message::record_invalid(connection);

@@ -21,19 +21,21 @@ mod connections;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{Codec, Connection};
-use crate::protocol::json::PaddedText;
+use crate::protocol::json::{PaddedText, ParseError};
 use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
+use crate::server::connections::Transports;
 use crate::server::dispatch::MessageContext;
+use crate::server::framing::BegunMessage;
 use crate::server::outbox::Outbox;
-use crate::server::reply_to::{PeerId, ReplyTo};
+use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::Shard;
 
 impl Shard {
     /// Dispatches the messages in `input`. Returns the number of bytes consumed before the
     /// connection must not be read any more.
     #[inline]
-    fn read(&mut self, key: Key, mut input: PaddedText<'_>) -> usize {
-        match self.transports.connections.table.codec(key) {
+    fn read(&mut self, key: Key, codec: Codec, mut input: PaddedText<'_>) -> usize {
+        match codec {
             Codec::Ndjson => self.read_lines(key, input),
             Codec::WebSocket => self.read_frames(key, input),
             Codec::Http => {
@@ -47,6 +49,39 @@ impl Shard {
                 from
             }
         }
+    }
+
+    /// Dispatches one text of a connection: a line, or a text of a WebSocket message. Its response
+    /// is framed where the dispatcher has written it.
+    ///
+    /// # Errors
+    ///
+    /// The text does not parse, and cannot be repaired.
+    #[inline]
+    fn dispatch_text(&mut self, key: Key, text: &mut PaddedText<'_>) -> Result<(), ParseError> {
+        let length = text.as_bytes().len();
+        let Self { transports, parser, dispatcher, outbox, now, .. } = self;
+        let now = *now;
+        parser.read(text, |document| {
+            let Transports { connections, websockets, .. } = &mut *transports;
+            let Some(connection) = connections.table.get_mut(key) else { return };
+            let begun = BegunMessage::new(connection);
+            let mut peer = peer_state(connection, outbox);
+            match dispatcher.dispatch(context(key, now), &mut peer, document.root()) {
+                Outcome::None => {
+                    begun.cancel(connection);
+                    if !dispatcher.held.is_empty() && dispatcher.held.contains(key) {
+                        connections.table.hold_input(key);
+                    }
+                }
+                Outcome::Envelope => {
+                    begun.cancel(connection);
+                    let mut parity = transports.parity_path(dispatcher, outbox, now);
+                    parity.receive(key, document.root(), length);
+                }
+                _ => begun.end(connection, websockets),
+            }
+        })
     }
 }
 

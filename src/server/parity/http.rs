@@ -79,24 +79,20 @@ impl ParityPath<'_> {
     }
 
     /// Handles the text of a message of a session.
-    fn receive_text(
+    pub(super) fn receive_text(
         &mut self,
         parser: &mut Parser,
         (carrier, key): (Carrier<'_>, Key),
         text: &mut PaddedBuffer,
         bytes: usize,
     ) {
-        let error = match parser.parse(text.text()) {
-            Ok(document) => {
-                return self.receive_from((carrier, key), document.root(), bytes);
-            }
-            Err(error) => error,
-        };
-        if parser.repair(&mut text.text(), error) {
-            return self.receive_text(parser, (carrier, key), text, bytes);
+        let received = parser.read(&mut text.text(), |document| {
+            self.receive_from((carrier, key), document.root(), bytes);
+        });
+        if let Err(error) = received {
+            let error = ParityError::from(&Error::from(error));
+            self.output.reply((carrier, key), 400, |out| write::error(out, None, &error));
         }
-        let error = ParityError::from(&Error::from(error));
-        self.output.reply((carrier, key), 400, |out| write::error(out, None, &error));
     }
 
     /// Returns the session of the caller that the last event of an event stream names.

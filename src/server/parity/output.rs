@@ -23,6 +23,7 @@ use crate::protocol::parity::write;
 use crate::server::connection_state::ConnectionState;
 use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::Dispatcher;
+use crate::server::framing::write_message;
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{
@@ -30,10 +31,8 @@ use crate::server::shard_message::{
 };
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::label::Transport;
-use crate::transport::ndjson;
 use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::limits::ProtocolError;
-use crate::transport::websocket::writer;
 
 /// The sessions with the connections that carry them.
 pub(in crate::server) struct ParityOutput<'a> {
@@ -48,22 +47,9 @@ impl ParityOutput<'_> {
     /// Writes one message to a connection.
     pub(super) fn write_message(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>)) {
         let Self { connections, websockets, outbox, .. } = self;
-        let codec = connections.table.codec(key);
-        let Some(connection) = connections.table.get(key) else { return };
-        let compression = connection.state.compression;
-        let Some(out) = connections.outgoing(key) else { return };
-        if codec == Codec::WebSocket {
-            let mark = writer::begin_message(out);
-            write(out);
-            websockets.end_frame(out, mark, compression);
-        } else {
-            write(out);
-            ndjson::end_line(out);
+        if write_message(connections, websockets, key, write) {
+            outbox.counters.traffic.messages_out += 1;
         }
-        if let Some(connection) = connections.table.get_mut(key) {
-            connection.record.traffic.messages_out += 1;
-        }
-        outbox.counters.traffic.messages_out += 1;
     }
 
     /// Sends a message over the connection of another shard that carries a session, if one does.

@@ -11,7 +11,6 @@ use super::output::ParityOutput;
 use super::session::{EndOutcome, ParitySession, RequestEnd, is_stream};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::connection::Codec;
 use crate::engine::ring::cycles::CycleCount;
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::{Id, IdBuf};
@@ -21,14 +20,13 @@ use crate::protocol::parity::error::ParityError;
 use crate::protocol::parity::write;
 use crate::server::connection_state::{MessageOrigin, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
+use crate::server::framing::BegunMessage;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard_message::{ParityCaller, ParityHttpOutput};
 use crate::telemetry::counters::ParityRequestCounters;
 use crate::telemetry::event::parity::{self as parity_event, RequestRecord};
 use crate::transport::http::request_id::RequestIdBuf;
-use crate::transport::ndjson;
-use crate::transport::websocket::writer;
 
 /// Counts a request by its method.
 fn count(requests: &mut ParityRequestCounters, method: &str) {
@@ -73,7 +71,6 @@ fn start_call(
     request: &Request<'_>,
 ) {
     let ParityOutput { parity, connections, websockets, outbox, now } = path;
-    let is_websocket = connections.table.codec(connection_key) == Codec::WebSocket;
     // Reserves the output buffer, and marks it for the flush.
     if connections.outgoing(connection_key).is_none() {
         return;
@@ -86,7 +83,7 @@ fn start_call(
     if is_kept {
         add(session, number, request, *now);
     }
-    let mark = is_websocket.then(|| writer::begin_message(&mut connection.outgoing));
+    let begun = BegunMessage::new(connection);
     let start = connection.outgoing.len();
     let mut peer = PeerState {
         origin: MessageOrigin::of_peer(connection.record.peer_address()),
@@ -126,13 +123,11 @@ fn start_call(
             }
         }
     }
-    match (mark, outcome.is_response()) {
-        (Some(mark), true) => websockets.end_frame(out, mark, connection.state.compression),
-        (Some(mark), false) => writer::cancel_message(out, mark),
-        (None, true) => ndjson::end_line(out),
-        (None, false) => {}
+    if outcome.is_response() {
+        begun.end(connection, websockets);
+    } else {
+        begun.cancel(connection);
     }
-    connection.record.traffic.messages_out += u64::from(outcome.is_response());
     connection.state.violation = connection.state.violation.or(session.state.violation);
     outbox.count_outcome(outcome);
 }

@@ -179,20 +179,12 @@ impl SessionOwner<'_> {
         let mut peer = PeerState { origin, state, pending_work, outgoing, outbox, refusal };
         let reply_to = ReplyTo { peer_id: PeerId::HttpSession(key), stream };
         let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
-        let outcome = loop {
-            let parsed = match parser.parse(text.reborrow()) {
-                Ok(document) => Ok(dispatcher.dispatch(ctx, &mut peer, document.root())),
-                Err(error) => Err(error),
-            };
-            match parsed {
-                Ok(outcome) => break outcome,
-                Err(error) if parser.repair(&mut text, error) => {}
-                Err(error) => {
-                    let head = MessageHead::read(text.as_bytes());
-                    break dispatcher.reject_text(ctx, &mut peer, &head, &error.into());
-                }
-            }
-        };
+        let dispatched =
+            parser.read(&mut text, |document| dispatcher.dispatch(ctx, &mut peer, document.root()));
+        let outcome = dispatched.unwrap_or_else(|error| {
+            let head = MessageHead::read(text.as_bytes());
+            dispatcher.reject_text(ctx, &mut peer, &head, &error.into())
+        });
         let refusal = peer.refusal.take();
         // A cancellation removes requests that were outstanding before or are among these; their
         // streams are ended by an effect.

@@ -42,8 +42,6 @@ enum PostOutcome {
     Pending(Option<Vec<u8>>),
     /// The request is rejected.
     Rejected(Rejection),
-    /// The text does not parse.
-    Unreadable(ParseError),
 }
 
 /// Handles a POST to the MCP endpoint.
@@ -63,13 +61,10 @@ pub(super) fn handle(
             Err(rejection) => shard.reject_request(incoming, &rejection),
         };
     }
-    let mut outcome = post_without_session(shard, incoming, version, text.reborrow());
-    while let PostOutcome::Unreadable(error) = outcome {
-        if !shard.parser.repair(&mut text, error) {
-            return reject_unreadable(shard, incoming, &text, error);
-        }
-        outcome = post_without_session(shard, incoming, version, text.reborrow());
-    }
+    let outcome = match post_without_session(shard, incoming, version, &mut text) {
+        Ok(outcome) => outcome,
+        Err(error) => return reject_unreadable(shard, incoming, &text, error),
+    };
     match outcome {
         PostOutcome::Responded => shard.close_if_requested(incoming),
         PostOutcome::Accepted => {
@@ -90,7 +85,6 @@ pub(super) fn handle(
             }
         }
         PostOutcome::Rejected(rejection) => shard.reject_request(incoming, &rejection),
-        PostOutcome::Unreadable(_) => {}
     }
 }
 
@@ -115,61 +109,18 @@ fn post_without_session(
     shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     version: Option<&[u8]>,
-    text: PaddedText<'_>,
-) -> PostOutcome {
+    text: &mut PaddedText<'_>,
+) -> Result<PostOutcome, ParseError> {
     let Shard { transports, parser, dispatcher, outbox, now, .. } = shard;
     let Transports { connections, http, .. } = transports;
     let Some(connection) = connections.table.get_mut(incoming.key) else {
-        return PostOutcome::Responded;
+        return Ok(PostOutcome::Responded);
     };
-    let document = match parser.parse(text) {
-        Ok(document) => document,
-        Err(error) => return PostOutcome::Unreadable(error),
-    };
-    let root = document.root();
-    if let Err(rejection) = checks::check_pinned_version(version, &http.checks.profile)
-        && !is_initialize(root)
-    {
-        first_message::record_invalid(connection);
-        return PostOutcome::Rejected(rejection);
-    }
-    if root.as_array().is_some() {
-        first_message::record_invalid(connection);
-        let message = "a JSON-RPC batch requires a session of revision 2025-03-26";
-        return PostOutcome::Rejected(CheckId::MessageShape.reject(message));
-    }
-    outbox.counters.traffic.messages_in += 1;
     let now = *now;
-    match Message::read(root) {
-        Ok(Message::Request { id, method, params }) => {
-            let call_params = &RequestParams::read(params);
-            let meta = &call_params.meta();
-            let raw = RawRequest { id, method, params, call_params, meta };
-            let request = StatelessRequest { incoming, connection, dispatcher, outbox, http, now };
-            request.dispatch(version, &raw)
-        }
-        Ok(Message::Notification { .. }) => {
-            outbox.counters.requests.notifications += 1;
-            match checks::era(version, false, &http.checks.profile) {
-                Ok(Era::Modern) => PostOutcome::Accepted,
-                Ok(Era::Legacy) => PostOutcome::Rejected(missing_session_error()),
-                Err(rejection) => PostOutcome::Rejected(rejection),
-            }
-        }
-        Ok(Message::Response { .. }) => match checks::era(version, false, &http.checks.profile) {
-            Ok(Era::Legacy) => PostOutcome::Rejected(missing_session_error()),
-            Ok(Era::Modern) | Err(_) => {
-                let message = "unexpected response: the server sent no request";
-                PostOutcome::Rejected(CheckId::MessageShape.reject(message))
-            }
-        },
-        Err(invalid) => {
-            first_message::record_invalid(connection);
-            let error = (Status::BAD_REQUEST, &invalid.error);
-            let request = StatelessRequest { incoming, connection, dispatcher, outbox, http, now };
-            request.respond_error(invalid.id.filter(|_| !invalid.is_response), error)
-        }
-    }
+    parser.read(text, |document| {
+        let request = StatelessRequest { incoming, connection, dispatcher, outbox, http, now };
+        request.receive(version, document.root())
+    })
 }
 
 /// One request without session, with everything it needs.
@@ -183,6 +134,53 @@ struct StatelessRequest<'a> {
 }
 
 impl StatelessRequest<'_> {
+    /// Handles the message `root`.
+    #[inline]
+    fn receive(self, version: Option<&[u8]>, root: Value<'_>) -> PostOutcome {
+        if let Err(rejection) = checks::check_pinned_version(version, &self.http.checks.profile)
+            && !is_initialize(root)
+        {
+            first_message::record_invalid(self.connection);
+            return PostOutcome::Rejected(rejection);
+        }
+        if root.as_array().is_some() {
+            first_message::record_invalid(self.connection);
+            let message = "a JSON-RPC batch requires a session of revision 2025-03-26";
+            return PostOutcome::Rejected(CheckId::MessageShape.reject(message));
+        }
+        self.outbox.counters.traffic.messages_in += 1;
+        match Message::read(root) {
+            Ok(Message::Request { id, method, params }) => {
+                let call_params = &RequestParams::read(params);
+                let meta = &call_params.meta();
+                let raw = RawRequest { id, method, params, call_params, meta };
+                self.dispatch(version, &raw)
+            }
+            Ok(Message::Notification { .. }) => {
+                self.outbox.counters.requests.notifications += 1;
+                match checks::era(version, false, &self.http.checks.profile) {
+                    Ok(Era::Modern) => PostOutcome::Accepted,
+                    Ok(Era::Legacy) => PostOutcome::Rejected(missing_session_error()),
+                    Err(rejection) => PostOutcome::Rejected(rejection),
+                }
+            }
+            Ok(Message::Response { .. }) => {
+                match checks::era(version, false, &self.http.checks.profile) {
+                    Ok(Era::Legacy) => PostOutcome::Rejected(missing_session_error()),
+                    Ok(Era::Modern) | Err(_) => {
+                        let message = "unexpected response: the server sent no request";
+                        PostOutcome::Rejected(CheckId::MessageShape.reject(message))
+                    }
+                }
+            }
+            Err(invalid) => {
+                first_message::record_invalid(self.connection);
+                let error = (Status::BAD_REQUEST, &invalid.error);
+                self.respond_error(invalid.id.filter(|_| !invalid.is_response), error)
+            }
+        }
+    }
+
     #[inline]
     fn dispatch(self, version: Option<&[u8]>, raw: &RawRequest<'_>) -> PostOutcome {
         if raw.meta.as_ref().is_ok_and(RequestMetaObject::is_modern) {

@@ -13,10 +13,7 @@ use super::resume_tokens::TokenContents;
 use super::session::ParitySession;
 use crate::base::slab::Key;
 use crate::connection::CloseReason;
-use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedBuffer, Parser};
-use crate::protocol::parity::error::ParityError;
-use crate::protocol::parity::write;
 use crate::server::auth::Credential;
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
@@ -111,20 +108,7 @@ fn receive(
     key: Key,
     (mut text, bytes): (PaddedBuffer, usize),
 ) {
-    loop {
-        let error = match parser.parse(text.text()) {
-            Ok(document) => {
-                path.receive_from((Carrier::Remote, key), document.root(), bytes);
-                break;
-            }
-            Err(error) => error,
-        };
-        if !parser.repair(&mut text.text(), error) {
-            let error = ParityError::from(&Error::from(error));
-            path.output.reply((Carrier::Remote, key), 400, |out| write::error(out, None, &error));
-            break;
-        }
-    }
+    path.receive_text(parser, (Carrier::Remote, key), &mut text, bytes);
     let ParityOutput { parity, outbox, .. } = &mut path.output;
     parity.send_remote(key, (Vec::new(), true), outbox);
     let session = parity.get(key).filter(|session| session.state.violation.is_some());
