@@ -33,10 +33,10 @@ impl Shard {
                 self.send(to, Outcome::Response, &texts[text]);
             }
             Effect::Notify { to, kind, text } => {
-                self.send_notification(ring, to, kind, &texts[text])
+                self.send_notification(ring, to, kind, &texts[text]);
             }
             Effect::Request { to, number, text } => {
-                self.send_request(ring, to, number, &texts[text])
+                self.send_request(ring, to, number, &texts[text]);
             }
             Effect::CloseReply(ReplyTo { peer_id, stream }) => match peer_id {
                 PeerId::Connection(key) => self.start_waiting(ring, key),
@@ -50,7 +50,7 @@ impl Shard {
             Effect::HoldInput(key) => self.hold_input(ring, key),
             Effect::CloseStream(ReplyTo { peer_id, stream }) => {
                 if let PeerId::HttpSession(key) = peer_id {
-                    self.transports.http.close_stream((key, stream), &mut self.outbox, self.now);
+                    self.transports.http.close_stream(key, stream, &mut self.outbox, self.now);
                 }
             }
             Effect::CancelCalls(key) => {

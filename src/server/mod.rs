@@ -3,12 +3,14 @@
 //! A host program holds a [`Server`]: it takes a [`crate::service::Catalog`] and options, starts
 //! one shard per core and returns a [`Running`] server.
 //!
-//! `dispatch` is the request path and the place to begin reading. `connections` and `http` feed it
-//! with input and deliver its output, `calls`, `tasks` and `handlers` hold what answers later,
-//! `client_requests` the requests from server to client, `subscriptions` the subscribed streams,
-//! `rate` how many requests a caller may send,
-//! `catalog_updates` the single writer of the catalog. `shard` composes these components and runs
-//! their turn; effects pass between them through `outbox`. `start` starts shards and ends them.
+//! `dispatch` is the request path and the place to begin reading. `input` feeds it with what
+//! `connections` receive, `peers` and `http` deliver its output, `calls`, `tasks` and `handlers`
+//! hold what answers later, `client_requests` the requests from server to client, `subscriptions`
+//! the subscribed streams, `rate` how many requests a caller may send, `catalog_updates` the single
+//! writer of the catalog. `shard` composes these components, and `turn` runs their turn; effects
+//! pass between them through `outbox`, and `effects` applies them. `start` starts shards and ends
+//! them.
+//!
 //! What a host program runs beside the server is registered with [`Server::on_start`].
 
 #![forbid(unsafe_code)]

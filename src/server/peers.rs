@@ -48,13 +48,13 @@ impl Shard {
         let key = match to.peer_id {
             PeerId::Connection(key) => key,
             PeerId::HttpSession(key) => {
-                return http.send_to_session((key, to.stream), (outcome, text), outbox, *now);
+                return http.send_to_session(key, to.stream, outcome, text, outbox, *now);
             }
             PeerId::Parity(key) => {
                 let output = ParityOutput { parity, connections, websockets, outbox, now: *now };
-                if { output }.send((key, to.stream), (outcome, Duration::ZERO), text) {
+                if { output }.send(key, to.stream, outcome, Duration::ZERO, text) {
                     let calls = &mut dispatcher.deferred.calls;
-                    pause_stream(parity, (key, to.stream), calls);
+                    pause_stream(parity, key, to.stream, calls);
                 }
                 return;
             }
@@ -62,7 +62,7 @@ impl Shard {
         if connections.table.codec(key) == Codec::Http {
             let mut exchanges = http.exchange_path(connections, outbox, *now);
             let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
-            return exchanges.write_message(key, (outcome, None), write);
+            return exchanges.write_message(key, outcome, None, write);
         }
         let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
         if write_message(connections, websockets, key, write) {

@@ -210,7 +210,8 @@ impl HttpExchange {
     pub(in crate::server) fn write_message(
         &mut self,
         out: &mut Vec<u8>,
-        (outcome, event): (Outcome, Option<EventId>),
+        outcome: Outcome,
+        event: Option<EventId>,
         heads: &mut HeadTemplate,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> bool {

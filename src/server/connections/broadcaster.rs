@@ -137,7 +137,9 @@ impl Broadcaster {
     /// `version`.
     pub(in crate::server) fn publish_task(
         &mut self,
-        (task, version, caller): (TaskId, u32, Option<&Principal>),
+        task: TaskId,
+        version: u32,
+        caller: Option<&Principal>,
         tail: &[u8],
         recipients: &mut Recipients<'_>,
     ) {
@@ -332,7 +334,7 @@ impl NotificationWriter<'_> {
         let Self { transports, notification, outbox, now, .. } = self;
         let Transports { connections, http, .. } = &mut **transports;
         let mut exchanges = http.exchange_path(connections, outbox, *now);
-        exchanges.write_message(key, (Outcome::Notification, None), |out| {
+        exchanges.write_message(key, Outcome::Notification, None, |out| {
             notification.write_frame(change, id, out);
         });
         self.outbox.counters.subscriptions.notifications_sent += 1;

@@ -78,7 +78,7 @@ pub(in crate::server) struct HttpParts {
 
 impl HttpFrontend {
     /// Creates the state of `shard`, one of `shard_count`.
-    pub(in crate::server) fn new(parts: HttpParts, (shard, shard_count): (ShardId, u16)) -> Self {
+    pub(in crate::server) fn new(parts: HttpParts, shard: ShardId, shard_count: u16) -> Self {
         Self {
             checks: parts.checks,
             operator_checks: parts.operator_checks,
@@ -131,7 +131,8 @@ impl HttpFrontend {
     pub(in crate::server) fn confirm_session(
         &mut self,
         created: &CreatedSession,
-        (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
+        dispatcher: &mut Dispatcher,
+        outbox: &mut Outbox,
         now: Instant,
     ) {
         let counts = &mut outbox.counters.sessions;
@@ -149,7 +150,7 @@ impl HttpFrontend {
         let (shard, peer) = (self.exchanges.shard().0, creator.map(ClientAddress::ip));
         let age = now.since(removed.session.created_at);
         outbox.log(Event::SessionEvicted { shard, reason: eviction.reason, peer, age });
-        clean_up(removed, (dispatcher, outbox), now);
+        clean_up(removed, dispatcher, outbox, now);
     }
 
     /// Returns the shard that owns a session.
@@ -281,7 +282,8 @@ impl HttpFrontend {
     /// GET, so its clients could not.
     pub(in crate::server) fn close_stream(
         &mut self,
-        (session, stream): (Key, u32),
+        session: Key,
+        stream: u32,
         outbox: &mut Outbox,
         now: Instant,
     ) {
@@ -299,8 +301,10 @@ impl HttpFrontend {
     /// SSE (2024-11-05) ends after the last response.
     pub(in crate::server) fn send_to_session(
         &mut self,
-        (key, stream): (Key, u32),
-        (outcome, text): (Outcome, &[u8]),
+        key: Key,
+        stream: u32,
+        outcome: Outcome,
+        text: &[u8],
         outbox: &mut Outbox,
         now: Instant,
     ) {

@@ -424,8 +424,9 @@ impl Shard {
         dispatcher.deferred.tasks.table.remove_owner(PeerId::Connection(key));
     }
 
-    /// Starts the requests of a connection that wait for the one before (`stdio.sequential`), until one
-    /// is in flight or the output exceeds its limit. After the last one the connection may close.
+    /// Starts the requests of a connection that wait for the one before (`stdio.sequential`), until
+    /// one is in flight or the output exceeds its limit. After the last one the connection may
+    /// close.
     #[inline]
     pub(in crate::server) fn start_waiting<R: Ring>(&mut self, ring: &mut R, key: Key) {
         if !self.dispatcher.waiting.is_empty() {

@@ -25,7 +25,7 @@ impl Shard {
     pub(in crate::server) fn handle_http_message(&mut self, message: HttpMessage) {
         match message {
             HttpMessage::SessionRequest { session, exchange: from, principal, op } => {
-                self.sessions().handle_op((session, principal.as_ref()), from, op);
+                self.sessions().handle_op(session, principal.as_ref(), from, op);
             }
             HttpMessage::RequestRefused { session, exchange, principal, refused } => {
                 self.sessions().respond_refused(session, principal.as_ref(), exchange, *refused);
@@ -59,7 +59,7 @@ impl Shard {
         let mut parity = transports.parity_path(dispatcher, outbox, *now);
         match message {
             ParityMessage::Request { session, exchange, caller, op } => {
-                parity.handle_request(parser, (session, exchange), &caller, op);
+                parity.handle_request(parser, session, exchange, &caller, op);
             }
             ParityMessage::ExchangeClosed { session, exchange } => {
                 parity.close_exchange(session, exchange);

@@ -128,7 +128,8 @@ impl RemoteConnection {
     pub(super) fn send(
         &mut self,
         texts: Vec<Vec<u8>>,
-        (is_handled, pending): (bool, u32),
+        is_handled: bool,
+        pending: u32,
         outbox: &mut Outbox,
     ) {
         self.unsent_bytes += texts.iter().map(Vec::len).sum::<usize>();

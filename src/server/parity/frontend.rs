@@ -143,13 +143,14 @@ impl ParityFrontend {
     pub(super) fn send_remote(
         &mut self,
         key: Key,
-        (texts, is_handled): (Vec<Vec<u8>>, bool),
+        texts: Vec<Vec<u8>>,
+        is_handled: bool,
         outbox: &mut Outbox,
     ) {
         let Some(session) = self.get_mut(key) else { return };
         let pending = session.pending_work.pending_responses;
         if let Some(remote) = session.remote_mut() {
-            remote.send(texts, (is_handled, pending), outbox);
+            remote.send(texts, is_handled, pending, outbox);
         }
     }
 

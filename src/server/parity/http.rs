@@ -24,7 +24,8 @@ impl ParityPath<'_> {
     pub(in crate::server) fn handle_request(
         &mut self,
         parser: &mut Parser,
-        (session, address): (Option<SessionId>, ExchangeAddress),
+        session: Option<SessionId>,
+        address: ExchangeAddress,
         caller: &ParityCaller,
         op: ParityOp,
     ) {
@@ -59,14 +60,14 @@ impl ParityPath<'_> {
             }
             ParityOp::Events { last_event, .. } if session.is_some() => {
                 self.record_received(key);
-                self.attach_events((carrier, key), last_event);
+                self.attach_events(carrier, key, last_event);
             }
             ParityOp::Events { handshake: None, .. } => {}
             ParityOp::Message { mut text, .. }
             | ParityOp::Events { handshake: Some(mut text), .. } => {
                 let bytes = text.as_bytes().len();
                 self.output.outbox.counters.traffic.messages_in += 1;
-                self.receive_text(parser, (carrier, key), &mut text, bytes);
+                self.receive_text(parser, carrier, key, &mut text, bytes);
             }
         }
         let begun = self.output.parity.get(key).is_some_and(ParitySession::has_begun);
@@ -82,16 +83,17 @@ impl ParityPath<'_> {
     pub(super) fn receive_text(
         &mut self,
         parser: &mut Parser,
-        (carrier, key): (Carrier<'_>, Key),
+        carrier: Carrier<'_>,
+        key: Key,
         text: &mut PaddedBuffer,
         bytes: usize,
     ) {
         let received = parser.read(&mut text.text(), |document| {
-            self.receive_from((carrier, key), document.root(), bytes);
+            self.receive_from(carrier, key, document.root(), bytes);
         });
         if let Err(error) = received {
             let error = ParityError::from(&Error::from(error));
-            self.output.reply((carrier, key), 400, |out| write::error(out, None, &error));
+            self.output.reply(carrier, key, 400, |out| write::error(out, None, &error));
         }
     }
 
@@ -104,11 +106,11 @@ impl ParityPath<'_> {
 
     /// Attaches the event stream of a session. It continues after the last event that the client
     /// has, if that is known.
-    fn attach_events(&mut self, (carrier, key): (Carrier<'_>, Key), last_event: Option<LastEvent>) {
-        let Some(last_event) = last_event else { return self.send_ack((carrier, key), None) };
+    fn attach_events(&mut self, carrier: Carrier<'_>, key: Key, last_event: Option<LastEvent>) {
+        let Some(last_event) = last_event else { return self.send_ack(carrier, key, None) };
         match rewind(self.output.parity, key, last_event) {
-            Ok(streams) => self.send_ack((carrier, key), Some(Resumption::Resumed(&streams))),
-            Err(reason) => self.send_ack((carrier, key), Some(Resumption::Restart(reason))),
+            Ok(streams) => self.send_ack(carrier, key, Some(Resumption::Resumed(&streams))),
+            Err(reason) => self.send_ack(carrier, key, Some(Resumption::Restart(reason))),
         }
     }
 

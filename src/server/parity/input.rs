@@ -38,16 +38,17 @@ impl ParityPath<'_> {
         if let Some(key) = self.session_of(connection) {
             if self.output.parity.get(key).is_some_and(|session| session.relay.is_some()) {
                 let front = FrontAddress { shard: self.dispatcher.handlers.shard, key };
-                return front::forward(&mut self.output, (connection, front), value, bytes);
+                return front::forward(&mut self.output, connection, front, value, bytes);
             }
-            self.receive_from((Carrier::Connection(connection), key), value, bytes);
+            self.receive_from(Carrier::Connection(connection), key, value, bytes);
         }
     }
 
     /// Handles a message of a session.
     pub(super) fn receive_from(
         &mut self,
-        (carrier, key): (Carrier<'_>, Key),
+        carrier: Carrier<'_>,
+        key: Key,
         value: Value<'_>,
         bytes: usize,
     ) {
@@ -72,20 +73,20 @@ impl ParityPath<'_> {
                 if let Some(token) = request.auth_token {
                     keep_token(&mut self.output, self.dispatcher, key, token);
                 }
-                requests::start(&mut self.output, self.dispatcher, (carrier, key), &request);
+                requests::start(&mut self.output, self.dispatcher, carrier, key, &request);
             }
             Ok(Action::None) => {}
             Ok(Action::Cancel(target)) => {
                 requests::cancel(&mut self.output, self.dispatcher, key, target);
             }
             Ok(Action::Acknowledge(handshake, both)) => {
-                self.acknowledge((carrier, key), &handshake, both);
+                self.acknowledge(carrier, key, &handshake, both);
             }
             Ok(Action::AcknowledgeCapabilities(both)) => {
-                self.output.reply((carrier, key), 200, |out| write::capabilities_ack(out, &both));
+                self.output.reply(carrier, key, 200, |out| write::capabilities_ack(out, &both));
                 self.output.parity.set_timer(key);
             }
-            Err(rejection) => self.reject((carrier, key), &rejection),
+            Err(rejection) => self.reject(carrier, key, &rejection),
         }
     }
 
@@ -117,24 +118,25 @@ impl ParityPath<'_> {
             self.output.close_for(connection_key, error.code);
             return None;
         };
-        attach(&mut self.output, (connection_key, key), self.dispatcher);
+        attach(&mut self.output, connection_key, key, self.dispatcher);
         Some(key)
     }
 
     /// Authenticates the client of a handshake, and answers it.
     fn acknowledge(
         &mut self,
-        (carrier, key): (Carrier<'_>, Key),
+        carrier: Carrier<'_>,
+        key: Key,
         handshake: &Handshake<'_>,
         both: Capabilities,
     ) {
         if let Some(token) = handshake.auth_token {
             keep_token(&mut self.output, self.dispatcher, key, token);
         }
-        if let Err(error) = self.authenticate((carrier, key)) {
+        if let Err(error) = self.authenticate(carrier, key) {
             let error = ParityError::from(&error);
             record_handshake(&self.output, key, handshake, Some(&error));
-            return self.fail_session((carrier, key), &error);
+            return self.fail_session(carrier, key, &error);
         }
         let ParityOutput { parity, connections, now, .. } = &mut self.output;
         let settings = parity.settings.session;
@@ -154,7 +156,7 @@ impl ParityPath<'_> {
         self.output.outbox.counters.parity.sessions.handshakes += 1;
         let Some(request) = &handshake.resume else {
             record_handshake(&self.output, key, handshake, None);
-            return self.send_ack((carrier, key), carrier.restart().map(Resumption::Restart));
+            return self.send_ack(carrier, key, carrier.restart().map(Resumption::Restart));
         };
         let claim = resume::open_claim(self.output.parity, key, request);
         let rejected = match &claim {
@@ -163,30 +165,30 @@ impl ParityPath<'_> {
         };
         record_handshake(&self.output, key, handshake, rejected);
         match claim {
-            Ok(claim) => self.resume_session((carrier, key), claim),
+            Ok(claim) => self.resume_session(carrier, key, claim),
             Err(NotResumed::Restart(reason)) => {
-                self.send_ack((carrier, key), Some(Resumption::Restart(reason)));
+                self.send_ack(carrier, key, Some(Resumption::Restart(reason)));
             }
-            Err(NotResumed::Rejected(error)) => self.fail_session((carrier, key), &error),
+            Err(NotResumed::Rejected(error)) => self.fail_session(carrier, key, &error),
         }
     }
 
     /// Has the session that a client resumes take the place of the new one: on this shard, or on
     /// another one behind a front.
-    fn resume_session(&mut self, (carrier, new_key): (Carrier<'_>, Key), claim: Claim) {
+    fn resume_session(&mut self, carrier: Carrier<'_>, new_key: Key, claim: Claim) {
         let owner = claim.contents.session.owner(self.dispatcher.shard_count);
         let shard = self.dispatcher.handlers.shard;
         if let Carrier::Connection(connection) = carrier
             && owner != shard
         {
-            return front::begin(&mut self.output, (connection, new_key), (owner, shard), claim);
+            return front::begin(&mut self.output, connection, new_key, owner, shard, claim);
         }
         let now = self.output.now;
         let resumed = match resume::resume(self.output.parity, &claim, now) {
             Ok(resumed) => resumed,
             Err(reason) => {
                 let resumption = Some(Resumption::Restart(reason));
-                return self.send_ack((carrier, new_key), resumption);
+                return self.send_ack(carrier, new_key, resumption);
             }
         };
         let key = resumed.key;
@@ -196,7 +198,7 @@ impl ParityPath<'_> {
         }
         match carrier {
             Carrier::Connection(connection) => {
-                attach(&mut self.output, (connection, key), self.dispatcher);
+                attach(&mut self.output, connection, key, self.dispatcher);
                 self.output.copy_pending_work(key);
             }
             Carrier::Exchange { caller, .. } => self.attach_http(key, caller),
@@ -221,7 +223,7 @@ impl ParityPath<'_> {
         connections.table.set_suspended(connection, false);
         outbox.resume_reading(connection);
         let resumption = Some(Resumption::Restart(reason));
-        self.send_ack((Carrier::Connection(connection), key), resumption);
+        self.send_ack(Carrier::Connection(connection), key, resumption);
     }
 
     /// Tells the client of a session that it has resumed it, and repeats chunks.
@@ -229,11 +231,11 @@ impl ParityPath<'_> {
         let Resumed { key, streams, chunks } = resumed;
         // The chunks that waited for an event stream are gone.
         self.output.parity.account(key);
-        self.send_ack((carrier, key), Some(Resumption::Resumed(&streams)));
+        self.send_ack(carrier, key, Some(Resumption::Resumed(&streams)));
         if let Carrier::Remote = carrier {
             let texts = chunks.into_iter().map(|chunk| chunk.text.into_vec()).collect();
             let output = &mut self.output;
-            return output.parity.send_remote(key, (texts, false), output.outbox);
+            return output.parity.send_remote(key, texts, false, output.outbox);
         }
         for RepeatedChunk { stream, seq, text } in chunks {
             match carrier {
@@ -244,7 +246,7 @@ impl ParityPath<'_> {
                     let (stream, number) = &stream;
                     let id = format!("{stream}:{seq}").into();
                     let chunk = QueuedChunk { id, place: (*number, seq), text: text.into_vec() };
-                    self.output.send_event((key, ReplyTo::STANDALONE), chunk);
+                    self.output.send_event(key, ReplyTo::STANDALONE, chunk);
                 }
             }
         }
@@ -265,7 +267,8 @@ impl ParityPath<'_> {
     /// the event stream.
     pub(super) fn send_ack(
         &mut self,
-        (carrier, key): (Carrier<'_>, Key),
+        carrier: Carrier<'_>,
+        key: Key,
         resumption: Option<Resumption<'_>>,
     ) {
         let sessions = &mut self.output.outbox.counters.parity.sessions;
@@ -303,10 +306,10 @@ impl ParityPath<'_> {
             self.output.parity.is_answered = true;
             return self.output.flush_events(key);
         }
-        self.output.reply((carrier, key), 200, |out| write::handshake_ack(out, &params));
+        self.output.reply(carrier, key, 200, |out| write::handshake_ack(out, &params));
     }
 
-    fn authenticate(&mut self, (carrier, key): (Carrier<'_>, Key)) -> Result<(), Error> {
+    fn authenticate(&mut self, carrier: Carrier<'_>, key: Key) -> Result<(), Error> {
         let ParityOutput { parity, connections, outbox, now, .. } = &mut self.output;
         let Some(session) = parity.get_mut(key) else { return Ok(()) };
         let origin = match carrier {
@@ -332,7 +335,7 @@ impl ParityPath<'_> {
     }
 
     /// Sends the error of a rejected message.
-    fn reject(&mut self, (carrier, key): (Carrier<'_>, Key), rejection: &Rejection<'_>) {
+    fn reject(&mut self, carrier: Carrier<'_>, key: Key, rejection: &Rejection<'_>) {
         let Rejection { error, target, is_response, closes } = rejection;
         let is_retry = error.code == ErrorCode::AlreadyProcessed;
         self.output.outbox.counters.parity.repeats.retries += u64::from(is_retry);
@@ -346,7 +349,7 @@ impl ParityPath<'_> {
             Some(details) if details.contains("mcpCode") => 400,
             _ => error.code.properties().http_status,
         };
-        self.output.reply((carrier, key), status, |out| match target {
+        self.output.reply(carrier, key, status, |out| match target {
             Some(Target::Request(id)) if *is_response => write::error_response(out, *id, error),
             _ => write::error(out, *target, error),
         });
@@ -370,12 +373,12 @@ impl ParityPath<'_> {
     }
 
     /// Sends an error that ends a session.
-    fn fail_session(&mut self, (carrier, key): (Carrier<'_>, Key), error: &ParityError) {
+    fn fail_session(&mut self, carrier: Carrier<'_>, key: Key, error: &ParityError) {
         if let Some(session) = self.output.parity.get_mut(key) {
             session.protocol.close();
         }
         let status = error.code.properties().http_status;
-        self.output.reply((carrier, key), status, |out| write::error(out, None, error));
+        self.output.reply(carrier, key, status, |out| write::error(out, None, error));
         match carrier {
             Carrier::Connection(connection) => self.output.close_for(connection, error.code),
             Carrier::Exchange { .. } | Carrier::Remote => {

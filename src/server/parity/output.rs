@@ -56,7 +56,7 @@ impl ParityOutput<'_> {
     pub(super) fn write_remote(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>)) {
         let mut text = Vec::new();
         write(&mut text);
-        self.parity.send_remote(key, (vec![text], false), self.outbox);
+        self.parity.send_remote(key, vec![text], false, self.outbox);
     }
 
     /// Sends output to an HTTP exchange.
@@ -68,7 +68,8 @@ impl ParityOutput<'_> {
     /// Answers a message; over HTTP with this status.
     pub(super) fn reply(
         &mut self,
-        (carrier, key): (Carrier<'_>, Key),
+        carrier: Carrier<'_>,
+        key: Key,
         status: u16,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -89,7 +90,8 @@ impl ParityOutput<'_> {
     /// Writes the response to a call.
     pub(super) fn respond(
         &mut self,
-        (key, number): (Key, u32),
+        key: Key,
+        number: u32,
         status: u16,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -114,17 +116,19 @@ impl ParityOutput<'_> {
     /// must pause: what carries the session is full.
     pub(in crate::server) fn send(
         &mut self,
-        (key, number): (Key, u32),
-        (outcome, took): (Outcome, Duration),
+        key: Key,
+        number: u32,
+        outcome: Outcome,
+        took: Duration,
         text: &[u8],
     ) -> bool {
         if is_stream(number) {
-            return self.send_to_stream((key, number), (outcome, took), text);
+            return self.send_to_stream(key, number, outcome, took, text);
         }
         match outcome {
             Outcome::Response => {
-                self.end_request((key, number), took, EndOutcome::Result(text));
-                self.respond((key, number), 200, |out| {
+                self.end_request(key, number, took, EndOutcome::Result(text));
+                self.respond(key, number, 200, |out| {
                     let start = out.len();
                     out.extend_from_slice(text);
                     convert::response_in_place(out, start);
@@ -133,9 +137,9 @@ impl ParityOutput<'_> {
             Outcome::Error(kind) => {
                 let mut response = Vec::new();
                 let error = convert::write_error_response(&mut response, text, kind);
-                self.end_request((key, number), took, EndOutcome::Failed(&error));
+                self.end_request(key, number, took, EndOutcome::Failed(&error));
                 let status = error.code.properties().http_status;
-                self.respond((key, number), status, |out| out.extend_from_slice(&response));
+                self.respond(key, number, status, |out| out.extend_from_slice(&response));
             }
             // The dialect has no notifications outside of streams.
             Outcome::Notification | Outcome::None | Outcome::Envelope => {}
@@ -147,8 +151,10 @@ impl ParityOutput<'_> {
     /// handler must pause.
     pub(super) fn send_to_stream(
         &mut self,
-        (key, number): (Key, u32),
-        (outcome, took): (Outcome, Duration),
+        key: Key,
+        number: u32,
+        outcome: Outcome,
+        took: Duration,
         text: &[u8],
     ) -> bool {
         let settings = self.parity.settings.session;
@@ -161,24 +167,24 @@ impl ParityOutput<'_> {
                 if load.is_closed() || is_over {
                     stream.record_dropped();
                 } else if let Some((kind, data)) = convert::notification(text, number) {
-                    self.write_chunk((key, number), (kind, &data));
+                    self.write_chunk(key, number, (kind, &data));
                 }
                 return load.is_high();
             }
             Outcome::Response => {
                 let Some(stream) = session.protocol.streams.get_mut(number) else { return false };
                 let result = convert::result_range(text, stream.request());
-                self.end_request((key, number), took, EndOutcome::Result(text));
-                self.write_chunk((key, number), (ChunkType::Result, &text[result]));
-                self.end_stream((key, number), "completed");
+                self.end_request(key, number, took, EndOutcome::Result(text));
+                self.write_chunk(key, number, (ChunkType::Result, &text[result]));
+                self.end_stream(key, number, "completed");
             }
             Outcome::Error(kind) => {
                 let mut data = Vec::new();
                 let error = convert::error_of(text, kind);
                 error.write(&mut data);
-                self.end_request((key, number), took, EndOutcome::Failed(&error));
-                self.write_chunk((key, number), (ChunkType::Error, &data));
-                self.end_stream((key, number), "error");
+                self.end_request(key, number, took, EndOutcome::Failed(&error));
+                self.write_chunk(key, number, (ChunkType::Error, &data));
+                self.end_stream(key, number, "error");
             }
             Outcome::None | Outcome::Envelope => {}
         }
@@ -188,7 +194,8 @@ impl ParityOutput<'_> {
     /// Ends a request before its last message is written.
     pub(super) fn end_request(
         &mut self,
-        (key, number): (Key, u32),
+        key: Key,
+        number: u32,
         took: Duration,
         outcome: EndOutcome<'_>,
     ) {
@@ -199,17 +206,17 @@ impl ParityOutput<'_> {
 
     /// Writes a chunk to what carries the session, and keeps it. Before the first one after a gap:
     /// the number of dropped ones.
-    fn write_chunk(&mut self, (key, number): (Key, u32), chunk: (ChunkType, &[u8])) {
+    fn write_chunk(&mut self, key: Key, number: u32, chunk: (ChunkType, &[u8])) {
         let session = self.parity.get_mut(key);
         let stream = session.and_then(|session| session.protocol.streams.get_mut(number));
         let dropped = stream.map_or(0, OutgoingStream::take_dropped);
         if dropped > 0 {
             let mut data = Vec::new();
             write::dropped_chunks(&mut data, dropped);
-            self.write_chunk((key, number), (ChunkType::Log, &data));
+            self.write_chunk(key, number, (ChunkType::Log, &data));
         }
         count_chunk(&mut self.outbox.counters.parity.chunks, chunk.0);
-        self.write_stream((key, number), |session, window, out, now| {
+        self.write_stream(key, number, |session, window, out, now| {
             if let Some(stream) = session.protocol.streams.get_mut(number) {
                 stream.write_chunk(out, chunk, window, now);
             }
@@ -217,9 +224,9 @@ impl ParityOutput<'_> {
     }
 
     /// Writes the end of a stream.
-    pub(super) fn end_stream(&mut self, (key, number): (Key, u32), reason: &str) {
+    pub(super) fn end_stream(&mut self, key: Key, number: u32, reason: &str) {
         count_chunk(&mut self.outbox.counters.parity.chunks, ChunkType::Eos);
-        self.write_stream((key, number), |session, window, out, now| {
+        self.write_stream(key, number, |session, window, out, now| {
             if let Some(stream) = session.protocol.streams.get_mut(number) {
                 stream.write_eos(out, reason, window, now);
             }
@@ -235,7 +242,8 @@ impl ParityOutput<'_> {
 
     fn write_stream(
         &mut self,
-        (key, number): (Key, u32),
+        key: Key,
+        number: u32,
         write: impl FnOnce(&mut ParitySession, Option<&WindowLimits>, &mut Vec<u8>, Instant),
     ) {
         let (now, settings) = (self.now, self.parity.settings.session);
@@ -259,7 +267,7 @@ impl ParityOutput<'_> {
             }
             (None, Some((id, place))) => {
                 let chunk = QueuedChunk { id: id.into(), place, text: text.clone() };
-                self.send_event((key, number), chunk);
+                self.send_event(key, number, chunk);
             }
             (None, None) => self.write_remote(key, |out| out.extend_from_slice(&text)),
         }
@@ -268,7 +276,7 @@ impl ParityOutput<'_> {
     }
 
     /// Sends a chunk as an event, or keeps it until there is an event stream.
-    pub(super) fn send_event(&mut self, (key, number): (Key, u32), mut chunk: QueuedChunk) {
+    pub(super) fn send_event(&mut self, key: Key, number: u32, mut chunk: QueuedChunk) {
         let events_max = self.parity.settings.events_max();
         let Some(session) = self.parity.get_mut(key) else { return };
         let session_id = session.id;

@@ -46,17 +46,18 @@ fn count(requests: &mut ParityRequestCounters, method: &str) {
 pub(super) fn start(
     path: &mut ParityOutput<'_>,
     dispatcher: &mut Dispatcher,
-    (carrier, key): (Carrier<'_>, Key),
+    carrier: Carrier<'_>,
+    key: Key,
     request: &Request<'_>,
 ) {
     count(&mut path.outbox.counters.parity.requests, request.method);
     match carrier {
-        _ if request.streams => start_stream(path, dispatcher, (carrier, key), request),
+        _ if request.streams => start_stream(path, dispatcher, carrier, key, request),
         Carrier::Connection(connection) => {
-            start_call(path, dispatcher, (connection, key), request);
+            start_call(path, dispatcher, connection, key, request);
         }
         Carrier::Exchange { .. } | Carrier::Remote => {
-            start_distant_call(path, dispatcher, (carrier, key), request);
+            start_distant_call(path, dispatcher, carrier, key, request);
         }
     }
     path.copy_pending_work(key);
@@ -67,7 +68,8 @@ pub(super) fn start(
 fn start_call(
     path: &mut ParityOutput<'_>,
     dispatcher: &mut Dispatcher,
-    (connection_key, key): (Key, Key),
+    connection_key: Key,
+    key: Key,
     request: &Request<'_>,
 ) {
     let ParityOutput { parity, connections, websockets, outbox, now } = path;
@@ -96,7 +98,7 @@ fn start_call(
     let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
     let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
     let record = if is_kept { session.requests.record_mut(number) } else { None };
-    let (outcome, took) = dispatch(dispatcher, (ctx, record), &mut peer, request, None);
+    let (outcome, took) = dispatch(dispatcher, ctx, record, &mut peer, request, None);
     let counters = &mut outbox.counters.parity;
     let mut end = |outcome| {
         if is_kept {
@@ -119,7 +121,7 @@ fn start_call(
             // Nothing else is written for a request of the dialect.
             out.truncate(start);
             if !is_kept {
-                session.requests.add((number, *now), None, None);
+                session.requests.add(number, *now, None, None);
             }
         }
     }
@@ -136,7 +138,8 @@ fn start_call(
 fn start_distant_call(
     path: &mut ParityOutput<'_>,
     dispatcher: &mut Dispatcher,
-    (carrier, key): (Carrier<'_>, Key),
+    carrier: Carrier<'_>,
+    key: Key,
     request: &Request<'_>,
 ) {
     let Some(session) = path.parity.get_mut(key) else { return };
@@ -147,10 +150,10 @@ fn start_distant_call(
         path.parity.is_answered = true;
     }
     let mut text = Vec::new();
-    let target = (carrier, key, number);
-    let (outcome, took) = dispatch_apart(path, dispatcher, target, request, &mut text);
+    let (outcome, took) =
+        dispatch_apart(path, dispatcher, carrier, key, number, request, &mut text);
     path.outbox.count_outcome(outcome);
-    let _at_once = path.send((key, number), (outcome, took), &text);
+    let _at_once = path.send(key, number, outcome, took, &text);
 }
 
 /// Dispatches a request whose messages are written to `text`. The number of a stream is its
@@ -158,7 +161,9 @@ fn start_distant_call(
 fn dispatch_apart(
     path: &mut ParityOutput<'_>,
     dispatcher: &mut Dispatcher,
-    (carrier, key, number): (Carrier<'_>, Key, u32),
+    carrier: Carrier<'_>,
+    key: Key,
+    number: u32,
     request: &Request<'_>,
     text: &mut Vec<u8>,
 ) -> (Outcome, Duration) {
@@ -187,7 +192,7 @@ fn dispatch_apart(
     let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
     let token = is_stream(number).then(|| Id::Signed(number.into()));
     let record = session.requests.record_mut(number);
-    dispatch(dispatcher, (ctx, record), &mut peer, request, token)
+    dispatch(dispatcher, ctx, record, &mut peer, request, token)
 }
 
 /// The connection of a request over HTTP.
@@ -207,7 +212,8 @@ pub(super) fn origin_of(caller: &ParityCaller, session: SessionId) -> MessageOri
 /// Opens the stream of a request, and answers with its id.
 fn open_stream(
     path: &mut ParityOutput<'_>,
-    (carrier, key): (Carrier<'_>, Key),
+    carrier: Carrier<'_>,
+    key: Key,
     request: &Request<'_>,
 ) -> Option<u32> {
     let streams_max = path.parity.settings.session.streams_max;
@@ -224,7 +230,7 @@ fn open_stream(
                 session.protocol.keys.forget(idempotency_key);
             }
             let status = error.code.properties().http_status;
-            path.reply((carrier, key), status, |out| {
+            path.reply(carrier, key, status, |out| {
                 write::error_response(out, request.id, &error);
             });
             return None;
@@ -244,7 +250,7 @@ fn open_stream(
         path.forward(address, ParityHttpOutput::Event { session, name, id, data });
         path.parity.is_answered = true;
     } else {
-        path.reply((carrier, key), 200, |out| {
+        path.reply(carrier, key, 200, |out| {
             write::stream_response(out, request.id, &stream_id);
         });
     }
@@ -255,20 +261,21 @@ fn open_stream(
 fn start_stream(
     path: &mut ParityOutput<'_>,
     dispatcher: &mut Dispatcher,
-    (carrier, key): (Carrier<'_>, Key),
+    carrier: Carrier<'_>,
+    key: Key,
     request: &Request<'_>,
 ) {
-    let Some(number) = open_stream(path, (carrier, key), request) else { return };
+    let Some(number) = open_stream(path, carrier, key, request) else { return };
     let mut text = Vec::new();
-    let target = (carrier, key, number);
-    let dispatched = dispatch_apart(path, dispatcher, target, request, &mut text);
+    let (outcome, took) =
+        dispatch_apart(path, dispatcher, carrier, key, number, request, &mut text);
     if let Carrier::Connection(connection) = carrier
         && let Some(session) = path.parity.get_mut(key)
         && let Some(connection) = path.connections.table.get_mut(connection)
     {
         connection.state.violation = connection.state.violation.or(session.state.violation);
     }
-    let _at_once = path.send_to_stream((key, number), dispatched, &text);
+    let _at_once = path.send_to_stream(key, number, outcome, took, &text);
 }
 
 /// Adds a request to those that wait for their end.
@@ -282,13 +289,14 @@ fn add(session: &mut ParitySession, number: u32, request: &Request<'_>, now: Ins
         RequestRecord::begin(session.log_fields(), about, request.traceparent)
     });
     let keyed = request.idempotency_key.map(|key| (request.id, key));
-    session.requests.add((number, now), keyed, record);
+    session.requests.add(number, now, keyed, record);
 }
 
 /// Dispatches a request, in its span if it has one. Returns how long that took, too.
 fn dispatch<'a>(
     dispatcher: &mut Dispatcher,
-    (ctx, record): (MessageContext, Option<&mut RequestRecord>),
+    ctx: MessageContext,
+    record: Option<&mut RequestRecord>,
     peer: &mut PeerState<'a>,
     request: &Request<'a>,
     progress_token: Option<Id<'_>>,
@@ -347,14 +355,14 @@ pub(super) fn cancel(
             // Unless it has ended with its call.
             if path.parity.get(key).is_some_and(|session| session.requests.has(number)) {
                 let outcome = EndOutcome::Failed(&ParityError::cancelled());
-                path.end_request((key, number), Duration::ZERO, outcome);
+                path.end_request(key, number, Duration::ZERO, outcome);
             }
-            path.end_stream((key, number), "cancelled");
+            path.end_stream(key, number, "cancelled");
         }
         (None, Some(number), Some(id)) => {
             let error = ParityError::cancelled();
             let status = error.code.properties().http_status;
-            path.respond((key, number), status, |out| {
+            path.respond(key, number, status, |out| {
                 write::error_response(out, id.as_id(), &error);
             });
         }

@@ -271,10 +271,7 @@ impl ShardBuilder {
             slow_handlers: slow_handlers(&self.options, shard),
             waiting: WaitingRequests::new(self.options.stdio.sequential, limits.waiting()),
             held: HeldMessages::default(),
-            dialects: ServedDialects {
-                http_revision: self.options.http.only_revision().map(|(revision, _)| revision),
-                parity: self.options.parity.mode,
-            },
+            dialects: served_dialects(&self.options),
             facts: FactsMemory::default(),
             auth: self.auth,
             rate: self.rate.shard_part((shard, shards)),
@@ -284,7 +281,7 @@ impl ShardBuilder {
             connections: Connections::new(limits.connections),
             acceptor: Acceptor::new(shard, (self.connections, self.rate), &limits),
             half_closed: HalfClosed::new(limits.half_close, self.half_closed),
-            http: HttpFrontend::new(http, (shard, shards)),
+            http: HttpFrontend::new(http, shard, shards),
             websockets: websockets(&self.options, &limits),
             holder_search: HolderSearch::default(),
             large_work: LargeWork::default(),
@@ -307,6 +304,11 @@ impl ShardBuilder {
             now: Instant::ORIGIN,
         }
     }
+}
+
+fn served_dialects(options: &Options) -> ServedDialects {
+    let http_revision = options.http.only_revision().map(|(revision, _)| revision);
+    ServedDialects { http_revision, parity: options.parity.mode }
 }
 
 fn http_parts(

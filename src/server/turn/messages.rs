@@ -36,7 +36,7 @@ impl Shard {
                 TaskMessage::Changed { task, version, caller, tail } => {
                     self.broadcast(ring, |broadcaster, recipients| {
                         let caller = caller.as_deref();
-                        broadcaster.publish_task((task, version, caller), &tail, recipients);
+                        broadcaster.publish_task(task, version, caller, &tail, recipients);
                     });
                 }
                 message => dispatcher.handle_task_message(message, now, outbox),

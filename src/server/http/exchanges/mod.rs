@@ -178,7 +178,8 @@ impl ExchangePath<'_> {
     pub(in crate::server) fn write_message(
         &mut self,
         key: Key,
-        (outcome, event): (Outcome, Option<EventId>),
+        outcome: Outcome,
+        event: Option<EventId>,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let now = self.now;
@@ -186,7 +187,7 @@ impl ExchangePath<'_> {
             if outcome == Outcome::Notification && !exchange.format.accepts_event_stream {
                 return;
             }
-            exchange.is_complete = exchange.write_message(out, (outcome, event), heads, write);
+            exchange.is_complete = exchange.write_message(out, outcome, event, heads, write);
             exchange.last_output = now;
         });
         if let Some(connection) = self.connections.table.get_mut(key) {

@@ -29,7 +29,7 @@ impl ExchangePath<'_> {
         let key = to.connection;
         match output {
             HttpOutput::Response { outcome, text } => {
-                self.write_message(key, (outcome, None), |out| out.extend_from_slice(&text));
+                self.write_message(key, outcome, None, |out| out.extend_from_slice(&text));
             }
             HttpOutput::Event { id, text, .. } if text.is_empty() => {
                 let retry_ms = self.exchanges.timeouts.sse_retry_ms;
@@ -40,11 +40,11 @@ impl ExchangePath<'_> {
                 });
             }
             HttpOutput::Event { id, outcome, text, .. } => {
-                self.write_message(key, (outcome, Some(id)), |out| out.extend_from_slice(&text));
+                self.write_message(key, outcome, Some(id), |out| out.extend_from_slice(&text));
             }
             HttpOutput::UnnumberedEvent(text) => {
                 let outcome = Outcome::Notification;
-                self.write_message(key, (outcome, None), |out| out.extend_from_slice(&text));
+                self.write_message(key, outcome, None, |out| out.extend_from_slice(&text));
             }
             HttpOutput::Refused { kind, fields, text } => {
                 self.with_exchange(key, |exchange, out, heads| {

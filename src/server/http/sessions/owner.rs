@@ -67,7 +67,8 @@ impl SessionOwner<'_> {
     /// Runs an operation on a session of this shard.
     pub(in crate::server) fn handle_op(
         &mut self,
-        (id, principal): (SessionId, Option<&Arc<Principal>>),
+        id: SessionId,
+        principal: Option<&Arc<Principal>>,
         from: ExchangeAddress,
         op: SessionOp,
     ) {
@@ -87,7 +88,7 @@ impl SessionOwner<'_> {
                 self.write(from, HttpOutput::Status(Status::ACCEPTED));
             }
             SessionOp::HandleMessage { text, sender, .. } => {
-                self.dispatch_remote(key, from, (origin_of(&sender, id, principal), text));
+                self.dispatch_remote(key, from, origin_of(&sender, id, principal), text);
             }
             SessionOp::End => {
                 self.fail_calls(key);
@@ -130,7 +131,8 @@ impl SessionOwner<'_> {
         &mut self,
         key: Key,
         from: ExchangeAddress,
-        (origin, mut text): (MessageOrigin<'_>, PaddedBuffer),
+        origin: MessageOrigin<'_>,
+        mut text: PaddedBuffer,
     ) {
         let mut out = Vec::new();
         let Some(dispatched) = self.dispatch_post(key, origin, &mut out, text.text()) else {
@@ -144,7 +146,7 @@ impl SessionOwner<'_> {
             (outcome @ (Outcome::Response | Outcome::Error(_)), 0) => {
                 self.write(from, HttpOutput::Response { outcome, text: out });
             }
-            (outcome, awaited) => self.begin_response_stream(key, from, awaited, (outcome, out)),
+            (outcome, awaited) => self.begin_response_stream(key, from, awaited, outcome, &out),
         }
     }
 
@@ -159,14 +161,15 @@ impl SessionOwner<'_> {
     ) -> Option<Dispatched> {
         self.sessions.touch(key, self.now);
         let stream = self.sessions.next_stream_number(key).unwrap_or(ReplyTo::NO_STREAM);
-        self.dispatch((key, stream), origin, outgoing, text)
+        self.dispatch(key, stream, origin, outgoing, text)
     }
 
     /// Dispatches one text of a session; `None` if the session has ended.
     #[inline]
     fn dispatch(
         &mut self,
-        (key, stream): (Key, u32),
+        key: Key,
+        stream: u32,
         origin: MessageOrigin<'_>,
         outgoing: &mut Vec<u8>,
         mut text: PaddedText<'_>,
@@ -201,7 +204,8 @@ impl SessionOwner<'_> {
         key: Key,
         from: ExchangeAddress,
         awaited: u32,
-        (outcome, text): (Outcome, Vec<u8>),
+        outcome: Outcome,
+        text: &[u8],
     ) {
         let Ok(stream) = self.sessions.streams_mut(key).open(from) else {
             // The stream limit was checked before: the session has ended.
@@ -333,7 +337,7 @@ impl SessionOwner<'_> {
         for exchange in &removed.exchanges {
             self.write(*exchange, HttpOutput::EndStream { sends_retry: false });
         }
-        clean_up(removed, (self.dispatcher, self.outbox), self.now);
+        clean_up(removed, self.dispatcher, self.outbox, self.now);
     }
 
     /// Returns whether a session uses HTTP with SSE (2024-11-05).
@@ -349,8 +353,9 @@ impl SessionOwner<'_> {
         text: PaddedText<'_>,
     ) {
         let mut out = Vec::new();
-        let target = (key, LISTENING_STREAM);
-        let Some(dispatched) = self.dispatch(target, origin, &mut out, text) else { return };
+        let Some(dispatched) = self.dispatch(key, LISTENING_STREAM, origin, &mut out, text) else {
+            return;
+        };
         for _ in 0..dispatched.pending_responses {
             self.sessions.begin_request(key);
         }
@@ -386,7 +391,8 @@ fn origin_of<'m>(
 /// tasks.
 pub(in crate::server) fn clean_up(
     removed: RemovedSession<HttpSession>,
-    (dispatcher, outbox): (&mut Dispatcher, &mut Outbox),
+    dispatcher: &mut Dispatcher,
+    outbox: &mut Outbox,
     now: Instant,
 ) {
     let RemovedSession { key, mut session, .. } = removed;

@@ -155,9 +155,11 @@ impl SessionStreams {
     /// used now.
     pub(in crate::server) fn resume(
         &mut self,
-        (number, after): (u32, u32),
+        number: u32,
+        after: u32,
         exchange: ExchangeAddress,
-        (bounds, room): (StreamLimits, usize),
+        bounds: StreamLimits,
+        room: usize,
         now: Instant,
     ) -> Result<ResumedStream, SessionError> {
         let stream = self.get_mut(number).filter(|stream| after <= stream.last_delivered);
@@ -172,7 +174,7 @@ impl SessionStreams {
         self.attached += u32::from(replaced_exchange.is_none());
         let is_new = is_listening && number != self.listening;
         let replaced_listener =
-            if is_new { listening::make_current(self, number, (bounds, room), now) } else { None };
+            if is_new { listening::make_current(self, number, bounds, room, now) } else { None };
         Ok(ResumedStream { replaced_exchange, replaced_listener, missing_events, is_finished })
     }
 

@@ -137,7 +137,7 @@ fn check(
         facts.keep_credential(state, None);
         return Ok(());
     }
-    let token = read_token(incoming, (auth.accepts_query_token(), auth.accepts_proofs()));
+    let token = read_token(incoming, auth.accepts_query_token(), auth.accepts_proofs());
     let certificate = state.certificate();
     let credential = match token {
         Ok(Some(SentToken { text: token, is_bound })) => {
@@ -185,7 +185,8 @@ fn check(
 /// Returns the token of a request, if it has one.
 fn read_token<'b>(
     incoming: &IncomingRequest<'b>,
-    (accepts_query_token, accepts_proofs): (bool, bool),
+    accepts_query_token: bool,
+    accepts_proofs: bool,
 ) -> Result<Option<SentToken<'b>>, AuthError> {
     let IncomingRequest { head, bytes, .. } = *incoming;
     let of_field = head.field(bytes, Field::Authorization);

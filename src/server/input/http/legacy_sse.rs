@@ -37,7 +37,7 @@ pub(super) fn open_stream(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
     else {
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
-        return shard.respond(incoming, (Status::UNAVAILABLE, BodyKind::Empty, fields), &[]);
+        return shard.respond(incoming, Status::UNAVAILABLE, BodyKind::Empty, fields, &[]);
     };
     let Shard { transports, dispatcher, outbox, now, .. } = shard;
     let Transports { connections, http, .. } = transports;
@@ -46,7 +46,7 @@ pub(super) fn open_stream(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
         let credential = Some(Credential::of_session(principal));
         dispatcher.facts.keep_credential(&mut session.state, credential);
     }
-    http.confirm_session(&created, (dispatcher, outbox), *now);
+    http.confirm_session(&created, dispatcher, outbox, *now);
     let owner = ResponseOwner::Session(created.id);
     let from = shard.exchanges().open(incoming.key, incoming.echoed(), format, owner);
     shard.exchanges().mark_idle_stream(incoming.key);
@@ -71,7 +71,7 @@ pub(super) fn handle_post(
     text: PaddedText<'_>,
 ) {
     let incoming = &incoming.for_session();
-    let Some((id, key)) = find_or_forward(shard, incoming, (session, true), &text) else { return };
+    let Some((id, key)) = find_or_forward(shard, incoming, session, true, &text) else { return };
     let connection = shard.transports.connections.table.get(incoming.key);
     let extensions = connection.and_then(|it| it.state.extension_slot().cloned());
     let peer_addr = connection.and_then(|it| it.record.peer_address().copied());
@@ -89,5 +89,5 @@ pub(super) fn handle_post(
     };
     shard.sessions().dispatch_legacy_sse(key, origin, text);
     let fields = incoming.response_fields();
-    shard.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
+    shard.respond(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);
 }

@@ -77,7 +77,7 @@ pub(super) fn handle(
             let named = last_event.as_ref().and_then(|event| event.session);
             let op = ParityOp::Events { handshake, last_event };
             if named.is_some() {
-                forward(shard, incoming, (None, named), op);
+                forward(shard, incoming, None, named, op);
             } else {
                 let token = parameter(query, "resumeToken");
                 begin(shard, incoming, token.as_deref(), op);
@@ -103,7 +103,7 @@ fn send(shard: &mut Shard, incoming: &IncomingRequest<'_>, session: &[u8], op: P
             .with_details(r#"{"reason":"unknown_session"}"#);
         return respond_error(shard, incoming, Status::NOT_FOUND, &error);
     };
-    forward(shard, incoming, (Some(id), Some(id)), op);
+    forward(shard, incoming, Some(id), Some(id), op);
 }
 
 /// Sends a handshake: to the shard of the session that it resumes, or to this one.
@@ -118,14 +118,15 @@ fn begin(
     let principal: Option<&Principal> = principal.map(|principal| &**principal);
     let resumed =
         resume_token.and_then(|it| shard.transports.parity.session_of_token(it, principal));
-    forward(shard, incoming, (None, resumed), op);
+    forward(shard, incoming, None, resumed, op);
 }
 
 /// Opens an exchange and sends the request to the shard that owns `owned`, or to this one.
 fn forward(
     shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
-    (session, owned): (Option<SessionId>, Option<SessionId>),
+    session: Option<SessionId>,
+    owned: Option<SessionId>,
     op: ParityOp,
 ) {
     // Its session writes events itself, if any.
@@ -159,7 +160,7 @@ fn respond_schema(shard: &mut Shard, incoming: &IncomingRequest<'_>, requested: 
     };
     let kind = BodyKind::Text("application/schema+json");
     let fields = incoming.response_fields();
-    shard.respond(incoming, (Status::OK, kind, fields), schema.as_bytes());
+    shard.respond(incoming, Status::OK, kind, fields, schema.as_bytes());
 }
 
 fn respond_error(
@@ -170,7 +171,7 @@ fn respond_error(
 ) {
     let mut text = Vec::new();
     write::error(&mut text, None, error);
-    shard.respond(incoming, (status, BodyKind::Json, incoming.response_fields()), &text);
+    shard.respond(incoming, status, BodyKind::Json, incoming.response_fields(), &text);
 }
 
 /// Returns the resume token of a handshake, if it has one.

@@ -49,7 +49,8 @@ enum PostOutcome {
 pub(super) fn handle(
     shard: &mut Shard,
     incoming: &mut IncomingRequest<'_>,
-    (session, version): (Option<&[u8]>, Option<&[u8]>),
+    session: Option<&[u8]>,
+    version: Option<&[u8]>,
     mut text: PaddedText<'_>,
 ) {
     if let Some(session) = session {
@@ -69,7 +70,7 @@ pub(super) fn handle(
         PostOutcome::Responded => shard.close_if_requested(incoming),
         PostOutcome::Accepted => {
             let fields = incoming.response_fields();
-            shard.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
+            shard.respond(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);
         }
         PostOutcome::Pending(output) => {
             let mut exchanges = shard.exchanges();
@@ -80,8 +81,10 @@ pub(super) fn handle(
                 ResponseOwner::Connection,
             );
             if let Some(text) = output {
-                let outcome = (Outcome::Notification, None);
-                exchanges.write_message(incoming.key, outcome, |out| out.extend_from_slice(&text));
+                let outcome = Outcome::Notification;
+                exchanges.write_message(incoming.key, outcome, None, |out| {
+                    out.extend_from_slice(&text);
+                });
             }
         }
         PostOutcome::Rejected(rejection) => shard.reject_request(incoming, &rejection),
@@ -175,8 +178,8 @@ impl StatelessRequest<'_> {
             }
             Err(invalid) => {
                 first_message::record_invalid(self.connection);
-                let error = (Status::BAD_REQUEST, &invalid.error);
-                self.respond_error(invalid.id.filter(|_| !invalid.is_response), error)
+                let id = invalid.id.filter(|_| !invalid.is_response);
+                self.respond_error(id, Status::BAD_REQUEST, &invalid.error)
             }
         }
     }
@@ -216,7 +219,7 @@ impl StatelessRequest<'_> {
     #[inline]
     fn dispatch_modern(self, raw: &RawRequest<'_>) -> PostOutcome {
         if let Err(error) = self.check_headers(raw) {
-            return self.respond_error(Some(raw.id), (Status::BAD_REQUEST, &error));
+            return self.respond_error(Some(raw.id), Status::BAD_REQUEST, &error);
         }
         if raw.method == Method::SubscriptionsListen.as_str()
             && !self.incoming.format.accepts_event_stream
@@ -296,7 +299,7 @@ impl StatelessRequest<'_> {
         let session = HttpSession::new(self.connection.state.client, now);
         let Some(created) = self.http.create_session(session, self.outbox, now) else {
             let error = Error::connection_limit();
-            return self.respond_error(Some(raw.id), (Status::UNAVAILABLE, &error));
+            return self.respond_error(Some(raw.id), Status::UNAVAILABLE, &error);
         };
         let heads = self.http.exchanges.heads(self.now);
         let Some(http_session) = self.http.sessions.get_mut(created.key) else {
@@ -330,7 +333,7 @@ impl StatelessRequest<'_> {
             response::end_response(outgoing, mark, heads);
             // Only now, so that a failed handshake evicts no session.
             let Self { http, dispatcher, outbox, .. } = self;
-            http.confirm_session(&created, (dispatcher, outbox), now);
+            http.confirm_session(&created, dispatcher, outbox, now);
             return PostOutcome::Responded;
         }
         // The handshake failed: there is no session.
@@ -343,12 +346,12 @@ impl StatelessRequest<'_> {
     }
 
     fn reject(self, id: Id<'_>, refusal: &Rejection) -> PostOutcome {
-        self.respond_error(Some(id), (refusal.status, &refusal.error))
+        self.respond_error(Some(id), refusal.status, &refusal.error)
     }
 
     /// Responds with an error that carries the request id.
     #[cold]
-    fn respond_error(self, id: Option<Id<'_>>, (status, error): (Status, &Error)) -> PostOutcome {
+    fn respond_error(self, id: Option<Id<'_>>, status: Status, error: &Error) -> PostOutcome {
         let format = self.incoming.format;
         self.connection.record.traffic.messages_out += 1;
         let out = &mut self.connection.outgoing;

@@ -108,7 +108,7 @@ impl Shard {
         }
         match kind {
             RequestKind::Post { session_id, protocol_version } => {
-                post::handle(self, &mut incoming, (session_id, protocol_version), text);
+                post::handle(self, &mut incoming, session_id, protocol_version, text);
             }
             RequestKind::GetStream { session_id, last_event_id } => {
                 session::handle_get(self, &incoming, session_id, last_event_id);

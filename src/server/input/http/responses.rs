@@ -157,7 +157,7 @@ impl Shard {
         };
         let text = self.error_text(incoming, id, error);
         if *check == CheckId::SessionExists {
-            self.respond(incoming, (*status, BodyKind::Json, fields), &text);
+            self.respond(incoming, *status, BodyKind::Json, fields, &text);
         } else {
             self.respond_refusal(incoming, *status, fields, &text);
         }
@@ -195,7 +195,7 @@ impl Shard {
     ) {
         let body = BodyKind::Json;
         let Some(session) = self.named_session(incoming) else {
-            return self.respond(incoming, (status, body, fields), text);
+            return self.respond(incoming, status, body, fields, text);
         };
         let IncomingRequest { key, head, format, .. } = *incoming;
         let connection = self.transports.connections.table.get(key);
@@ -205,7 +205,7 @@ impl Shard {
             let named = is_open.then(|| session.to_text());
             let session_id = named.as_ref().map(|text| &text[..]);
             let fields = ResponseFields { session_id, ..fields };
-            return self.respond(incoming, (status, body, fields), text);
+            return self.respond(incoming, status, body, fields, text);
         }
         let ResponseFormat { closes, is_chunked, .. } = format;
         let response = Response { status, body, close: closes, is_chunked, fields };
@@ -264,7 +264,9 @@ impl Shard {
     pub(super) fn respond(
         &mut self,
         incoming: &IncomingRequest<'_>,
-        (status, body, fields): (Status, BodyKind, ResponseFields<'_>),
+        status: Status,
+        body: BodyKind,
+        fields: ResponseFields<'_>,
         text: &[u8],
     ) {
         let IncomingRequest { key, head, format, .. } = *incoming;

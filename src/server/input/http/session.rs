@@ -36,8 +36,8 @@ pub(super) fn handle_post(
     session: &[u8],
     text: PaddedText<'_>,
 ) {
-    if let Some(found) = find_or_forward(shard, incoming, (session, false), &text) {
-        dispatch_local(shard, incoming, found, text);
+    if let Some((id, key)) = find_or_forward(shard, incoming, session, false, &text) {
+        dispatch_local(shard, incoming, id, key, text);
     }
 }
 
@@ -47,7 +47,8 @@ pub(super) fn handle_post(
 pub(super) fn find_or_forward(
     shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
-    (session, is_legacy_sse): (&[u8], bool),
+    session: &[u8],
+    is_legacy_sse: bool,
     text: &PaddedText<'_>,
 ) -> Option<(SessionId, Key)> {
     let id = SessionId::parse(session);
@@ -85,7 +86,8 @@ pub(super) fn find_or_forward(
 fn dispatch_local(
     shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
-    (id, key): (SessionId, Key),
+    id: SessionId,
+    key: Key,
     text: PaddedText<'_>,
 ) {
     let format = session_format(shard, incoming.format, id);
@@ -120,7 +122,7 @@ fn dispatch_local(
             let id = format.session_id.map(SessionId::to_text);
             let session = id.as_ref().map(|text| &text[..]);
             let fields = ResponseFields { session_id: session, ..incoming.response_fields() };
-            return shard.respond(incoming, (Status::ACCEPTED, BodyKind::Empty, fields), &[]);
+            return shard.respond(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);
         }
         (outcome, awaited) => {
             let text = outgoing.split_off(mark.body());
@@ -131,7 +133,7 @@ fn dispatch_local(
                 format,
                 ResponseOwner::Session(id),
             );
-            shard.sessions().begin_response_stream(key, from, awaited, (outcome, text));
+            shard.sessions().begin_response_stream(key, from, awaited, outcome, &text);
             return;
         }
     }

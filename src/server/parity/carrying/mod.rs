@@ -50,7 +50,8 @@ fn detach_http(output: &mut ParityOutput<'_>, key: Key, deferred: &mut DeferredW
 /// Has a connection carry a session.
 pub(super) fn attach(
     output: &mut ParityOutput<'_>,
-    (connection_key, key): (Key, Key),
+    connection_key: Key,
+    key: Key,
     dispatcher: &mut Dispatcher,
 ) {
     let Some(connection) = output.connections.table.get_mut(connection_key) else { return };

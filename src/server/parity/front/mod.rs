@@ -22,8 +22,10 @@ use crate::server::shard_message::{
 /// is not read until that shard has answered.
 pub(super) fn begin(
     output: &mut ParityOutput<'_>,
-    (connection, key): (Key, Key),
-    (owner, shard): (ShardId, ShardId),
+    connection: Key,
+    key: Key,
+    owner: ShardId,
+    shard: ShardId,
     claim: Claim,
 ) {
     let ParityOutput { parity, connections, outbox, now, .. } = output;
@@ -59,7 +61,8 @@ pub(super) fn begin(
 #[cold]
 pub(super) fn forward(
     output: &mut ParityOutput<'_>,
-    (connection, address): (Key, FrontAddress),
+    connection: Key,
+    address: FrontAddress,
     value: Value<'_>,
     bytes: usize,
 ) {

@@ -22,7 +22,8 @@ use crate::server::shard_message::{
 /// session has room.
 pub(in crate::server) fn pause_stream(
     parity: &mut ParityFrontend,
-    (session, number): (Key, u32),
+    session: Key,
+    number: u32,
     calls: &mut CallTable,
 ) {
     let Some(of_key) = parity.get_mut(session) else { return };
@@ -56,7 +57,7 @@ pub(in crate::server) fn end_turn(
     due.retain(|due| match *due {
         Due::Front(front) => !report_front(parity, front, connections, outbox),
         Due::Exchange(exchange) => {
-            !report_exchange(&mut parity.flow, exchange, (connections, shards), outbox)
+            !report_exchange(&mut parity.flow, exchange, connections, shards, outbox)
         }
     });
     parity.flow.restore(paused, due);
@@ -107,7 +108,8 @@ fn report_front(
 fn report_exchange(
     flow: &mut FlowControl,
     exchange: ExchangeAddress,
-    (connections, shards): (&Connections<ConnectionState>, u16),
+    connections: &Connections<ConnectionState>,
+    shards: u16,
     outbox: &mut Outbox,
 ) -> bool {
     let connection = connections.table.get(exchange.connection);

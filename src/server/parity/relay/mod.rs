@@ -30,7 +30,7 @@ pub(in crate::server) fn handle_relay_message(
         RelayMessage::Resume(request) => resume(path, *request),
         RelayMessage::Message { session, front, text, bytes } => {
             if let Some(key) = find_remote(&path.output, session, front) {
-                receive(path, parser, key, (text, bytes));
+                receive(path, parser, key, text, bytes);
             }
         }
         RelayMessage::Sent { session, front, bytes } => {
@@ -48,7 +48,7 @@ pub(in crate::server) fn handle_relay_message(
         RelayMessage::Resumed(front) => open_front(path, front),
         RelayMessage::NotResumed(front, reason) => path.restart_front(front.key, reason),
         RelayMessage::Output { front, texts, is_handled, pending } => {
-            write_output(&mut path.output, front, &texts, (is_handled, pending));
+            write_output(&mut path.output, front, &texts, is_handled, pending);
         }
         RelayMessage::Close { front, code, reason } => {
             let session = path.output.parity.get(front.key);
@@ -106,11 +106,12 @@ fn receive(
     path: &mut ParityPath<'_>,
     parser: &mut Parser,
     key: Key,
-    (mut text, bytes): (PaddedBuffer, usize),
+    mut text: PaddedBuffer,
+    bytes: usize,
 ) {
-    path.receive_text(parser, (Carrier::Remote, key), &mut text, bytes);
+    path.receive_text(parser, Carrier::Remote, key, &mut text, bytes);
     let ParityOutput { parity, outbox, .. } = &mut path.output;
-    parity.send_remote(key, (Vec::new(), true), outbox);
+    parity.send_remote(key, Vec::new(), true, outbox);
     let session = parity.get(key).filter(|session| session.state.violation.is_some());
     if let Some(remote) = session.and_then(ParitySession::remote) {
         remote.close(CloseCode::POLICY.as_u16(), "a limit was exceeded", outbox);
@@ -137,7 +138,8 @@ fn write_output(
     output: &mut ParityOutput<'_>,
     address: FrontAddress,
     texts: &[Vec<u8>],
-    (is_handled, pending): (bool, u32),
+    is_handled: bool,
+    pending: u32,
 ) {
     let Some(session) = output.parity.get(address.key) else { return };
     let Some(key) = session.connection.filter(|_| session.front().is_some()) else { return };

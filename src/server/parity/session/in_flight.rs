@@ -53,7 +53,8 @@ impl SessionRequests {
     /// Adds a request received at `begun`, with its id and idempotency key.
     pub(in crate::server::parity) fn add(
         &mut self,
-        (number, begun): (u32, Instant),
+        number: u32,
+        begun: Instant,
         keyed: Option<(Id<'_>, &str)>,
         record: Option<Box<RequestRecord>>,
     ) {
@@ -91,8 +92,8 @@ mod tests {
     fn numbers_of_calls_and_streams_differ() {
         let mut requests = SessionRequests::default();
         let number = requests.next_number();
-        requests.add((number, Instant::ORIGIN), Some((Id::Signed(1), "k")), None);
-        requests.add((3, Instant::ORIGIN), Some((Id::Text("q"), "l")), None);
+        requests.add(number, Instant::ORIGIN, Some((Id::Signed(1), "k")), None);
+        requests.add(3, Instant::ORIGIN, Some((Id::Text("q"), "l")), None);
         assert!(!is_stream(number) && is_stream(3) && !is_stream(ReplyTo::STANDALONE));
         assert_ne!(number, ReplyTo::NO_STREAM);
         let keyed = requests.take(3).unwrap().keyed.unwrap();

@@ -66,7 +66,7 @@ impl<S> KeyedStreams<'_, S> {
         let room = self.store.totals.free_event_bytes(event_bytes_max);
         let listening = self.store.streams(self.key).map(SessionStreams::listening);
         let resumed =
-            self.attach(|streams| streams.resume((number, after), exchange, (bounds, room), now))?;
+            self.attach(|streams| streams.resume(number, after, exchange, bounds, room, now))?;
         if let Some(before) = listening.filter(|before| *before != number) {
             self.enqueue_lingering(before);
         }

@@ -52,7 +52,8 @@ pub(in crate::server) fn attach(
 pub(super) fn make_current(
     streams: &mut SessionStreams,
     number: u32,
-    (bounds, room): (StreamLimits, usize),
+    bounds: StreamLimits,
+    room: usize,
     now: Instant,
 ) -> Option<ExchangeAddress> {
     let bytes_max = streams.bytes.saturating_add(room);

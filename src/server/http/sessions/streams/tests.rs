@@ -38,7 +38,7 @@ fn resume(
     after: u32,
     serial: u32,
 ) -> Result<ResumedStream, SessionError> {
-    streams.resume((number, after), exchange(serial), (LIMITS, usize::MAX), NOW)
+    streams.resume(number, after, exchange(serial), LIMITS, usize::MAX, NOW)
 }
 
 fn replayed_numbers(streams: &SessionStreams, number: u32, after: u32) -> Vec<u32> {

@@ -37,7 +37,7 @@ fn replaced_listener_is_finished_and_resumable() {
     assert!(streams.detach(0, exchange(1), true, REPLACE, NOW));
     assert_eq!((streams.lingering_since(0), streams.attached()), (Some(NOW), 1));
     // The client of the first one reconnects: it gets what it has missed, and replaces the other.
-    let resumed = streams.resume((0, 0), exchange(3), (REPLACE, usize::MAX), NOW).unwrap();
+    let resumed = streams.resume(0, 0, exchange(3), REPLACE, usize::MAX, NOW).unwrap();
     assert_eq!((resumed.replaced_listener, resumed.is_finished), (Some(exchange(2)), false));
     assert_eq!(replayed_numbers(&streams, 0, 0), [1]);
     assert_eq!(push_listening(&mut streams), (0, Some(exchange(3))));
@@ -52,7 +52,7 @@ fn joined_listeners_share_messages_newest_first() {
     assert_eq!(push_listening(&mut streams), (1, Some(exchange(2))));
     assert!(streams.detach(1, exchange(2), true, JOIN, NOW));
     assert_eq!(push_listening(&mut streams), (0, Some(exchange(1))));
-    let resumed = streams.resume((1, 1), exchange(3), (JOIN, usize::MAX), NOW).unwrap();
+    let resumed = streams.resume(1, 1, exchange(3), JOIN, usize::MAX, NOW).unwrap();
     assert_eq!((resumed.replaced_listener, resumed.is_finished), (None, false));
     assert_eq!(push_listening(&mut streams), (1, Some(exchange(3))));
     // The older one closes, which does not change the current one.
@@ -74,7 +74,7 @@ fn waiting_events_move_to_resumed_listener() {
     for _ in 0..2 {
         assert_eq!(push_listening(&mut streams), (1, None));
     }
-    let resumed = streams.resume((0, 1), exchange(3), (REPLACE, 0), NOW).unwrap();
+    let resumed = streams.resume(0, 1, exchange(3), REPLACE, 0, NOW).unwrap();
     assert_eq!(resumed.replaced_listener, None);
     assert_eq!(
         (replayed_numbers(&streams, 0, 1), replayed_numbers(&streams, 1, 0)),
@@ -183,7 +183,7 @@ impl Clients {
                     self.last_seen.iter().map(|(stream, last)| (*stream, *last)).collect();
                 let Some(place) = known.len().checked_sub(back + 1) else { return };
                 let (stream, after) = known[place];
-                let resumed = self.streams.resume((stream, after), own, (limits, usize::MAX), NOW);
+                let resumed = self.streams.resume(stream, after, own, limits, usize::MAX, NOW);
                 // A delivered stream without events is not retained.
                 let Ok(resumed) = resumed else { return };
                 assert!(!resumed.is_finished);
