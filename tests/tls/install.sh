@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs sslscan and testssl.sh, which tests/tls/judges.rs asks what the server offers, from
+# Installs sslscan and testssl.sh, which tests/tls/judges/mod.rs asks what the server offers, from
 # Debian's packages. On other systems, or without root, it only prints what is missing.
 
 set -euo pipefail

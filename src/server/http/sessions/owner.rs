@@ -220,7 +220,7 @@ impl SessionOwner<'_> {
             http_session.add_batch(stream, awaited);
         }
         if outcome != Outcome::None {
-            self.output().send(key, stream, Outcome::Notification, &text);
+            self.output().send(key, stream, Outcome::Notification, text);
         }
     }
 

@@ -15,24 +15,24 @@ pub(in crate::server) fn write_page(mcp_path: &str) -> String {
 
 const BEFORE_PATH: &str = concat!(
     "<!doctype html>\n<html lang=\"en\">\n",
-    include_str!("page/head.html"),
+    include_str!("head.html"),
     "<meta name=\"mcp-path\" content=\"",
 );
 
 const AFTER_PATH: &str = concat!(
     "\">\n<style>\n",
-    include_str!("page/style.css"),
+    include_str!("style.css"),
     "</style>\n",
-    include_str!("page/body.html"),
+    include_str!("body.html"),
     "<script type=\"module\">\n",
-    include_str!("page/base.js"),
-    include_str!("page/protocol.js"),
-    include_str!("page/forms.js"),
-    include_str!("page/results.js"),
-    include_str!("page/elicitation.js"),
-    include_str!("page/snippets.js"),
-    include_str!("page/tools.js"),
-    include_str!("page/server.js"),
+    include_str!("base.js"),
+    include_str!("protocol.js"),
+    include_str!("forms.js"),
+    include_str!("results.js"),
+    include_str!("elicitation.js"),
+    include_str!("snippets.js"),
+    include_str!("tools.js"),
+    include_str!("server.js"),
     "</script>\n</html>\n",
 );
 

@@ -47,7 +47,7 @@ fn sslscan_finds_expected_versions_and_ciphers() {
             line.split_whitespace().collect::<Vec<_>>().join(" ")
         })
         .collect();
-    let expected: Vec<&str> = include_str!("judges/sslscan.txt").lines().collect();
+    let expected: Vec<&str> = include_str!("sslscan.txt").lines().collect();
     assert_eq!(differences(&expected, &found), [""; 0], "{text}");
 }
 
@@ -83,7 +83,7 @@ fn testssl_finds_nothing_weak() {
     let rows = rows.iter().filter(|row| row.len() >= 5).skip(1);
     let rows = rows.map(|row| (row[0].trim_start_matches('"'), row[3], row[4].trim_matches('"')));
     let rows: Vec<_> = rows.collect();
-    for line in include_str!("judges/testssl.txt").lines() {
+    for line in include_str!("testssl.txt").lines() {
         let (id, expected) = line.split_once(": ").expect("an expectation");
         let found = rows.iter().find(|(name, ..)| *name == id);
         let (_, _, found) = found.unwrap_or_else(|| panic!("no {id} in {csv}"));
