@@ -14,8 +14,9 @@ pub(in crate::connection) struct WebSocketState {
     reader: FrameReader,
     /// Time of the upgrade; once the close frame is queued, time of that.
     since: Instant,
-    /// The valid requests before the upgrade.
-    messages_before: u64,
+    /// The valid messages before those of which the first has a timeout; [`Self::CLOSE_ANSWERED`]
+    /// once the peer has answered the close frame with its own, when there is no timeout any more.
+    messages_before: u32,
     /// Time of the last frame of the peer, or the end of the last backpressure.
     last_received: Instant,
     /// Time of the last ping sent.
@@ -26,8 +27,6 @@ pub(in crate::connection) struct WebSocketState {
     backpressure: Option<Box<Backpressure>>,
     /// Deadline of the earliest timer that is valid.
     next_timer: Instant,
-    /// The peer has answered the close frame with its own.
-    is_close_answered: bool,
     /// Control frames so far.
     pub(in crate::connection) pings: PingCounts,
 }
@@ -74,6 +73,7 @@ pub(in crate::connection) enum TimeoutCheck {
 impl WebSocketState {
     /// No timer is valid, or no message is incomplete.
     const NEVER: Instant = Instant::from_nanoseconds(u64::MAX);
+    const CLOSE_ANSWERED: u32 = u32::MAX;
 
     pub(super) const fn new(reader: FrameReader, now: Instant) -> Self {
         Self {
@@ -85,7 +85,6 @@ impl WebSocketState {
             message_start: Self::NEVER,
             backpressure: None,
             next_timer: Self::NEVER,
-            is_close_answered: false,
             pings: PingCounts { pings_in: 0, pings_out: 0, pongs_in: 0 },
         }
     }
@@ -148,8 +147,9 @@ impl WebSocketState {
     }
 
     /// Has none of the `messages_in` valid messages so far count as the first one.
-    pub(in crate::connection) const fn discount_messages(&mut self, messages_in: u64) {
-        self.messages_before = messages_in;
+    pub(in crate::connection) fn discount_messages(&mut self, messages_in: u64) {
+        let messages_max = u64::from(Self::CLOSE_ANSWERED - 1);
+        self.messages_before = u32::try_from(messages_in.min(messages_max)).unwrap_or_default();
     }
 
     /// Starts backpressure, which the peer has to end before `until`.
@@ -193,7 +193,7 @@ impl WebSocketState {
         now: Instant,
     ) -> TimeoutCheck {
         let ReadStatus { is_paused, is_over_limit, may_ping, messages_in } = status;
-        let has_message = messages_in > self.messages_before;
+        let has_message = messages_in > u64::from(self.messages_before);
         // While reading is stopped, neither messages nor pongs can arrive.
         let has_begun = self.message_start != Self::NEVER && !is_paused;
         let message_start = has_begun.then_some(self.message_start);
@@ -242,11 +242,11 @@ impl WebSocketState {
 
     /// Records that the peer has answered the close frame with its own.
     pub(in crate::connection) const fn record_close_answer(&mut self) {
-        self.is_close_answered = true;
+        self.messages_before = Self::CLOSE_ANSWERED;
     }
 
     pub(super) const fn is_close_answered(&self) -> bool {
-        self.is_close_answered
+        self.messages_before == Self::CLOSE_ANSWERED
     }
 
     /// Discards the incomplete message and returns its buffer. Later messages are discarded too.
@@ -284,8 +284,8 @@ mod tests {
     use super::*;
 
     #[test]
-    /// Each WebSocket has one; 136 bytes and the word of the allocator are nine blocks of 16.
-    fn websocket_state_is_at_most_136_bytes() {
-        assert!(size_of::<WebSocketState>() <= 136, "{}", size_of::<WebSocketState>());
+    /// Each WebSocket has one; 120 bytes and the word of the allocator are eight blocks of 16.
+    fn websocket_state_is_at_most_120_bytes() {
+        assert!(size_of::<WebSocketState>() <= 120, "{}", size_of::<WebSocketState>());
     }
 }

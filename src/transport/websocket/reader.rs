@@ -56,7 +56,6 @@ pub enum FrameEvent {
 
 /// Splits a stream into messages.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent flags")]
 pub struct FrameReader {
     /// The incomplete message, unmasked.
     message: Vec<u8>,
@@ -72,8 +71,6 @@ pub struct FrameReader {
     is_inside_fragments: bool,
     /// Whether messages are discarded.
     is_discarding: bool,
-    /// Whether the current frame is the last of its message.
-    is_final: bool,
 }
 
 /// The payload of a control frame.
@@ -98,8 +95,8 @@ enum State {
     BetweenFrames,
     /// Inside the header of a frame.
     Header { bytes: [u8; HEADER_BYTES_MAX - 1], length: u8 },
-    /// Inside the payload of a data frame.
-    Data { key: MaskKey, remaining: usize },
+    /// Inside the payload of a data frame, which may be the last of its message.
+    Data { key: MaskKey, is_final: bool, remaining: usize },
     /// Inside the payload of a control frame.
     Control { opcode: u8, key: MaskKey, remaining: u8 },
     /// A message is complete and waits to be taken.
@@ -217,8 +214,8 @@ impl FrameReader {
                 State::Header { bytes, length } => {
                     self.read_header(bytes, length, arrival, from, limits)
                 }
-                State::Data { key, remaining } => {
-                    self.read_data(key, remaining, arrival, from, buffer)
+                State::Data { key, is_final, remaining } => {
+                    self.read_data(key, is_final, remaining, arrival, from, buffer)
                 }
                 State::Control { opcode, key, remaining } => {
                     self.read_control(opcode, key, remaining, arrival, from)
@@ -283,14 +280,14 @@ impl FrameReader {
             self.kind = header.kind();
             self.utf8 = Utf8Validator::default();
         }
-        self.is_final = header.is_final();
-        self.state = State::Data { key, remaining };
+        self.state = State::Data { key, is_final: header.is_final(), remaining };
     }
 
     /// Continues the payload of a data frame.
     fn read_data(
         &mut self,
         key: MaskKey,
+        is_final: bool,
         remaining: usize,
         arrival: &mut [u8],
         from: &mut usize,
@@ -306,10 +303,10 @@ impl FrameReader {
         }
         let remaining = remaining - count;
         if remaining > 0 {
-            self.state = State::Data { key: mask::rotate_key(key, count), remaining };
+            self.state = State::Data { key: mask::rotate_key(key, count), is_final, remaining };
             return ReadProgress::Return(FrameEvent::NeedMore);
         }
-        if !self.is_final {
+        if !is_final {
             self.state = State::BetweenFrames;
             return ReadProgress::Continue;
         }
