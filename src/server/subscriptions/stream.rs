@@ -162,7 +162,7 @@ pub const STREAM_BYTES: usize = 2 * size_of::<SubscriptionStream>() + 64;
 /// Bytes of one topic of a stream: an entry here and one in the index, with the slack of both.
 pub(super) const TOPIC_REF_BYTES: usize = 64;
 
-const _: () = assert!(STREAM_BYTES <= 512, "a listening stream holds at most 512 bytes");
+const _: () = assert!(STREAM_BYTES <= 256, "a listening stream holds at most 256 bytes");
 
 #[cfg(test)]
 mod tests {

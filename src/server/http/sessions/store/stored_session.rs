@@ -74,6 +74,6 @@ impl<S> StoredSession<S> {
 const INDEX_BYTES: usize = (size_of::<(SessionId, Key)>() + 1) * 8 / 7;
 
 const _: () = assert!(
-    size_of::<StoredSession<()>>() + INDEX_BYTES <= 160,
-    "a session without streams holds at most 160 bytes besides its `S`"
+    size_of::<StoredSession<()>>() + INDEX_BYTES <= 136,
+    "a session without streams holds at most 136 bytes besides its `S`"
 );
