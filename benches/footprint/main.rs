@@ -9,9 +9,12 @@
 //! ```
 //!
 //! Sessions: one `corelane` process holds all of them, each over its own connection: TCP,
-//! persistent HTTP, or WebSocket. Resident memory is read before the first connection, after the
-//! last session is ready, and when the server has been idle; the last difference is divided by the
-//! number of sessions. There is no warm-up.
+//! persistent HTTP, or WebSocket. Resident memory is read before the first connection, when half of
+//! the sessions are ready, after the last one is ready, and twice when the server has been idle.
+//! The difference of the first and the last reading is divided by the number of sessions; it
+//! includes what does not depend on that, chiefly the receive buffers, which no connection has
+//! touched before. The memory that one more session takes is the difference between half of them
+//! and all. There is no warm-up.
 //! Then a sample of the sessions calls a tool.
 //!
 //! With `--parity` the sessions are those of the parity dialect, over TCP, and can be resumed. They
@@ -139,40 +142,30 @@ fn measure_sessions(sessions: usize, shards: usize, dialect: Dialect) -> io::Res
     let before = server.resident_bytes()?;
 
     let groups = groups(sessions);
-    // Reached when all sessions are open, and when memory has been read.
-    let (opened, read) = (Barrier::new(groups.len() + 1), Barrier::new(groups.len() + 1));
-    let (after, descriptors, called) = thread::scope(|scope| {
-        let hold = |(number, &(first, count)): (usize, &(usize, usize))| {
-            let (opened, read) = (&opened, &read);
-            // Also after a failure: the other groups and the reader wait too.
-            let wait = || {
-                opened.wait();
-                read.wait();
-            };
-            let host = destination(number, port);
-            scope.spawn(move || match dialect {
-                Dialect::Mcp(transport) => {
-                    let call = transport.call(host);
-                    let client = || Session::new(transport, host, &call);
-                    hold_sessions(host, (first, count), client, wait, Session::call)
-                }
-                Dialect::Parity(stream) => {
-                    let client = || ParitySession::new(stream);
-                    hold_sessions(host, (first, count), client, wait, ParitySession::call)
-                }
+    let barriers = Barriers::new(groups.len());
+    let (at_half, after, descriptors, called) = thread::scope(|scope| {
+        let hold = |(number, &group): (usize, &(usize, usize))| {
+            let (barriers, host) = (&barriers, destination(number, port));
+            scope.spawn(move || {
+                barriers.wait_to_open(number);
+                hold_group(dialect, host, group, || barriers.wait_when_open(number))
             })
         };
         let threads: Vec<_> = groups.iter().enumerate().map(hold).collect();
-        opened.wait();
+        barriers.half_opened.wait();
+        let at_half = resident_when_idle(&server);
+        barriers.half_read.wait();
+        barriers.opened.wait();
         let after = resident_when_idle(&server);
         let descriptors = descriptors(&server);
-        read.wait();
+        barriers.read.wait();
         let called = threads.into_iter().map(|thread| match thread.join() {
             Ok(called) => called,
             Err(_) => Err(io::Error::other("a client thread panicked")),
         });
         let called: io::Result<Vec<usize>> = called.collect();
-        Ok::<_, io::Error>((after?, descriptors?, called?.iter().sum::<usize>()))
+        let (_, at_half) = at_half?;
+        Ok::<_, io::Error>((at_half, after?, descriptors?, called?.iter().sum::<usize>()))
     })?;
     let (name, target) = dialect.name_and_target();
     let mut out = io::stdout().lock();
@@ -180,7 +173,73 @@ fn measure_sessions(sessions: usize, shards: usize, dialect: Dialect) -> io::Res
     let (at_once, after) = after;
     writeln!(out, "resident memory {} KiB before the server is idle", at_once >> 10)?;
     print_memory(&mut out, before, after, sessions, "session", target)?;
+    print_one_more(&mut out, at_half, after, late_clients(&groups), "session")?;
     writeln!(out, "{called} of them, every {SAMPLE_EVERY}th, called a tool with the correct result")
+}
+
+/// What the groups and the reader of memory wait for.
+struct Barriers {
+    /// Number of the groups that open first.
+    half: usize,
+    /// These are open.
+    half_opened: Barrier,
+    /// The others may open.
+    half_read: Barrier,
+    /// All groups are open.
+    opened: Barrier,
+    /// Memory has been read.
+    read: Barrier,
+}
+
+impl Barriers {
+    fn new(groups: usize) -> Self {
+        let half = groups / 2;
+        Self {
+            half,
+            half_opened: Barrier::new(half + 1),
+            half_read: Barrier::new(groups - half + 1),
+            opened: Barrier::new(groups + 1),
+            read: Barrier::new(groups + 1),
+        }
+    }
+
+    /// Waits until the group with this number may open.
+    fn wait_to_open(&self, number: usize) {
+        if number >= self.half {
+            self.half_read.wait();
+        }
+    }
+
+    /// Waits until memory has been read. To be called after a failure, too: the other groups and
+    /// the reader wait for it.
+    fn wait_when_open(&self, number: usize) {
+        if number < self.half {
+            self.half_opened.wait();
+        }
+        self.opened.wait();
+        self.read.wait();
+    }
+}
+
+/// Opens a group of sessions of `dialect`, waits, and has a sample of them call a tool; returns
+/// their number.
+fn hold_group(
+    dialect: Dialect,
+    host: SocketAddr,
+    group: (usize, usize),
+    wait: impl Fn(),
+) -> io::Result<usize> {
+    match dialect {
+        Dialect::Mcp(transport) => {
+            let call = transport.call(host);
+            let client = || Session::new(transport, host, &call);
+            hold_sessions(host, group, client, wait, Session::call)
+        }
+        Dialect::Parity(stream) => {
+            let client = || ParitySession::new(stream);
+            hold_sessions(host, group, client, wait, ParitySession::call)
+        }
+    }
 }
 
 /// Opens a group of sessions, waits, and has a sample of them call a tool; returns their number.
@@ -225,10 +284,27 @@ fn print_memory(
     writeln!(out, "{each} bytes per {name}, {verdict} the target of {target}")
 }
 
-/// Splits `clients` into groups, each with the number of its first client and its size.
+/// Prints the memory of each of the `late` items that have come since half of the groups were open.
+fn print_one_more(
+    out: &mut impl Write,
+    at_half: u64,
+    after: u64,
+    late: usize,
+    name: &str,
+) -> io::Result<()> {
+    let each = after.saturating_sub(at_half) / late.max(1) as u64;
+    writeln!(out, "{each} bytes for one more {name}: the difference between half of them and all")
+}
+
+/// Splits `clients` into two or more groups, each with the number of its first client and its size.
 fn groups(clients: usize) -> Vec<(usize, usize)> {
-    let size = clients.div_ceil(clients.div_ceil(GROUP_MAX));
+    let size = clients.div_ceil(clients.div_ceil(GROUP_MAX).max(2));
     (0..clients).step_by(size).map(|first| (first, size.min(clients - first))).collect()
+}
+
+/// Returns the number of clients in the later half of `groups`.
+fn late_clients(groups: &[(usize, usize)]) -> usize {
+    groups[groups.len() / 2..].iter().map(|(_, count)| count).sum()
 }
 
 /// Returns the loopback address of a group: 127.0.0.1 and its neighbours.

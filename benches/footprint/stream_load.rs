@@ -68,7 +68,14 @@ pub(crate) fn measure(
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         let mut triggers = Vec::new();
-        for (number, (first, count)) in crate::groups(streams).into_iter().enumerate() {
+        let groups = crate::groups(streams);
+        let (half, mut at_half) = (groups.len() / 2, before);
+        for (number, &(first, count)) in groups.iter().enumerate() {
+            // Every group sends once when it is ready, and after every change.
+            if number == half {
+                collect(&receiver, half)?;
+                at_half = server.resident_bytes()?;
+            }
             let (trigger, trigger_receiver) = mpsc::channel();
             let (sender, host) = (sender.clone(), crate::destination(number, port));
             scope
@@ -76,12 +83,13 @@ pub(crate) fn measure(
             triggers.push(trigger);
         }
         drop(sender);
-        // Every group sends once when it is ready, and after every change.
-        collect(&receiver, triggers.len())?;
+        collect(&receiver, groups.len() - half)?;
         let after = server.resident_bytes()?;
         let mut out = io::stdout();
         writeln!(out, "{streams} listening streams over HTTP on {shards} shards")?;
         crate::print_memory(&mut out, before, after, streams, "stream", TARGET_BYTES)?;
+        let late = crate::late_clients(&groups);
+        crate::print_one_more(&mut out, at_half, after, late, "stream")?;
         measure_requests("with streams", crate::destination(0, port), clock, rate, seconds)?;
         for _ in 0..changes {
             for trigger in &triggers {
