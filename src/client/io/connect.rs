@@ -173,7 +173,7 @@ fn open_route(host: &str, port: u16, route: &Route, deadline: &Deadline) -> io::
     };
     let stream = open_tcp(&proxy.host, proxy.port, deadline).map_err(through)?;
     if is_tunnel {
-        tunnel::open(&stream, (host, port), proxy, deadline).map_err(through)?;
+        tunnel::open(&stream, host, port, proxy, deadline).map_err(through)?;
     }
     Ok(stream)
 }

@@ -61,7 +61,7 @@ impl Connector {
             if self.on_ring.len() >= CONNECTS_MAX {
                 return Some(job.fail(too_many()));
             }
-            self.on_ring.open(ring, (job, address), now);
+            self.on_ring.open(ring, job, address, now);
             return None;
         }
         match &mut self.means {

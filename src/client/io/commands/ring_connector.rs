@@ -38,7 +38,8 @@ impl RingConnector {
     pub(super) fn open<R: Ring>(
         &mut self,
         ring: &mut R,
-        (job, address): (ConnectJob, SocketAddr),
+        job: ConnectJob,
+        address: SocketAddr,
         now: Instant,
     ) {
         self.last_token += 1;

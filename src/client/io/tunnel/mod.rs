@@ -55,16 +55,17 @@ impl Deadline {
 /// What the proxy answered, if it refuses; an error of the connection.
 pub(super) fn open(
     stream: &TcpStream,
-    host: (&str, u16),
+    host: &str,
+    port: u16,
     proxy: &ProxyServer,
     deadline: &Deadline,
 ) -> io::Result<()> {
     stream.set_write_timeout(Some(deadline.left()?))?;
     match &proxy.protocol {
         ProxyProtocol::Http { authorization } => {
-            connect(stream, host, authorization.as_deref(), deadline)?;
+            connect(stream, host, port, authorization.as_deref(), deadline)?;
         }
-        ProxyProtocol::Socks(options) => socks::open(stream, host, options, deadline)?,
+        ProxyProtocol::Socks(options) => socks::open(stream, host, port, options, deadline)?,
     }
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)
@@ -73,7 +74,8 @@ pub(super) fn open(
 /// Opens a tunnel through an HTTP proxy (RFC 9110, section 9.3.6).
 fn connect(
     mut stream: &TcpStream,
-    (host, port): (&str, u16),
+    host: &str,
+    port: u16,
     authorization: Option<&str>,
     deadline: &Deadline,
 ) -> io::Result<()> {

@@ -25,7 +25,8 @@ const IPV6: u8 = 4;
 /// What the proxy answered, if it refuses; an error of the connection.
 pub(super) fn open(
     mut stream: &TcpStream,
-    (host, port): (&str, u16),
+    host: &str,
+    port: u16,
     options: &SocksOptions,
     deadline: &Deadline,
 ) -> io::Result<()> {
@@ -54,7 +55,7 @@ pub(super) fn open(
         _ => return Err(io::Error::other("it does not speak SOCKS, version 5")),
     }
     let mut request = vec![VERSION, CONNECT, 0];
-    push_host(&mut request, (host, port), options.resolves_here)?;
+    push_host(&mut request, host, port, options.resolves_here)?;
     request.extend_from_slice(&port.to_be_bytes());
     stream.write_all(&request)?;
     read_reply(stream, deadline)
@@ -84,7 +85,7 @@ fn read_reply(stream: &TcpStream, deadline: &Deadline) -> io::Result<()> {
 }
 
 /// Appends the type and the address of a host.
-fn push_host(out: &mut Vec<u8>, (host, port): (&str, u16), resolves_here: bool) -> io::Result<()> {
+fn push_host(out: &mut Vec<u8>, host: &str, port: u16, resolves_here: bool) -> io::Result<()> {
     let address = match host.parse::<IpAddr>() {
         Ok(address) => Some(address),
         Err(_) if resolves_here => (host, port).to_socket_addrs()?.next().map(|it| it.ip()),
