@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::waiting::{ExchangeClass, HttpExchange};
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::retry::{RetryEvent, RetryPolicy};
@@ -36,15 +37,6 @@ pub(super) enum ExchangeKind {
     Stream(StreamCursor),
     /// DELETE: the end of the session.
     Delete,
-}
-
-/// How many exchanges of a kind may be in flight.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum ExchangeClass {
-    Request,
-    Message,
-    /// Not limited.
-    Stream,
 }
 
 /// Where a stream is resumed.
@@ -220,20 +212,6 @@ impl Exchange {
         self.revision
     }
 
-    pub(super) const fn class(&self) -> ExchangeClass {
-        match self.kind {
-            ExchangeKind::Request { method: Method::SubscriptionsListen, .. }
-            | ExchangeKind::Stream(_) => ExchangeClass::Stream,
-            ExchangeKind::Request { .. } => ExchangeClass::Request,
-            ExchangeKind::Message { .. } | ExchangeKind::Delete => ExchangeClass::Message,
-        }
-    }
-
-    /// Returns whether what follows waits for the end of this exchange.
-    pub(super) const fn is_ordered(&self) -> bool {
-        matches!(self.kind, ExchangeKind::Message { is_ordered: true })
-    }
-
     /// Returns the time that the server has to answer, unless the session counts it.
     pub(super) fn timeout(&self, timeout: Duration) -> Option<Duration> {
         match self.kind {
@@ -254,14 +232,6 @@ impl Exchange {
             ExchangeKind::Stream(cursor) => cursor.call,
             ExchangeKind::Message { .. } | ExchangeKind::Delete => None,
         }
-    }
-
-    pub(super) const fn not_before(&self) -> Option<Instant> {
-        self.not_before
-    }
-
-    pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.not_before.is_none_or(|not_before| not_before <= now)
     }
 
     /// Returns the method of the message that it carries, or of the HTTP request.
@@ -391,6 +361,25 @@ impl Exchange {
         self.repeats.retries += 1;
         self.not_before = Some(now.after(delay));
         Some(delay)
+    }
+}
+
+impl HttpExchange for Exchange {
+    fn class(&self) -> ExchangeClass {
+        match self.kind {
+            ExchangeKind::Request { method: Method::SubscriptionsListen, .. }
+            | ExchangeKind::Stream(_) => ExchangeClass::Unlimited,
+            ExchangeKind::Request { .. } => ExchangeClass::Request,
+            ExchangeKind::Message { .. } | ExchangeKind::Delete => ExchangeClass::Message,
+        }
+    }
+
+    fn is_ordered(&self) -> bool {
+        matches!(self.kind, ExchangeKind::Message { is_ordered: true })
+    }
+
+    fn not_before(&self) -> Option<Instant> {
+        self.not_before
     }
 }
 

@@ -9,18 +9,20 @@ use super::authorization::{
     FlowRun, HttpAuthorization, OptionalAuthorization, RedirectSender, Verdict,
 };
 use super::carrier::HttpCarrier;
-use super::connection::{end_error, no_notifications, response_error, unresumed};
-use super::exchange::{Exchange, ExchangeClass, ExchangeKind, StreamCursor, follow_redirect};
-use super::exchange_connection::Response;
-use super::http_session::{Closing, HttpSession};
+use super::closing::Closing;
+use super::connection::Response;
+use super::exchange::{Exchange, ExchangeKind, StreamCursor, follow_redirect, note_stream};
+use super::http_session::HttpSession;
 use super::legacy_sse::LegacySse;
 use super::path_search::PathSearch;
 use super::pool::HttpPool;
 use super::queue::HttpQueue;
 use super::request_writer::request_writer;
+use super::response::{end_error, handle_timeout, no_notifications, response_error, unresumed};
 use super::seen_events::SeenEvents;
 use super::session_input::SessionInput;
 use super::stream_retries::StreamRetries;
+use super::waiting::{ExchangeClass, HttpExchange};
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::peer_handle::PeerHandle;
@@ -31,7 +33,7 @@ use crate::client::target::HttpEndpoint;
 use crate::engine::ring::{Ring, Socket};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::request_writer::RequestWriter;
-use crate::transport::http::client::response_head::ResponseLimits;
+use crate::transport::http::client::response_head::{ResponseHead, ResponseLimits};
 use crate::transport::http::client::response_reader::ResponseEvent;
 
 /// Status of a request in a session that has ended (MCP 2025-11-25 basic/transports).
@@ -45,7 +47,7 @@ pub(in crate::client::io) struct HttpLink {
     timeout: Duration,
     policy: RetryPolicy,
     queue: HttpQueue,
-    pool: HttpPool,
+    pool: HttpPool<Exchange>,
     session: HttpSession,
     retries: StreamRetries,
     seen: SeenEvents,
@@ -110,7 +112,7 @@ impl HttpCarrier for HttpLink {
         while let Some(id) = self.queue.take_cancelled() {
             self.pool.close_call(ring, &mut self.queue, id);
         }
-        if self.queue.is_exhausted() {
+        if self.queue.waiting().is_exhausted() {
             self.close_abandoned(ring, input);
         }
         // The places of what was closed are free.
@@ -128,7 +130,7 @@ impl HttpCarrier for HttpLink {
             let deadline = exchange.timeout(self.timeout).map(|timeout| now.after(timeout));
             self.pool.get_mut(index).start(ring, exchange, request, deadline);
         }
-        self.pool.begin_connects(self.queue.startable(now), now)
+        self.pool.begin_connects(self.queue.waiting(), now)
     }
 
     fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
@@ -180,6 +182,12 @@ impl HttpCarrier for HttpLink {
             match event {
                 Ok(ResponseEvent::NeedMore) => return self.close_if_resumed(ring, index, input),
                 Ok(ResponseEvent::HeadComplete) => {
+                    let connection = self.pool.get_mut(index);
+                    if connection.head().is_some_and(ResponseHead::is_event_stream)
+                        && let Some(exchange) = connection.exchange_mut()
+                    {
+                        note_stream(exchange);
+                    }
                     let connection = self.pool.get(index);
                     self.session.note(connection.exchange(), connection.head());
                     self.queue.note_head(connection.exchange());
@@ -213,16 +221,16 @@ impl HttpCarrier for HttpLink {
     }
 
     fn deadline(&self, now: Instant) -> Option<Instant> {
-        let waiting = self.pool.deadline(&self.queue, now).into_iter();
-        let waiting = waiting.chain(self.queue.deadline(now));
-        waiting.chain(self.closing.deadline()).chain(self.authorization.deadline()).min()
+        let exchanges = self.pool.deadline(self.queue.waiting(), now);
+        let authorization = self.authorization.deadline();
+        Instant::earliest([exchanges, self.closing.deadline(), authorization])
     }
 
     fn expire(&mut self, ring: &mut dyn Ring, input: &mut SessionInput<'_>) {
         let now = input.now();
         self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
-            let failure = self.pool.get_mut(index).handle_timeout();
+            let failure = handle_timeout(self.pool.get_mut(index));
             self.abort(ring, index, &failure, input);
         }
         self.close_abandoned(ring, input);
@@ -288,12 +296,7 @@ impl HttpLink {
 
     /// Ends the exchange of a connection with its response.
     fn finish(&mut self, ring: &mut dyn Ring, index: usize, input: &mut SessionInput<'_>) {
-        let finished = self.pool.get_mut(index).finish(input.now());
-        let keeps = finished.as_ref().is_some_and(|(_, response)| response.head.keep_alive);
-        if !keeps {
-            self.pool.remove(ring, index);
-        }
-        if let Some((exchange, response)) = finished {
+        if let Some((exchange, response)) = self.pool.finish(ring, index, input.now()) {
             self.queue.finish(&exchange);
             self.handle_response(ring, exchange, response, input);
         }
@@ -447,7 +450,7 @@ impl HttpLink {
     ) {
         if self.session.lose(number, &exchange) {
             self.seen.clear();
-            let is_stream = |exchange: &Exchange| exchange.class() == ExchangeClass::Stream;
+            let is_stream = |exchange: &Exchange| exchange.class() == ExchangeClass::Unlimited;
             self.pool.close_exchanges(ring, &mut self.queue, is_stream);
             self.queue.begin_renewal(exchange);
             input.renew(&mut self.queue);

@@ -3,16 +3,19 @@
 //! [`HttpQueue`] takes the messages of a session. [`HttpLink`] sends each of them with a request,
 //! and passes the messages of the responses to the session.
 
-mod exchange;
-mod exchange_connection;
-mod http_session;
-mod path_search;
+mod closing;
+mod connection;
 mod request_writer;
 mod seen_events;
+mod waiting;
 
-mod connection;
+mod exchange;
 
+mod http_session;
 mod legacy_sse;
+mod path_search;
+mod response;
+
 mod queue;
 
 mod session_input;
@@ -28,7 +31,10 @@ pub(super) use self::authorization::{
     FlowRun, RedirectSender, UpgradeAuthorization, UpgradeFlow, UpgradeVerdict,
 };
 pub(super) use self::carrier::HttpCarrier;
-pub(super) use self::exchange_connection::{ExchangeConnection, Response};
+pub(super) use self::closing::Closing;
+pub(super) use self::connection::Response;
 pub(super) use self::link::HttpLink;
+pub(super) use self::pool::HttpPool;
 pub(super) use self::request_writer::request_writer;
 pub(super) use self::session_input::SessionInput;
+pub(super) use self::waiting::{ExchangeClass, HttpExchange, WaitingExchanges};

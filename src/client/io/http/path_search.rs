@@ -1,8 +1,8 @@
 //! The endpoint of a server whose URL ends with the slash after the host: there, or at the path
 //! that most servers have.
 
+use super::connection::Response;
 use super::exchange::{Exchange, ExchangeKind};
-use super::exchange_connection::Response;
 use crate::protocol::eras::Method;
 use crate::transport::http::client::request_writer::RequestWriter;
 use crate::transport::http::client::response_head::MediaType;

@@ -1,19 +1,36 @@
-//! The exchanges that wait for a connection.
+//! The messages of a session of MCP that wait for a connection.
+//!
+//! ```text
+//!          begin_renewal: requests are parked
+//! Current ───────────────────────────────────▶ Renewing ⟲ begin_renewal
+//!    ▲                                             │
+//!    └─────────────────────────────────────────────┘
+//!          end_renewal: they wait again
+//!
+//!            first_stream, resumed              answered
+//! Other ────────────────────────────▶ Opening ──────────▶ Other
+//!    └──────────────────────────────────▶ Refused ──request_notifications──▶ Opening
+//!          note_refused_stream
+//! ```
 
-use std::collections::VecDeque;
-
-use super::connection::{no_notifications, unresumed};
-use super::exchange::{Exchange, ExchangeClass, ExchangeKind, needs_session};
+use super::exchange::{Exchange, ExchangeKind, needs_session};
+use super::response::{no_notifications, unresumed};
+use super::waiting::{HttpExchange, WaitingExchanges};
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::session::{MessageSink, OutgoingKind, OutgoingMessage};
 use crate::protocol::revision::Revision;
 use crate::transport::http::client::event_reader::EventReader;
 
-/// Requests in flight; further calls wait in the session.
-const REQUESTS_MAX: usize = 10;
-/// Notifications and responses in flight, besides the requests: a request may wait for them.
-const MESSAGES_MAX: usize = 4;
+/// The session that requests are sent in.
+#[derive(Debug, Default)]
+enum SessionPhase {
+    /// It is the one that the server knows, or is not begun.
+    #[default]
+    Current,
+    /// It is begun again. The requests wait for its handshake.
+    Renewing(Vec<Exchange>),
+}
 
 /// The stream of a session.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -27,40 +44,24 @@ enum SessionStream {
     Refused,
 }
 
-impl SessionStream {
-    /// Notes that `exchange` is to be sent.
-    const fn note_queued(&mut self, exchange: &Exchange) {
-        if exchange.is_session_stream() {
-            *self = Self::Opening;
-        }
-    }
-}
-
 /// Takes the messages of a session, in order.
 #[derive(Debug, Default)]
 pub(in crate::client::io) struct HttpQueue {
-    waiting: VecDeque<Exchange>,
+    waiting: WaitingExchanges<Exchange>,
     /// Requests that the session has cancelled, and that may be in flight.
     cancelled: Vec<u64>,
-    requests_in_flight: usize,
-    messages_in_flight: usize,
-    has_ordered_in_flight: bool,
+    phase: SessionPhase,
     stream: SessionStream,
-    /// The session is begun again.
-    is_renewing: bool,
-    /// Requests that wait for the next session.
-    parked: Vec<Exchange>,
 }
 
 impl MessageSink for HttpQueue {
     fn send(&mut self, message: OutgoingMessage<'_>) {
         if let OutgoingKind::Cancellation { id } = message.kind {
-            let count = self.waiting.len();
-            self.waiting.retain(|exchange| {
-                !matches!(exchange.kind(),
-                ExchangeKind::Request { id: other, .. } if *other == id)
-            });
-            if self.waiting.len() < count {
+            let is_other = |exchange: &Exchange| match exchange.kind() {
+                ExchangeKind::Request { id: other, .. } => *other != id,
+                _ => true,
+            };
+            if self.waiting.retain(is_other) {
                 return;
             }
             // Closing the response cancels a modern request; earlier ones need the notification.
@@ -73,9 +74,7 @@ impl MessageSink for HttpQueue {
     }
 
     fn is_full(&self) -> bool {
-        let waiting = self.waiting.iter();
-        let waiting = waiting.filter(|exchange| exchange.class() == ExchangeClass::Request);
-        self.requests_in_flight + waiting.count() >= REQUESTS_MAX
+        self.waiting.is_full()
     }
 
     fn repeats_refusals(&self) -> bool {
@@ -94,12 +93,12 @@ impl MessageSink for HttpQueue {
 }
 
 impl HttpQueue {
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+    pub(super) const fn waiting(&self) -> &WaitingExchanges<Exchange> {
+        &self.waiting
     }
 
     pub(super) fn push_back(&mut self, exchange: Exchange) {
-        self.stream.note_queued(&exchange);
+        self.note_queued(&exchange);
         self.waiting.push_back(exchange);
     }
 
@@ -108,68 +107,62 @@ impl HttpQueue {
         exchanges.into_iter().for_each(|exchange| self.push_back(exchange));
     }
 
+    /// Adds an exchange that was sent before those that wait. A request waits for the next session
+    /// if there is none now.
+    pub(super) fn push_front(&mut self, exchange: Exchange) {
+        match &mut self.phase {
+            SessionPhase::Renewing(parked) if needs_session(&exchange) => parked.push(exchange),
+            SessionPhase::Renewing(_) | SessionPhase::Current => {
+                self.note_queued(&exchange);
+                self.waiting.push_front(exchange);
+            }
+        }
+    }
+
+    /// Notes that `exchange` is to be sent.
+    const fn note_queued(&mut self, exchange: &Exchange) {
+        if exchange.is_session_stream() {
+            self.stream = SessionStream::Opening;
+        }
+    }
+
     /// Notes that the session has no stream, until notifications are asked for again.
     pub(super) const fn note_refused_stream(&mut self) {
         self.stream = SessionStream::Refused;
     }
 
-    /// Adds an exchange that was sent before those that wait. A request waits for the next session
-    /// if there is none now.
-    pub(super) fn push_front(&mut self, exchange: Exchange) {
-        if self.is_renewing && needs_session(&exchange) {
-            self.parked.push(exchange);
-        } else {
-            // Not before a message that must precede the requests of the session.
-            self.stream.note_queued(&exchange);
-            let ordered = self.waiting.iter().rposition(Exchange::is_ordered);
-            let index = ordered.filter(|_| !exchange.is_ordered()).map_or(0, |index| index + 1);
-            self.waiting.insert(index, exchange);
-        }
-    }
-
     /// Lets requests wait for the next session, first `exchange`. What else waits belongs to the
     /// last one and is removed; the next one opens a stream of its own.
     pub(super) fn begin_renewal(&mut self, exchange: Exchange) {
-        (self.is_renewing, self.stream) = (true, SessionStream::Opening);
-        let waiting = std::mem::take(&mut self.waiting).into_iter();
-        let waiting = std::iter::once(exchange).chain(waiting);
-        self.parked.extend(waiting.filter(needs_session));
+        self.stream = SessionStream::Opening;
+        let mut parked = self.take_parked();
+        let waiting = std::iter::once(exchange).chain(self.waiting.take());
+        parked.extend(waiting.filter(needs_session));
+        self.phase = SessionPhase::Renewing(parked);
     }
 
     /// Lets the requests that wait for a session be sent.
     pub(super) fn end_renewal(&mut self) {
-        self.is_renewing = false;
-        self.waiting.extend(self.parked.drain(..));
+        let parked = self.take_parked();
+        self.waiting.extend(parked);
+    }
+
+    fn take_parked(&mut self) -> Vec<Exchange> {
+        match std::mem::take(&mut self.phase) {
+            SessionPhase::Current => Vec::new(),
+            SessionPhase::Renewing(parked) => parked,
+        }
     }
 
     /// Takes the next exchange to send.
     pub(super) fn begin_next(&mut self, now: Instant) -> Option<Exchange> {
-        if self.has_ordered_in_flight {
-            return None;
-        }
-        let is_startable =
-            |exchange: &Exchange| exchange.is_due(now) && self.room(exchange.class()) > 0;
-        let index = self.unblocked().position(is_startable)?;
-        let exchange = self.waiting.remove(index)?;
-        match exchange.class() {
-            ExchangeClass::Request => self.requests_in_flight += 1,
-            ExchangeClass::Message => self.messages_in_flight += 1,
-            ExchangeClass::Stream => {}
-        }
-        self.has_ordered_in_flight = exchange.is_ordered();
-        Some(exchange)
+        self.waiting.begin_next(now)
     }
 
     /// Notes the end of an exchange.
     pub(super) fn finish(&mut self, exchange: &Exchange) {
-        match exchange.class() {
-            ExchangeClass::Request => self.requests_in_flight -= 1,
-            ExchangeClass::Message => self.messages_in_flight -= 1,
-            ExchangeClass::Stream => self.note_head(Some(exchange)),
-        }
-        if exchange.is_ordered() {
-            self.has_ordered_in_flight = false;
-        }
+        self.waiting.finish(exchange);
+        self.note_head(Some(exchange));
     }
 
     /// Notes that the server has answered an exchange, or will not.
@@ -181,59 +174,11 @@ impl HttpQueue {
         }
     }
 
-    /// Returns how many exchanges could be sent now.
-    pub(super) fn startable(&self, now: Instant) -> usize {
-        if self.has_ordered_in_flight {
-            return 0;
-        }
-        let mut requests = self.room(ExchangeClass::Request);
-        let mut messages = self.room(ExchangeClass::Message);
-        let mut count = 0;
-        for exchange in self.unblocked().filter(|exchange| exchange.is_due(now)) {
-            let room = match exchange.class() {
-                ExchangeClass::Request => Some(&mut requests),
-                ExchangeClass::Message => Some(&mut messages),
-                ExchangeClass::Stream => None,
-            };
-            count += usize::from(room.as_ref().is_none_or(|room| **room > 0));
-            if let Some(room) = room {
-                *room = room.saturating_sub(1);
-            }
-        }
-        count
-    }
-
-    /// Returns what waits, up to the first message that must precede others: nothing overtakes it,
-    /// also while it waits for other messages to end.
-    fn unblocked(&self) -> impl Iterator<Item = &Exchange> {
-        let ordered = self.waiting.iter().position(Exchange::is_ordered);
-        self.waiting.iter().take(ordered.map_or(usize::MAX, |index| index + 1))
-    }
-
-    const fn room(&self, class: ExchangeClass) -> usize {
-        match class {
-            ExchangeClass::Request => REQUESTS_MAX.saturating_sub(self.requests_in_flight),
-            ExchangeClass::Message => MESSAGES_MAX.saturating_sub(self.messages_in_flight),
-            ExchangeClass::Stream => usize::MAX,
-        }
-    }
-
-    /// Returns whether as many requests as allowed are in flight.
-    pub(super) const fn is_exhausted(&self) -> bool {
-        self.requests_in_flight >= REQUESTS_MAX
-    }
-
-    /// Returns when the next postponed exchange is due.
-    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
-        let times = self.waiting.iter().filter_map(Exchange::not_before);
-        times.filter(|time| *time > now).min()
-    }
-
     /// Takes the exchanges that match.
     pub(super) fn take_if(&mut self, matches: impl Fn(&Exchange) -> bool) -> Vec<Exchange> {
-        let waiting = std::mem::take(&mut self.waiting).into_iter();
-        let (taken, waiting): (Vec<_>, Vec<_>) = waiting.partition(|exchange| matches(exchange));
-        self.waiting = waiting.into();
+        let (taken, waiting): (Vec<_>, Vec<_>) =
+            self.waiting.take().into_iter().partition(|exchange| matches(exchange));
+        self.waiting.extend(waiting);
         taken
     }
 
@@ -251,7 +196,7 @@ impl HttpQueue {
         now: Instant,
     ) -> Vec<(Option<u64>, ClientError)> {
         let mut failed = Vec::new();
-        for exchange in std::mem::take(&mut self.waiting) {
+        for exchange in self.waiting.take() {
             let (call, revision) = (exchange.call(), exchange.revision());
             let ExchangeKind::Stream(cursor) = exchange.into_kind() else {
                 failed.extend(call.map(|id| (Some(id), error.clone())));
@@ -271,7 +216,9 @@ impl HttpQueue {
     pub(super) fn take_cancelled(&mut self) -> Option<u64> {
         let id = self.cancelled.pop()?;
         self.waiting.retain(|exchange| exchange.call() != Some(id));
-        self.parked.retain(|exchange| exchange.call() != Some(id));
+        if let SessionPhase::Renewing(parked) = &mut self.phase {
+            parked.retain(|exchange| exchange.call() != Some(id));
+        }
         Some(id)
     }
 }
@@ -281,6 +228,7 @@ mod tests {
     use super::*;
     use crate::client::error::ClientErrorKind;
     use crate::client::io::http::exchange::StreamCursor;
+    use crate::client::io::http::waiting::MESSAGES_MAX;
     use crate::protocol::eras::Method;
 
     fn resumed(call: Option<u64>) -> Exchange {
@@ -335,10 +283,10 @@ mod tests {
         assert_eq!(cancellations.len(), MESSAGES_MAX);
         send(&mut queue, OutgoingKind::Notification);
         send_request(&mut queue, 9, Method::ToolsCall);
-        assert_eq!(queue.startable(Instant::ORIGIN), 0);
+        assert_eq!(queue.waiting().startable(Instant::ORIGIN), 0);
         assert!(next(&mut queue).is_none());
         queue.finish(&cancellations[0]);
-        assert_eq!(queue.startable(Instant::ORIGIN), 1);
+        assert_eq!(queue.waiting().startable(Instant::ORIGIN), 1);
         assert!(next(&mut queue).is_some_and(|exchange| exchange.is_ordered()));
     }
 
@@ -358,6 +306,6 @@ mod tests {
         let failed = std::iter::repeat_with(fail).take(10).flatten().collect::<Vec<_>>();
         assert_eq!((failed.len(), failed[0].0, failed[1].0), (2, Some(7), None));
         assert_eq!(failed[0].1.kind(), ClientErrorKind::Closed);
-        assert!(queue.is_empty());
+        assert!(queue.waiting().is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! The session as the responses of its server reach it.
 
-use super::connection::no_notifications;
 use super::exchange::Exchange;
 use super::queue::HttpQueue;
+use super::response::no_notifications;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::io::call_slot::CallToken;

@@ -1,5 +1,7 @@
 //! The parity dialect on an I/O thread.
 
+mod outbox;
+
 mod http;
 
 mod session;

@@ -25,7 +25,7 @@ pub(super) struct Fetch {
     is_connecting: bool,
     /// Not sent yet.
     request: Vec<u8>,
-    connection: Option<HttpConnection>,
+    connection: Option<HttpConnection<Exchange>>,
     deadline: Instant,
 }
 

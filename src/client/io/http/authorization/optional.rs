@@ -59,7 +59,7 @@ impl OptionalAuthorization {
         input: &mut SessionInput<'_>,
     ) {
         let Some(authorization) = &mut self.0 else { return };
-        if !queue.is_empty() {
+        if !queue.waiting().is_empty() {
             authorization.refresh_if_due(input.now());
         }
         if authorization.is_running() {

@@ -1,15 +1,15 @@
-//! The HTTP connections of one session.
+//! The parity dialect over HTTP: a request for each message, and one stream of events.
 //!
 //! Invariants: a message is sent once, unless the server has closed the idle connection that it was
 //! sent on; the session is lost with its event stream, since chunks may be.
 
 use std::sync::Arc;
 
-use super::outbox::{Exchange, ParityOutbox};
+use super::outbox::{ParityExchange, ParityOutbox};
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::http::{
-    ExchangeConnection, HttpCarrier, RedirectSender, Response, request_writer,
+    Closing, HttpCarrier, HttpPool, RedirectSender, Response, request_writer,
 };
 use crate::client::io::parity_commands::ParityToken;
 use crate::client::io::peer_handle::PeerHandle;
@@ -18,14 +18,12 @@ use crate::client::io::workspace::Workspace;
 use crate::client::parity_session::{ParityMessageKind, ParityRequests, ParityServerInfo};
 use crate::client::target::{HttpEndpoint, Target};
 use crate::engine::clock::unix_ms;
-use crate::engine::ring::{Operation, Ring, Socket};
+use crate::engine::ring::{Ring, Socket};
 use crate::protocol::json::PaddedText;
 use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
 use crate::transport::http::client::response_head::{ResponseError, ResponseLimits};
 use crate::transport::http::client::response_reader::ResponseEvent;
 
-/// Time in which the server has to answer the end of the session.
-const CLOSE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 /// Status of a request in a session that has ended.
 const NOT_FOUND: u16 = 404;
 
@@ -56,16 +54,13 @@ pub(in crate::client::io) struct ParityHttp {
     events: RequestWriter,
     limits: ResponseLimits,
     outbox: ParityOutbox,
-    connections: Vec<ExchangeConnection<Exchange>>,
-    /// Connections that are being opened.
-    connecting: usize,
+    pool: HttpPool<ParityExchange>,
     session_id: Option<Box<str>>,
     /// The event stream is requested or open.
     has_events: bool,
     /// Why the session is lost.
     failure: Option<ClientError>,
-    /// When the end of the session is not waited for any more.
-    close_deadline: Option<Instant>,
+    closing: Closing,
 }
 
 impl HttpCarrier for ParityHttp {
@@ -86,12 +81,11 @@ impl HttpCarrier for ParityHttp {
             events: request_writer(&endpoint.with_suffix("/events"), handle),
             limits: ResponseLimits { body_bytes_max, ..Default::default() },
             outbox: ParityOutbox::default(),
-            connections: Vec::new(),
-            connecting: 0,
+            pool: HttpPool::default(),
             session_id: None,
             has_events: false,
             failure: None,
-            close_deadline: None,
+            closing: Closing::default(),
         }
     }
 
@@ -107,42 +101,29 @@ impl HttpCarrier for ParityHttp {
     }
 
     fn advance(&mut self, ring: &mut dyn Ring, input: &mut HttpInput<'_>) -> usize {
-        let mut ctx = input.workspace.parity.context(&mut self.outbox, input.now);
+        let now = input.now;
+        let mut ctx = input.workspace.parity.context(&mut self.outbox, now);
         input.requests.send_waiting(&mut ctx);
         if self.outbox.take_needs_events() {
             self.open_events();
         }
-        while let Some(index) = self.connections.iter().position(ExchangeConnection::is_idle)
-            && let Some(exchange) = self.outbox.pop()
+        self.pool.close_stale(ring, now);
+        while let Some(index) = self.pool.idle()
+            && let Some(exchange) = self.outbox.waiting.begin_next(now)
         {
-            let session_id = match exchange {
-                Exchange::Post(ParityMessageKind::Handshake, _) => None,
-                _ => self.session_id.as_deref(),
-            };
-            let fields = RequestFields { session_id, ..RequestFields::default() };
-            let mut request = Vec::new();
-            match &exchange {
-                Exchange::Post(_, text) => self.messages.write_post(&mut request, &fields, text),
-                Exchange::Events => self.events.write_get(&mut request, &fields),
-                Exchange::Delete => self.messages.write_delete(&mut request, &fields),
-            }
-            self.connections[index].start(ring, exchange, request);
+            let request = self.write(&exchange);
+            self.pool.get_mut(index).start(ring, exchange, request, None);
         }
-        let missing = self.outbox.len().saturating_sub(self.connecting);
-        self.connecting += missing;
-        missing
+        self.pool.begin_connects(&self.outbox.waiting, now)
     }
 
     fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
-        self.connecting = self.connecting.saturating_sub(1);
-        self.connections.push(ExchangeConnection::open(ring, socket));
+        self.pool.add(ring, socket);
     }
 
-    fn handle_connect_failure(&mut self, error: ClientError, _input: &mut HttpInput<'_>) {
-        self.connecting = self.connecting.saturating_sub(1);
-        if self.close_deadline.is_some() {
-            self.outbox = ParityOutbox::default();
-        }
+    fn handle_connect_failure(&mut self, error: ClientError, input: &mut HttpInput<'_>) {
+        self.pool.handle_connect_failure(input.now);
+        self.closing.end();
         self.fail(error);
     }
 
@@ -154,9 +135,9 @@ impl HttpCarrier for ParityHttp {
         input: &mut HttpInput<'_>,
     ) {
         let mut from = 0;
-        while let Some(index) = self.index_of(socket) {
-            let Self { connections, outbox, limits, .. } = self;
-            let event = connections[index].receive(bytes, &mut from, limits, |event| {
+        while let Some(index) = self.pool.index_of(socket) {
+            let Self { pool, outbox, limits, .. } = self;
+            let event = pool.get_mut(index).receive(bytes, &mut from, limits, |event| {
                 // The acknowledgement of the handshake was the response to it.
                 if event.event_type != b"handshake" {
                     input.receive(event.data, outbox);
@@ -171,10 +152,8 @@ impl HttpCarrier for ParityHttp {
         }
     }
 
-    fn handle_sent(&mut self, socket: Socket, _is_failed: bool, _now: Instant) {
-        if let Some(index) = self.index_of(socket) {
-            self.connections[index].handle_sent();
-        }
+    fn handle_sent(&mut self, socket: Socket, is_failed: bool, now: Instant) {
+        self.pool.handle_sent(socket, is_failed, now);
     }
 
     fn handle_end(
@@ -184,26 +163,25 @@ impl HttpCarrier for ParityHttp {
         loss: &Loss,
         input: &mut HttpInput<'_>,
     ) {
-        let Some(index) = self.index_of(socket) else { return };
-        if self.connections[index].end_of_stream().unwrap_or(false) {
-            self.finish(ring, index, input);
+        let Some(index) = self.pool.index_of(socket) else { return };
+        match self.pool.get_mut(index).end_of_stream() {
             // A body that ends with the connection.
-            if let Some(index) = self.index_of(socket) {
-                self.remove(ring, index);
-            }
-        } else {
-            self.abort(ring, index, &loss.describe(&self.target), input);
+            Ok(true) if loss.error().is_none() => self.finish(ring, index, input),
+            _ => self.abort(ring, index, &loss.describe(&self.target), input),
         }
     }
 
-    fn deadline(&self, _now: Instant) -> Option<Instant> {
-        self.close_deadline
+    fn deadline(&self, now: Instant) -> Option<Instant> {
+        Instant::earliest([self.pool.deadline(&self.outbox.waiting, now), self.closing.deadline()])
     }
 
     fn expire(&mut self, ring: &mut dyn Ring, input: &mut HttpInput<'_>) {
-        if self.close_deadline.is_some_and(|deadline| deadline <= input.now) {
-            self.close(ring);
+        self.pool.close_stale(ring, input.now);
+        while let Some(index) = self.pool.expired(input.now) {
+            let error = Loss::EndOfStream(Ok(())).describe(&self.target);
+            self.abort(ring, index, &error, input);
         }
+        self.closing.expire(input.now);
     }
 
     fn is_lost(&self) -> bool {
@@ -221,69 +199,64 @@ impl HttpCarrier for ParityHttp {
         now: Instant,
     ) {
         self.outbox = ParityOutbox::default();
-        self.connections.retain(|connection| {
-            if !connection.is_idle() {
-                ring.submit(Operation::Close(connection.socket()));
-            }
-            connection.is_idle()
-        });
+        self.pool.close(ring, self.session_id.is_some());
+        self.closing = Closing::Done;
         if self.session_id.is_some() {
-            self.outbox.push_front(Exchange::Delete);
-            self.close_deadline = Some(now.after(CLOSE_TIMEOUT));
+            self.closing.begin(now);
+            self.outbox.waiting.push_front(ParityExchange::Delete);
         }
     }
 
     fn is_closed(&self) -> bool {
-        self.outbox.len() == 0 && self.connections.iter().all(|it| it.exchange().is_none())
+        self.closing == Closing::Done
     }
 
     fn close(&mut self, ring: &mut dyn Ring) {
-        for connection in self.connections.drain(..) {
-            ring.submit(Operation::Close(connection.socket()));
-        }
-        self.outbox = ParityOutbox::default();
+        self.pool.close(ring, false);
     }
 }
 
 impl ParityHttp {
+    fn write(&self, exchange: &ParityExchange) -> Vec<u8> {
+        let session_id = match exchange {
+            ParityExchange::Post(ParityMessageKind::Handshake, _) => None,
+            _ => self.session_id.as_deref(),
+        };
+        let fields = RequestFields { session_id, ..RequestFields::default() };
+        let mut request = Vec::new();
+        match exchange {
+            ParityExchange::Post(_, text) => self.messages.write_post(&mut request, &fields, text),
+            ParityExchange::Events => self.events.write_get(&mut request, &fields),
+            ParityExchange::Delete => self.messages.write_delete(&mut request, &fields),
+        }
+        request
+    }
+
     fn open_events(&mut self) {
         if !self.has_events {
             self.has_events = true;
-            self.outbox.push_front(Exchange::Events);
+            self.outbox.waiting.push_front(ParityExchange::Events);
         }
     }
 
     /// The session is lost.
     fn fail(&mut self, error: ClientError) {
         self.failure.get_or_insert(error);
-        if self.close_deadline.is_none() {
+        if self.closing == Closing::No {
             self.outbox.end();
         }
     }
 
-    fn index_of(&self, socket: Socket) -> Option<usize> {
-        self.connections.iter().position(|connection| connection.socket() == socket)
-    }
-
-    fn remove(&mut self, ring: &mut dyn Ring, index: usize) -> ExchangeConnection<Exchange> {
-        let connection = self.connections.swap_remove(index);
-        ring.submit(Operation::Close(connection.socket()));
-        connection
-    }
-
     /// Ends the exchange of a connection with its response.
     fn finish(&mut self, ring: &mut dyn Ring, index: usize, input: &mut HttpInput<'_>) {
-        let Some((exchange, response)) = self.connections[index].finish() else { return };
-        if !response.head.keep_alive {
-            self.remove(ring, index);
-        }
-        self.outbox.finish(&exchange);
+        let Some((exchange, response)) = self.pool.finish(ring, index, input.now) else { return };
+        self.outbox.waiting.finish(&exchange);
         self.handle_response(&exchange, response, input);
     }
 
     fn handle_response(
         &mut self,
-        exchange: &Exchange,
+        exchange: &ParityExchange,
         mut response: Response,
         input: &mut HttpInput<'_>,
     ) {
@@ -292,26 +265,29 @@ impl ParityHttp {
         let refusal = ClientError::from_http(status, &response.head.challenges, &response.body);
         let refusal = refusal.with_retry_after(delay);
         input.requests.record_received(input.now);
-        let is_handshake = matches!(exchange, Exchange::Post(ParityMessageKind::Handshake, _));
+        let is_handshake =
+            matches!(exchange, ParityExchange::Post(ParityMessageKind::Handshake, _));
         match exchange {
-            Exchange::Delete => {}
-            Exchange::Events => {
+            ParityExchange::Delete => self.closing = Closing::Done,
+            ParityExchange::Events => {
                 let ended = "the server has ended the event stream";
                 let ended = ClientError::new(ClientErrorKind::Closed, ended);
                 self.fail(if status == 200 { ended } else { refusal });
             }
-            Exchange::Post(..) if status == NOT_FOUND && !is_handshake => {
+            ParityExchange::Post(..) if status == NOT_FOUND && !is_handshake => {
                 // The message was not handled.
                 exchange.request().into_iter().for_each(|id| input.requests.requeue(id));
                 self.fail(refusal);
             }
-            Exchange::Post(..) => {
+            ParityExchange::Post(..) => {
                 if is_handshake {
                     self.session_id.clone_from(&response.head.session_id);
                 }
                 let message = response.message();
                 let is_empty = message.is_none();
-                message.into_iter().for_each(|text| input.receive(text, &mut self.outbox));
+                if let Some(message) = message {
+                    input.receive(message, &mut self.outbox);
+                }
                 if is_handshake && is_empty {
                     self.fail(refusal);
                 } else if let Some(id) = exchange.request() {
@@ -331,14 +307,16 @@ impl ParityHttp {
         error: &ClientError,
         input: &mut HttpInput<'_>,
     ) {
-        let (Some(exchange), _, met_idle_close) = self.remove(ring, index).abort() else { return };
+        let (Some(exchange), _, met_idle_close) = self.pool.remove(ring, index).abort() else {
+            return;
+        };
+        self.outbox.waiting.finish(&exchange);
         // Chunks may have been written to an event stream that has not begun for the client.
-        if met_idle_close && matches!(exchange, Exchange::Post(..)) {
-            return self.outbox.push_front(exchange);
+        if met_idle_close && matches!(exchange, ParityExchange::Post(..)) {
+            return self.outbox.waiting.push_front(exchange);
         }
-        self.outbox.finish(&exchange);
         match (&exchange, exchange.request()) {
-            (Exchange::Delete, _) => {}
+            (ParityExchange::Delete, _) => self.closing = Closing::Done,
             (_, Some(id)) => {
                 let text = format!("the connection ended before the response: {error}");
                 let error = ClientError::with_source(ClientErrorKind::Closed, text, error.clone());

@@ -1,15 +1,11 @@
-//! The messages that wait for a connection.
+//! The messages of a session over HTTP that wait for a connection.
 
-use std::collections::VecDeque;
-
+use crate::client::io::http::{ExchangeClass, HttpExchange, WaitingExchanges};
 use crate::client::parity_session::{ParityMessage, ParityMessageKind, ParitySink};
-
-/// Requests in flight and waiting, each on a connection of its own.
-const REQUESTS_MAX: usize = 10;
 
 /// What a request of HTTP is for.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::client::io::parity) enum Exchange {
+pub(in crate::client::io) enum ParityExchange {
     /// It carries a message.
     Post(ParityMessageKind, Vec<u8>),
     /// Its response is the event stream of the session.
@@ -18,7 +14,7 @@ pub(in crate::client::io::parity) enum Exchange {
     Delete,
 }
 
-impl Exchange {
+impl ParityExchange {
     /// Returns the request of the session that it carries.
     pub(super) const fn request(&self) -> Option<u64> {
         match self {
@@ -28,12 +24,16 @@ impl Exchange {
     }
 }
 
+impl HttpExchange for ParityExchange {
+    fn class(&self) -> ExchangeClass {
+        self.request().map_or(ExchangeClass::Unlimited, |_| ExchangeClass::Request)
+    }
+}
+
 /// The messages of a session that are not sent yet.
 #[derive(Debug, Default)]
 pub(in crate::client::io) struct ParityOutbox {
-    waiting: VecDeque<Exchange>,
-    /// Requests of the session that wait or are in flight.
-    requests: usize,
+    pub(super) waiting: WaitingExchanges<ParityExchange>,
     /// The session has sent a request whose chunks come on the event stream.
     needs_events: bool,
     /// The session is lost: nothing is sent any more.
@@ -45,48 +45,25 @@ impl ParitySink for ParityOutbox {
         if self.has_ended {
             return;
         }
-        if let ParityMessageKind::Request { streams, .. } = message.kind {
-            self.requests += 1;
-            self.needs_events |= streams;
-        }
-        self.waiting.push_back(Exchange::Post(message.kind, message.text.to_vec()));
+        self.needs_events |=
+            matches!(message.kind, ParityMessageKind::Request { streams: true, .. });
+        self.waiting.push_back(ParityExchange::Post(message.kind, message.text.to_vec()));
     }
 
     fn is_full(&self) -> bool {
-        self.has_ended || self.requests >= REQUESTS_MAX
+        self.has_ended || self.waiting.is_full()
     }
 }
 
 impl ParityOutbox {
     /// The session is lost.
     pub(super) fn end(&mut self) {
-        *self = Self { has_ended: true, ..Self::default() };
-    }
-
-    /// Adds what is not a message, or is sent again.
-    pub(super) fn push_front(&mut self, exchange: Exchange) {
-        self.waiting.push_front(exchange);
-    }
-
-    /// Takes the next exchange to start.
-    pub(super) fn pop(&mut self) -> Option<Exchange> {
-        self.waiting.pop_front()
-    }
-
-    /// Notes the end of an exchange.
-    pub(super) const fn finish(&mut self, exchange: &Exchange) {
-        if exchange.request().is_some() {
-            self.requests = self.requests.saturating_sub(1);
-        }
+        self.waiting.take();
+        (self.needs_events, self.has_ended) = (false, true);
     }
 
     /// Returns whether the event stream is needed since the last call.
     pub(super) const fn take_needs_events(&mut self) -> bool {
         std::mem::replace(&mut self.needs_events, false)
-    }
-
-    /// Returns the number of exchanges that wait.
-    pub(super) fn len(&self) -> usize {
-        self.waiting.len()
     }
 }
