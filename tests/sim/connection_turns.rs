@@ -11,7 +11,7 @@ use corelane::engine::ring::{
 };
 use corelane::engine::shard_loop::ShardLoop;
 use corelane::protocol::model::Implementation;
-use corelane::server::{Entropy, Options, Server, Shard, ShardInput};
+use corelane::server::{Entropy, Handle, Options, Server, Shard, ShardInput};
 use corelane::service::Catalog;
 use corelane::telemetry::label::Transport;
 
@@ -29,6 +29,8 @@ struct TurnRing {
     received: Vec<u8>,
     receives: usize,
     sends: Vec<Socket>,
+    /// The text of each send.
+    sent: Vec<Vec<u8>>,
     closes: Vec<Socket>,
 }
 
@@ -40,7 +42,10 @@ impl Ring for TurnRing {
     fn submit(&mut self, operation: Operation) {
         match operation {
             Operation::Receive(_) => self.receives += 1,
-            Operation::Send { socket, .. } => self.sends.push(socket),
+            Operation::Send { socket, buffer, .. } => {
+                self.sends.push(socket);
+                self.sent.push(buffer);
+            }
             Operation::Close(socket) => self.closes.push(socket),
             _ => {}
         }
@@ -70,27 +75,31 @@ impl Ring for TurnRing {
 }
 
 /// A server of one shard on a [`TurnRing`].
-struct TurnServer(ShardLoop<TurnRing, Shard>);
+struct TurnServer(ShardLoop<TurnRing, Shard>, Handle);
 
 impl TurnServer {
     fn start() -> Self {
+        Self::listen(ShardInput::Listener { listener: LISTENER, transport: Transport::Tcp })
+    }
+
+    fn listen(input: ShardInput) -> Self {
         let catalog =
             Catalog::builder(Implementation::new("test", "1")).build().expect("a catalog");
         let entropy = Entropy { secret: [7; 32], unix_ms: 1_800_000_000_000 };
         let server = Server::builder(catalog).options(Options::default()).entropy(entropy);
-        let (builders, _) = server.shard_builders(1).expect("a shard");
+        let (builders, handle) = server.shard_builders(1).expect("a shard");
         let ring = TurnRing {
             completions: Vec::new(),
             received: [PING, &[0; PADDING]].concat(),
             receives: 0,
             sends: Vec::new(),
+            sent: Vec::new(),
             closes: Vec::new(),
         };
         let executor = Rc::new(NativeExecutor::new(ring.waker()));
-        let input = ShardInput::Listener { listener: LISTENER, transport: Transport::Tcp };
         let builder = builders.into_iter().next().expect("one shard");
         let shard = builder.build(ring, executor as Rc<dyn Executor>, &[input]);
-        Self(shard.expect("a shard"))
+        Self(shard.expect("a shard"), handle)
     }
 
     /// Runs a turn with these completions. Returns the ring with what was submitted in it.
@@ -101,6 +110,7 @@ impl TurnServer {
         self.0.run_turn(ParkTimeout::Zero);
         let ring = self.0.ring_mut();
         (ring.receives, ring.sends, ring.closes) = (0, Vec::new(), Vec::new());
+        ring.sent.clear();
         self.0.run_turn(ParkTimeout::Zero);
         self.0.ring()
     }
@@ -155,4 +165,30 @@ fn response_leaves_before_many_connections_close() {
     server.run_turn(closed);
     assert_eq!(server.0.driver().counters().connections.closed, u64::from(PEERS));
     assert_eq!(server.0.driver().open_work().connections, 1);
+}
+
+#[test]
+fn drain_refuses_accepted_connections_over_their_transport() {
+    let clients = |transport| ShardInput::Listener { listener: LISTENER, transport };
+    let http = "HTTP/1.1 503 Service Unavailable\r\n";
+    for (input, start) in [
+        (clients(Transport::Tcp), "{\"jsonrpc\":\"2.0\",\"error\":{"),
+        (clients(Transport::Http), http),
+        (ShardInput::AdminListener { listener: LISTENER }, http),
+    ] {
+        let mut server = TurnServer::listen(input);
+        server.open(0..PEERS);
+        server.1.try_drain().expect("the drain begins");
+        let mut refusals = Vec::new();
+        for _ in 0..PEERS {
+            let ring = server.run_turn([].into_iter());
+            refusals
+                .extend(ring.sent.iter().map(|text| String::from_utf8_lossy(text).into_owned()));
+        }
+        assert!(!refusals.is_empty());
+        for text in refusals {
+            let is_right = text.starts_with(start) && text.contains("the server is shutting down");
+            assert!(is_right, "{text}");
+        }
+    }
 }

@@ -139,10 +139,11 @@ impl Acceptor {
         ring.submit(Operation::Accept(entry.listener));
     }
 
-    /// Closes the listeners.
+    /// Closes the listeners, once. Their entries stay: a connection that was accepted before and is
+    /// opened later is rejected over the transport of its listener.
     pub(in crate::server) fn close<R: Ring>(&mut self, ring: &mut R) {
         self.is_closed = true;
-        for entry in self.listeners.drain(..) {
+        for entry in &self.listeners {
             ring.submit(Operation::CloseListener(entry.listener));
         }
     }
@@ -166,9 +167,10 @@ impl Acceptor {
         self.shard
     }
 
-    /// Returns the connections that `listener` accepts.
+    /// Returns the connections that `listener` accepts, also once it is closed.
     pub(in crate::server) fn kind_of(&self, listener: Listener) -> ListenerKind {
         let entry = self.listeners.iter().find(|entry| entry.listener == listener);
+        debug_assert!(entry.is_some(), "a ring accepts for listeners of its shard only");
         entry.map_or(ListenerKind::Clients(Transport::Tcp), |entry| entry.kind)
     }
 

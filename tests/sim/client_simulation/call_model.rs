@@ -16,6 +16,11 @@ const LATE_MAX: Duration = Duration::from_millis(50);
 const RPC_CODES: [i64; 2] = [-32_603, 1_001];
 /// The HTTP status of a request whose session is not known.
 const SESSION_LOST: u16 = 404;
+/// The HTTP status of a connection that is accepted and that a draining server refuses, before it
+/// reads a request.
+const CONNECTION_REFUSED: u16 = 503;
+/// Time from the begin of a drain in which connections that were accepted are refused.
+const REFUSAL_MAX: Duration = Duration::from_millis(50);
 
 /// The state of a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -56,6 +61,11 @@ impl CallModel {
     fn loses_two_sessions(&self, since: Instant, now: Instant) -> bool {
         let is_idle = now >= since.after(self.session_idle_timeout);
         is_idle || self.server_ends.iter().any(|end| *end >= since)
+    }
+
+    /// Returns whether a call since `since` may have met a server that began to drain.
+    fn meets_drain(&self, since: Instant, now: Instant) -> bool {
+        self.server_ends.iter().any(|end| *end <= now && end.after(REFUSAL_MAX) >= since)
     }
 
     /// Notes that a call is made.
@@ -105,6 +115,9 @@ impl CallModel {
                 let count = match &kind {
                     ClientErrorKind::Http { status: SESSION_LOST } => {
                         self.loses_two_sessions(since, now).then(refused)
+                    }
+                    ClientErrorKind::Http { status: CONNECTION_REFUSED } => {
+                        self.meets_drain(since, now).then(refused)
                     }
                     kind => count_error(kind),
                 };
@@ -168,6 +181,7 @@ const fn was_not_sent(kind: &ClientErrorKind) -> bool {
             | ClientErrorKind::Handshake
             | ClientErrorKind::Unsupported
             | ClientErrorKind::Busy
+            | ClientErrorKind::Http { status: CONNECTION_REFUSED }
     )
 }
 

@@ -29,9 +29,9 @@ pub(crate) fn run_seeds(transport: ClientTransport, seeds: Range<u64>) {
         // Requests that waited for a connection were sent between two sessions. The notification
         // that begins a session was lost, overtaken by a request of the last session, or stuck in a
         // stalled connection. A response was not resumed: its session had ended. A call lost two
-        // sessions.
+        // sessions. A draining server refused a connection of HTTP with a line of JSON.
         ClientTransport::Http => {
-            ("of clients over HTTP", "http_client_calls", &[80, 106, 113, 122, 259, 446])
+            ("of clients over HTTP", "http_client_calls", &[80, 106, 113, 122, 259, 446, 2029])
         }
         ClientTransport::WebSocket => ("of clients over WebSocket", "websocket_client_calls", &[]),
     };
