@@ -14,7 +14,7 @@ use crate::server::calls::CancelReason;
 use crate::server::connection_state::{ConnectionState, HttpSession};
 use crate::server::connections::Transports;
 use crate::server::framing::write_message;
-use crate::server::parity::{ParityOutput, pause_stream};
+use crate::server::parity::{ParityPath, pause_stream};
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::Shard;
 
@@ -51,8 +51,10 @@ impl Shard {
                 return http.send_to_session(key, to.stream, outcome, text, outbox, *now);
             }
             PeerId::Parity(key) => {
-                let output = ParityOutput { parity, connections, websockets, outbox, now: *now };
-                if { output }.send(key, to.stream, outcome, Duration::ZERO, text) {
+                let now = *now;
+                let mut path =
+                    ParityPath { parity, connections, websockets, dispatcher, outbox, now };
+                if path.send(key, to.stream, outcome, Duration::ZERO, text) {
                     let calls = &mut dispatcher.deferred.calls;
                     pause_stream(parity, key, to.stream, calls);
                 }
@@ -123,10 +125,7 @@ impl Shard {
                 }
             }
             PeerId::Parity(key) => {
-                let Self { transports, outbox, now, .. } = self;
-                let Transports { connections, websockets, parity, .. } = transports;
-                let output = ParityOutput { parity, connections, websockets, outbox, now: *now };
-                { output }.complete_request(key, id);
+                self.parity_path().complete_request(key, id);
             }
         }
     }
@@ -140,9 +139,9 @@ impl Shard {
         dispatcher.deferred.cancel_calls(&mut state.in_flight, pending_work, outbox);
         if let Some(session) = state.parity_session() {
             let mut parity = transports.parity_path(dispatcher, outbox, self.now);
-            parity.output.cancel_calls(session, &mut parity.dispatcher.deferred);
+            parity.cancel_calls(session);
             // Streams that continue do not keep this connection open.
-            if let Some(connection) = parity.output.connections.table.get_mut(key) {
+            if let Some(connection) = parity.connections.table.get_mut(key) {
                 connection.pending_work.pending_responses = 0;
             }
         }

@@ -16,7 +16,7 @@ use crate::server::dispatch::Dispatcher;
 use crate::server::http::{GaugeTotals, HttpFrontend};
 use crate::server::memory::HolderSearch;
 use crate::server::outbox::Outbox;
-use crate::server::parity::{ParityFrontend, ParityOutput, ParityPath};
+use crate::server::parity::{ParityFrontend, ParityPath};
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::ShardLimits;
 use crate::server::websocket::WebSocketFrontend;
@@ -62,8 +62,7 @@ impl Transports {
         now: Instant,
     ) -> ParityPath<'a> {
         let Self { connections, websockets, parity, .. } = self;
-        let output = ParityOutput { parity, connections, websockets, outbox, now };
-        ParityPath { output, dispatcher }
+        ParityPath { parity, connections, websockets, dispatcher, outbox, now }
     }
 
     /// Returns the next deadline of connections, their calls, exchanges and sessions.

@@ -412,7 +412,7 @@ impl Shard {
         }
         if let Some(session) = state.parity_session() {
             let mut parity = self.parity_path();
-            parity.output.detach(session, parity.dispatcher);
+            parity.detach(session);
         }
         let Self { dispatcher, outbox, now, .. } = self;
         let peer = Some((PeerId::Connection(key), None));

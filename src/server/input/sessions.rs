@@ -73,7 +73,7 @@ impl Shard {
                 }
             }
             ParityMessage::Sent { session, exchange, bytes } => {
-                parity.output.parity.confirm_sent(session, exchange, bytes);
+                parity.parity.confirm_sent(session, exchange, bytes);
             }
         }
     }
@@ -83,6 +83,6 @@ impl Shard {
     pub(in crate::server) fn handle_relay_message(&mut self, message: RelayMessage) {
         let Self { transports, parser, dispatcher, outbox, now, .. } = self;
         let mut parity = transports.parity_path(dispatcher, outbox, *now);
-        parity::handle_relay_message(&mut parity, parser, message);
+        parity.handle_relay_message(parser, message);
     }
 }

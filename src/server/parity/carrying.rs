@@ -4,66 +4,57 @@
 //! as cancelled when the session goes elsewhere.
 
 use super::carrier::Relay;
-use super::output::ParityOutput;
+use super::output::ParityPath;
 use super::session::is_stream;
 use crate::base::slab::Key;
 use crate::protocol::eras::Lifecycle;
-use crate::server::deferred::DeferredWork;
-use crate::server::dispatch::Dispatcher;
 use crate::transport::websocket::code::CloseCode;
 
 /// Why a connection closes whose session continues on another one.
 const CONTINUED: &str = "the session was resumed on another connection";
 
-/// Ends what carries a session whose client has resumed it elsewhere.
-pub(super) fn release_carrier(
-    output: &mut ParityOutput<'_>,
-    key: Key,
-    dispatcher: &mut Dispatcher,
-) {
-    let Some(session) = output.parity.get_mut(key) else { return };
-    let (previous, relay) = (session.connection.take(), session.relay.take());
-    if let Some(previous) = previous {
-        // Its client has connected again before the end of the connection was seen.
-        if let Some(connection) = output.connections.table.get_mut(previous) {
-            dispatcher.facts.keep_parity_session(&mut connection.state, None, false);
-            connection.pending_work.pending_responses = 0;
+impl ParityPath<'_> {
+    /// Ends what carries a session whose client has resumed it elsewhere.
+    pub(super) fn release_carrier(&mut self, key: Key) {
+        let Some(session) = self.parity.get_mut(key) else { return };
+        let (previous, relay) = (session.connection.take(), session.relay.take());
+        if let Some(previous) = previous {
+            // Its client has connected again before the end of the connection was seen.
+            if let Some(connection) = self.connections.table.get_mut(previous) {
+                self.dispatcher.facts.keep_parity_session(&mut connection.state, None, false);
+                connection.pending_work.pending_responses = 0;
+            }
+            self.close_connection(previous, CloseCode::POLICY.as_u16(), CONTINUED);
         }
-        output.close_connection(previous, CloseCode::POLICY.as_u16(), CONTINUED);
+        if let Some(Relay::Remote(remote)) = relay.map(|relay| *relay) {
+            remote.close(CloseCode::POLICY.as_u16(), CONTINUED, self.outbox);
+        }
+        self.detach_http(key);
     }
-    if let Some(Relay::Remote(remote)) = relay.map(|relay| *relay) {
-        remote.close(CloseCode::POLICY.as_u16(), CONTINUED, output.outbox);
+
+    /// HTTP requests carry a session no more: its calls are cancelled and answered, its streams
+    /// continue.
+    fn detach_http(&mut self, key: Key) {
+        let Some(session) = self.parity.get_mut(key) else { return };
+        let Some(http) = session.http.take() else { return };
+        let calls = session.calls(&mut self.dispatcher.deferred);
+        self.cancel_if(key, |number| !is_stream(number));
+        self.end_http(*http, &calls);
     }
-    detach_http(output, key, &mut dispatcher.deferred);
-}
 
-/// HTTP requests carry a session no more: its calls are cancelled and answered, its streams
-/// continue.
-fn detach_http(output: &mut ParityOutput<'_>, key: Key, deferred: &mut DeferredWork) {
-    let Some(session) = output.parity.get_mut(key) else { return };
-    let Some(http) = session.http.take() else { return };
-    let calls = session.calls(deferred);
-    output.cancel_if(key, deferred, |number| !is_stream(number));
-    output.end_http(*http, &calls);
-}
-
-/// Has a connection carry a session.
-pub(super) fn attach(
-    output: &mut ParityOutput<'_>,
-    connection_key: Key,
-    key: Key,
-    dispatcher: &mut Dispatcher,
-) {
-    let Some(connection) = output.connections.table.get_mut(connection_key) else { return };
-    let Some(session) = output.parity.get_mut(key) else { return };
-    session.connection = Some(connection_key);
-    session.http = None;
-    session.relay = None;
-    session.state.transport = connection.state.transport;
-    session.state.client = connection.state.client;
-    dispatcher.facts.copy_identity(&connection.state, &mut session.state);
-    let requires_handshake = connection.state.requires_handshake();
-    let state = &mut connection.state;
-    dispatcher.facts.keep_parity_session(state, Some(key), requires_handshake);
-    connection.state.lifecycle = Lifecycle::OtherDialect;
+    /// Has a connection carry a session.
+    pub(super) fn attach(&mut self, connection_key: Key, key: Key) {
+        let Some(connection) = self.connections.table.get_mut(connection_key) else { return };
+        let Some(session) = self.parity.get_mut(key) else { return };
+        session.connection = Some(connection_key);
+        session.http = None;
+        session.relay = None;
+        session.state.transport = connection.state.transport;
+        session.state.client = connection.state.client;
+        self.dispatcher.facts.copy_identity(&connection.state, &mut session.state);
+        let requires_handshake = connection.state.requires_handshake();
+        let state = &mut connection.state;
+        self.dispatcher.facts.keep_parity_session(state, Some(key), requires_handshake);
+        connection.state.lifecycle = Lifecycle::OtherDialect;
+    }
 }

@@ -5,7 +5,7 @@
 //! its messages wait there; its messages arrive there in order.
 
 use super::carrier::{Front, Relay};
-use super::output::ParityOutput;
+use super::output::ParityPath;
 use super::resume::Claim;
 use super::resume_tokens::TokenContents;
 use super::session::ParitySession;
@@ -18,73 +18,75 @@ use crate::server::shard_message::{
     FrontAddress, MessageSender, ParityCaller, RelayMessage, RelayedResume, ShardMessage,
 };
 
-/// Has a new session stand for the one of another shard that its client resumes. Its connection
-/// is not read until that shard has answered.
-pub(super) fn begin(
-    output: &mut ParityOutput<'_>,
-    connection: Key,
-    key: Key,
-    owner: ShardId,
-    shard: ShardId,
-    claim: Claim,
-) {
-    let ParityOutput { parity, connections, outbox, now, .. } = output;
-    let timeout = parity.settings.session.timeouts.handshake;
-    let Some(session) = parity.get_mut(key) else { return };
-    let TokenContents { session: id, generation } = claim.contents;
-    session.relay = Some(Box::new(Relay::Front(Front::new(owner, id))));
-    session.protocol.detach();
-    session.expires_at = Some(now.after(timeout));
-    let (transport, client) = (session.state.transport, session.state.client);
-    let extensions = session.state.extension_slot().cloned();
-    let principal = session.state.principal().cloned();
-    connections.table.set_suspended(connection, true);
-    let peer = connections.table.get(connection);
-    let peer_addr = peer.and_then(|it| it.record.peer_address().copied());
-    let (http_head, request_id) = (Box::default(), None);
-    let sender = MessageSender { peer_addr, http_head, request_id, extensions };
-    let request = RelayedResume {
-        session: id,
-        generation,
-        front: FrontAddress { shard, key },
-        capabilities: claim.capabilities,
-        acknowledged: claim.acknowledged,
-        transport,
-        caller: ParityCaller { principal, client, sender },
-    };
-    let message = RelayMessage::Resume(Box::new(request));
-    outbox.forward(owner, ShardMessage::Relay(Box::new(message)));
-    parity.set_timer(key);
-}
+impl ParityPath<'_> {
+    /// Has a new session stand for the one of another shard that its client resumes. Its connection
+    /// is not read until that shard has answered.
+    pub(super) fn begin_front(
+        &mut self,
+        connection: Key,
+        key: Key,
+        owner: ShardId,
+        shard: ShardId,
+        claim: Claim,
+    ) {
+        let Self { parity, connections, outbox, now, .. } = self;
+        let timeout = parity.settings.session.timeouts.handshake;
+        let Some(session) = parity.get_mut(key) else { return };
+        let TokenContents { session: id, generation } = claim.contents;
+        session.relay = Some(Box::new(Relay::Front(Front::new(owner, id))));
+        session.protocol.detach();
+        session.expires_at = Some(now.after(timeout));
+        let (transport, client) = (session.state.transport, session.state.client);
+        let extensions = session.state.extension_slot().cloned();
+        let principal = session.state.principal().cloned();
+        connections.table.set_suspended(connection, true);
+        let peer = connections.table.get(connection);
+        let peer_addr = peer.and_then(|it| it.record.peer_address().copied());
+        let (http_head, request_id) = (Box::default(), None);
+        let sender = MessageSender { peer_addr, http_head, request_id, extensions };
+        let request = RelayedResume {
+            session: id,
+            generation,
+            front: FrontAddress { shard, key },
+            capabilities: claim.capabilities,
+            acknowledged: claim.acknowledged,
+            transport,
+            caller: ParityCaller { principal, client, sender },
+        };
+        let message = RelayMessage::Resume(Box::new(request));
+        outbox.forward(owner, ShardMessage::Relay(Box::new(message)));
+        parity.set_timer(key);
+    }
 
-/// Forwards a message to the shard of the session that a front stands for.
-#[cold]
-pub(super) fn forward(
-    output: &mut ParityOutput<'_>,
-    connection: Key,
-    address: FrontAddress,
-    value: Value<'_>,
-    bytes: usize,
-) {
-    let ParityOutput { parity, connections, outbox, .. } = output;
-    let session = parity.get_mut(address.key);
-    let Some(front) = session.and_then(ParitySession::front_mut) else { return };
-    if !front.is_open {
-        // Only a text of the same WebSocket message comes before the connection is read again.
-        let message = "the session is being resumed: send one message in a WebSocket message";
-        let error = ParityError::feature_not_available(message);
-        let write = |out: &mut Vec<u8>| write::error(out, None, &error);
-        return output.write_message(connection, write);
+    /// Forwards a message to the shard of the session that a front stands for.
+    #[cold]
+    pub(super) fn forward_message(
+        &mut self,
+        connection: Key,
+        address: FrontAddress,
+        value: Value<'_>,
+        bytes: usize,
+    ) {
+        let Self { parity, connections, outbox, .. } = self;
+        let session = parity.get_mut(address.key);
+        let Some(front) = session.and_then(ParitySession::front_mut) else { return };
+        if !front.is_open {
+            // Only a text of the same WebSocket message comes before the connection is read again.
+            let message = "the session is being resumed: send one message in a WebSocket message";
+            let error = ParityError::feature_not_available(message);
+            let write = |out: &mut Vec<u8>| write::error(out, None, &error);
+            return self.write_message(connection, write);
+        }
+        let mut text = Vec::new();
+        value.write(&mut text);
+        front.unhandled += 1;
+        connections.table.set_suspended(connection, front.is_full());
+        if let Some(connection) = connections.table.get_mut(connection) {
+            connection.pending_work.pending_responses = front.pending_responses();
+        }
+        let (session, owner) = (front.session, front.owner);
+        let (front, text) = (address, PaddedBuffer::new(text));
+        let message = RelayMessage::Message { session, front, text, bytes };
+        outbox.forward(owner, ShardMessage::Relay(Box::new(message)));
     }
-    let mut text = Vec::new();
-    value.write(&mut text);
-    front.unhandled += 1;
-    connections.table.set_suspended(connection, front.is_full());
-    if let Some(connection) = connections.table.get_mut(connection) {
-        connection.pending_work.pending_responses = front.pending_responses();
-    }
-    let (session, owner) = (front.session, front.owner);
-    let (front, text) = (address, PaddedBuffer::new(text));
-    let message = RelayMessage::Message { session, front, text, bytes };
-    outbox.forward(owner, ShardMessage::Relay(Box::new(message)));
 }

@@ -5,7 +5,7 @@
 
 use super::carrier::{Carrier, ResponseKind};
 use super::frontend::ParityFrontend;
-use super::input::ParityPath;
+use super::output::ParityPath;
 use super::session::{ParitySession, QueuedChunk, is_stream};
 use crate::base::principal::is_same_caller;
 use crate::base::slab::Key;
@@ -33,7 +33,7 @@ impl ParityPath<'_> {
         let session = session.or_else(|| self.named_session(&op, caller));
         let found = match session {
             Some(id) => {
-                let key = self.output.parity.find(id);
+                let key = self.parity.find(id);
                 key.filter(|key| self.is_of_caller(*key, caller)).ok_or_else(unknown_session)
             }
             None => self.begin_session(caller),
@@ -42,7 +42,7 @@ impl ParityPath<'_> {
             Ok(key) => key,
             Err((status, error)) => return self.send_error(address, status, &error),
         };
-        self.output.parity.is_answered = false;
+        self.parity.is_answered = false;
         let response = match &op {
             ParityOp::Message { streams: true, .. } => ResponseKind::Chunks,
             ParityOp::Message { .. } | ParityOp::End => ResponseKind::Message,
@@ -55,7 +55,7 @@ impl ParityPath<'_> {
         let carrier = Carrier::Exchange { address, caller, response, restart };
         match op {
             ParityOp::End => {
-                self.output.end_session(key, self.dispatcher);
+                self.end_session(key);
                 return self.send_empty(address, 204, None);
             }
             ParityOp::Events { last_event, .. } if session.is_some() => {
@@ -66,15 +66,15 @@ impl ParityPath<'_> {
             ParityOp::Message { mut text, .. }
             | ParityOp::Events { handshake: Some(mut text), .. } => {
                 let bytes = text.as_bytes().len();
-                self.output.outbox.counters.traffic.messages_in += 1;
+                self.outbox.counters.traffic.messages_in += 1;
                 self.receive_text(parser, carrier, key, &mut text, bytes);
             }
         }
-        let begun = self.output.parity.get(key).is_some_and(ParitySession::has_begun);
+        let begun = self.parity.get(key).is_some_and(ParitySession::has_begun);
         if session.is_none() && !begun {
-            self.output.end_session(key, self.dispatcher);
+            self.end_session(key);
         }
-        if !self.output.parity.is_answered {
+        if !self.parity.is_answered {
             self.send_empty(address, 202, session);
         }
     }
@@ -93,14 +93,14 @@ impl ParityPath<'_> {
         });
         if let Err(error) = received {
             let error = ParityError::from(&Error::from(error));
-            self.output.reply(carrier, key, 400, |out| write::error(out, None, &error));
+            self.reply(carrier, key, 400, |out| write::error(out, None, &error));
         }
     }
 
     /// Returns the session of the caller that the last event of an event stream names.
     fn named_session(&self, op: &ParityOp, caller: &ParityCaller) -> Option<SessionId> {
         let ParityOp::Events { last_event: Some(last_event), .. } = op else { return None };
-        let key = self.output.parity.find(last_event.session?)?;
+        let key = self.parity.find(last_event.session?)?;
         self.is_of_caller(key, caller).then_some(last_event.session).flatten()
     }
 
@@ -108,7 +108,7 @@ impl ParityPath<'_> {
     /// has, if that is known.
     fn attach_events(&mut self, carrier: Carrier<'_>, key: Key, last_event: Option<LastEvent>) {
         let Some(last_event) = last_event else { return self.send_ack(carrier, key, None) };
-        match rewind(self.output.parity, key, last_event) {
+        match rewind(self.parity, key, last_event) {
             Ok(streams) => self.send_ack(carrier, key, Some(Resumption::Resumed(&streams))),
             Err(reason) => self.send_ack(carrier, key, Some(Resumption::Restart(reason))),
         }
@@ -116,7 +116,7 @@ impl ParityPath<'_> {
 
     /// Begins a session over HTTP.
     fn begin_session(&mut self, caller: &ParityCaller) -> Result<Key, (u16, ParityError)> {
-        let created = self.output.create_session(Transport::Http, self.dispatcher);
+        let created = self.create_session(Transport::Http);
         let Some(key) = created else {
             let message = "the server has too many sessions; try again later";
             return Err((429, ParityError::rate_limited(message, 1_000)));
@@ -126,15 +126,15 @@ impl ParityPath<'_> {
     }
 
     fn record_received(&mut self, key: Key) {
-        let now = self.output.now;
-        if let Some(session) = self.output.parity.get_mut(key) {
+        let now = self.now;
+        if let Some(session) = self.parity.get_mut(key) {
             session.protocol.record_received(now);
         }
     }
 
     /// Returns whether a session over HTTP belongs to the caller.
     fn is_of_caller(&self, key: Key, caller: &ParityCaller) -> bool {
-        let Some(session) = self.output.parity.get(key) else { return false };
+        let Some(session) = self.parity.get(key) else { return false };
         if session.http.is_none() {
             return false;
         }
@@ -146,12 +146,12 @@ impl ParityPath<'_> {
         let mut text = Vec::new();
         write::error(&mut text, None, error);
         let output = ParityHttpOutput::Response { status, session: None, text };
-        self.output.forward(address, output);
+        self.forward(address, output);
     }
 
     fn send_empty(&mut self, address: ExchangeAddress, status: u16, session: Option<SessionId>) {
         let output = ParityHttpOutput::Response { status, session, text: Vec::new() };
-        self.output.forward(address, output);
+        self.forward(address, output);
     }
 
     /// An exchange was closed: its call is cancelled, a stream continues on the event stream.
@@ -160,12 +160,11 @@ impl ParityPath<'_> {
         session: SessionId,
         exchange: ExchangeAddress,
     ) {
-        let Some(key) = self.output.parity.find(session) else { return };
-        let session = self.output.parity.get_mut(key);
+        let Some(key) = self.parity.find(session) else { return };
+        let session = self.parity.get_mut(key);
         let closed = session.and_then(|it| it.http.as_mut()?.remove(exchange));
         if let Some(closed) = closed.filter(|number| !is_stream(*number)) {
-            let deferred = &mut self.dispatcher.deferred;
-            self.output.cancel_if(key, deferred, |number| number == closed);
+            self.cancel_if(key, |number| number == closed);
         }
     }
 }

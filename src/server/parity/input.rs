@@ -1,10 +1,10 @@
 //! Messages of clients: to their session, and what it answers.
 
+use std::sync::Arc;
+
 use super::carrier::{Carrier, ResponseKind};
-use super::carrying::{attach, release_carrier};
-use super::front;
-use super::output::ParityOutput;
-use super::requests::{self, origin_of};
+use super::output::ParityPath;
+use super::requests::origin_of;
 use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
 use super::session::{QueuedChunk, sent_error};
 use crate::base::slab::Key;
@@ -19,26 +19,20 @@ use crate::protocol::parity::server_session::{Action, Expired, Input, Rejection,
 use crate::protocol::parity::write::{self, HandshakeAckParams, Resumption};
 use crate::server::auth::Credential;
 use crate::server::connection_state::{MessageOrigin, PeerState};
-use crate::server::dispatch::{Dispatcher, MessageContext, check_handshake};
+use crate::server::dispatch::{MessageContext, check_handshake};
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard_message::{FrontAddress, ParityCaller, ParityHttpOutput};
 use crate::service::{Catalog, ClientImplementation, Features};
 use crate::telemetry::event::parity as parity_event;
 use crate::telemetry::label::Transport;
 
-/// The way of the messages of clients.
-pub(in crate::server) struct ParityPath<'a> {
-    pub(in crate::server) output: ParityOutput<'a>,
-    pub(in crate::server) dispatcher: &'a mut Dispatcher,
-}
-
 impl ParityPath<'_> {
     /// Handles a message of the dialect of `bytes` bytes.
     pub(in crate::server) fn receive(&mut self, connection: Key, value: Value<'_>, bytes: usize) {
         if let Some(key) = self.session_of(connection) {
-            if self.output.parity.get(key).is_some_and(|session| session.relay.is_some()) {
+            if self.parity.get(key).is_some_and(|session| session.relay.is_some()) {
                 let front = FrontAddress { shard: self.dispatcher.handlers.shard, key };
-                return front::forward(&mut self.output, connection, front, value, bytes);
+                return self.forward_message(connection, front, value, bytes);
             }
             self.receive_from(Carrier::Connection(connection), key, value, bytes);
         }
@@ -52,7 +46,7 @@ impl ParityPath<'_> {
         value: Value<'_>,
         bytes: usize,
     ) {
-        let ParityOutput { parity, now, .. } = &mut self.output;
+        let Self { parity, now, .. } = self;
         let mut settings = parity.settings.session;
         let Some(session) = parity.get_mut(key) else { return };
         if !session.has_begun() {
@@ -71,20 +65,20 @@ impl ParityPath<'_> {
         match received {
             Ok(Action::Start(request)) => {
                 if let Some(token) = request.auth_token {
-                    keep_token(&mut self.output, self.dispatcher, key, token);
+                    keep_token(self, key, token);
                 }
-                requests::start(&mut self.output, self.dispatcher, carrier, key, &request);
+                self.start_request(carrier, key, &request);
             }
             Ok(Action::None) => {}
             Ok(Action::Cancel(target)) => {
-                requests::cancel(&mut self.output, self.dispatcher, key, target);
+                self.cancel_request(key, target);
             }
             Ok(Action::Acknowledge(handshake, both)) => {
                 self.acknowledge(carrier, key, &handshake, both);
             }
             Ok(Action::AcknowledgeCapabilities(both)) => {
-                self.output.reply(carrier, key, 200, |out| write::capabilities_ack(out, &both));
-                self.output.parity.set_timer(key);
+                self.reply(carrier, key, 200, |out| write::capabilities_ack(out, &both));
+                self.parity.set_timer(key);
             }
             Err(rejection) => self.reject(carrier, key, &rejection),
         }
@@ -93,7 +87,7 @@ impl ParityPath<'_> {
     /// Begins the session of a new connection whose first message must be a handshake, so that the
     /// time of the handshake runs.
     pub(in crate::server) fn begin(&mut self, connection: Key) {
-        let of_key = self.output.connections.table.get(connection);
+        let of_key = self.connections.table.get(connection);
         if of_key.is_some_and(|connection| connection.state.requires_handshake()) {
             self.session_of(connection);
         }
@@ -102,7 +96,7 @@ impl ParityPath<'_> {
     /// Returns the session that a connection carries, a new one if it has none.
     #[inline]
     fn session_of(&mut self, connection_key: Key) -> Option<Key> {
-        let connection = self.output.connections.table.get(connection_key)?;
+        let connection = self.connections.table.get(connection_key)?;
         let state = &connection.state;
         if state.violation.is_some() {
             return None;
@@ -111,14 +105,14 @@ impl ParityPath<'_> {
             return Some(key);
         }
         let transport = state.transport;
-        let Some(key) = self.output.create_session(transport, self.dispatcher) else {
+        let Some(key) = self.create_session(transport) else {
             let message = "the server has too many sessions; try again later";
             let error = ParityError::rate_limited(message, 1_000);
-            self.output.write_message(connection_key, |out| write::error(out, None, &error));
-            self.output.close_for(connection_key, error.code);
+            self.write_message(connection_key, |out| write::error(out, None, &error));
+            self.close_for(connection_key, error.code);
             return None;
         };
-        attach(&mut self.output, connection_key, key, self.dispatcher);
+        self.attach(connection_key, key);
         Some(key)
     }
 
@@ -131,14 +125,14 @@ impl ParityPath<'_> {
         both: Capabilities,
     ) {
         if let Some(token) = handshake.auth_token {
-            keep_token(&mut self.output, self.dispatcher, key, token);
+            keep_token(self, key, token);
         }
         if let Err(error) = self.authenticate(carrier, key) {
             let error = ParityError::from(&error);
-            record_handshake(&self.output, key, handshake, Some(&error));
+            record_handshake(self, key, handshake, Some(&error));
             return self.fail_session(carrier, key, &error);
         }
-        let ParityOutput { parity, connections, now, .. } = &mut self.output;
+        let Self { parity, connections, now, .. } = self;
         let settings = parity.settings.session;
         let Some(session) = parity.get_mut(key) else { return };
         session.protocol.acknowledge(both, handshake.exchanges_capabilities, &settings, *now);
@@ -153,17 +147,17 @@ impl ParityPath<'_> {
         if let Some(client) = handshake.client_info.and_then(ClientImplementation::read) {
             self.dispatcher.facts.keep_client_info(&mut session.state, client);
         }
-        self.output.outbox.counters.parity.sessions.handshakes += 1;
+        self.outbox.counters.parity.sessions.handshakes += 1;
         let Some(request) = &handshake.resume else {
-            record_handshake(&self.output, key, handshake, None);
+            record_handshake(self, key, handshake, None);
             return self.send_ack(carrier, key, carrier.restart().map(Resumption::Restart));
         };
-        let claim = resume::open_claim(self.output.parity, key, request);
+        let claim = resume::open_claim(self.parity, key, request);
         let rejected = match &claim {
             Err(NotResumed::Rejected(error)) => Some(error),
             _ => None,
         };
-        record_handshake(&self.output, key, handshake, rejected);
+        record_handshake(self, key, handshake, rejected);
         match claim {
             Ok(claim) => self.resume_session(carrier, key, claim),
             Err(NotResumed::Restart(reason)) => {
@@ -181,10 +175,10 @@ impl ParityPath<'_> {
         if let Carrier::Connection(connection) = carrier
             && owner != shard
         {
-            return front::begin(&mut self.output, connection, new_key, owner, shard, claim);
+            return self.begin_front(connection, new_key, owner, shard, claim);
         }
-        let now = self.output.now;
-        let resumed = match resume::resume(self.output.parity, &claim, now) {
+        let now = self.now;
+        let resumed = match resume::resume(self.parity, &claim, now) {
             Ok(resumed) => resumed,
             Err(reason) => {
                 let resumption = Some(Resumption::Restart(reason));
@@ -192,14 +186,14 @@ impl ParityPath<'_> {
             }
         };
         let key = resumed.key;
-        release_carrier(&mut self.output, key, self.dispatcher);
-        if let Some(mut replaced) = self.output.parity.remove(new_key) {
+        self.release_carrier(key);
+        if let Some(mut replaced) = self.parity.remove(new_key) {
             self.dispatcher.facts.release(&mut replaced.state);
         }
         match carrier {
             Carrier::Connection(connection) => {
-                attach(&mut self.output, connection, key, self.dispatcher);
-                self.output.copy_pending_work(key);
+                self.attach(connection, key);
+                self.copy_pending_work(key);
             }
             Carrier::Exchange { caller, .. } => self.attach_http(key, caller),
             Carrier::Remote => {}
@@ -210,7 +204,7 @@ impl ParityPath<'_> {
     /// Has a new session be served whose client does not resume the session of another shard, for
     /// this reason.
     pub(super) fn restart_front(&mut self, key: Key, reason: &'static str) {
-        let ParityOutput { parity, connections, outbox, now, .. } = &mut self.output;
+        let Self { parity, connections, outbox, now, .. } = self;
         let Some(session) = parity.get_mut(key) else { return };
         if session.front().is_none_or(|front| front.is_open) {
             return;
@@ -230,23 +224,22 @@ impl ParityPath<'_> {
     pub(super) fn continue_session(&mut self, carrier: Carrier<'_>, resumed: Resumed) {
         let Resumed { key, streams, chunks } = resumed;
         // The chunks that waited for an event stream are gone.
-        self.output.parity.account(key);
+        self.parity.account(key);
         self.send_ack(carrier, key, Some(Resumption::Resumed(&streams)));
         if let Carrier::Remote = carrier {
             let texts = chunks.into_iter().map(|chunk| chunk.text.into_vec()).collect();
-            let output = &mut self.output;
-            return output.parity.send_remote(key, texts, false, output.outbox);
+            return self.parity.send_remote(key, texts, false, self.outbox);
         }
         for RepeatedChunk { stream, seq, text } in chunks {
             match carrier {
                 Carrier::Connection(connection) => {
-                    self.output.write_message(connection, |out| out.extend_from_slice(&text));
+                    self.write_message(connection, |out| out.extend_from_slice(&text));
                 }
                 Carrier::Exchange { .. } | Carrier::Remote => {
                     let (stream, number) = &stream;
                     let id = format!("{stream}:{seq}").into();
                     let chunk = QueuedChunk { id, place: (*number, seq), text: text.into_vec() };
-                    self.output.send_event(key, ReplyTo::STANDALONE, chunk);
+                    self.send_event(key, ReplyTo::STANDALONE, chunk);
                 }
             }
         }
@@ -254,7 +247,7 @@ impl ParityPath<'_> {
 
     /// Has HTTP requests carry a session.
     pub(super) fn attach_http(&mut self, key: Key, caller: &ParityCaller) {
-        let Some(session) = self.output.parity.get_mut(key) else { return };
+        let Some(session) = self.parity.get_mut(key) else { return };
         session.connection = None;
         session.http = Some(Box::default());
         session.state.transport = Transport::Http;
@@ -271,17 +264,18 @@ impl ParityPath<'_> {
         key: Key,
         resumption: Option<Resumption<'_>>,
     ) {
-        let sessions = &mut self.output.outbox.counters.parity.sessions;
+        let sessions = &mut self.outbox.counters.parity.sessions;
         match &resumption {
             Some(Resumption::Resumed(_)) => sessions.resumed += 1,
             Some(Resumption::Restart(_)) => sessions.restarts_advised += 1,
             None => {}
         }
-        let token = resume::issue_token(self.output.parity, key);
-        self.output.parity.set_timer(key);
-        let Some(session) = self.output.parity.get_mut(key) else { return };
+        let token = resume::issue_token(self.parity, key);
+        self.parity.set_timer(key);
+        let Some(session) = self.parity.get_mut(key) else { return };
         let (id, capabilities) = (session.id.to_string(), *session.protocol.capabilities());
-        let server = self.dispatcher.catalog.server_info();
+        let catalog = Arc::clone(&self.dispatcher.catalog);
+        let server = catalog.server_info();
         let params = HandshakeAckParams {
             session_id: &id,
             capabilities: &capabilities,
@@ -299,18 +293,18 @@ impl ParityPath<'_> {
             let http = session.http.get_or_insert_default();
             let id = http.attach_events(names_session).then(|| format!("0@{session_id}").into());
             if let Some(previous) = http.events.replace(address) {
-                self.output.forward(previous, ParityHttpOutput::End);
+                self.forward(previous, ParityHttpOutput::End);
             }
             let event = ParityHttpOutput::Event { session: session_id, name, id, data };
-            self.output.forward(address, event);
-            self.output.parity.is_answered = true;
-            return self.output.flush_events(key);
+            self.forward(address, event);
+            self.parity.is_answered = true;
+            return self.flush_events(key);
         }
-        self.output.reply(carrier, key, 200, |out| write::handshake_ack(out, &params));
+        self.reply(carrier, key, 200, |out| write::handshake_ack(out, &params));
     }
 
     fn authenticate(&mut self, carrier: Carrier<'_>, key: Key) -> Result<(), Error> {
-        let ParityOutput { parity, connections, outbox, now, .. } = &mut self.output;
+        let Self { parity, connections, outbox, now, .. } = self;
         let Some(session) = parity.get_mut(key) else { return Ok(()) };
         let origin = match carrier {
             Carrier::Connection(connection) => {
@@ -338,9 +332,9 @@ impl ParityPath<'_> {
     fn reject(&mut self, carrier: Carrier<'_>, key: Key, rejection: &Rejection<'_>) {
         let Rejection { error, target, is_response, closes } = rejection;
         let is_retry = error.code == ErrorCode::AlreadyProcessed;
-        self.output.outbox.counters.parity.repeats.retries += u64::from(is_retry);
+        self.outbox.counters.parity.repeats.retries += u64::from(is_retry);
         if parity_event::is_enabled()
-            && let Some(session) = self.output.parity.get(key)
+            && let Some(session) = self.parity.get(key)
         {
             parity_event::record_rejection(&session.log_fields(), sent_error(error));
         }
@@ -349,92 +343,92 @@ impl ParityPath<'_> {
             Some(details) if details.contains("mcpCode") => 400,
             _ => error.code.properties().http_status,
         };
-        self.output.reply(carrier, key, status, |out| match target {
+        self.reply(carrier, key, status, |out| match target {
             Some(Target::Request(id)) if *is_response => write::error_response(out, *id, error),
             _ => write::error(out, *target, error),
         });
-        let state = self.output.parity.get(key).map(|session| session.protocol.state());
+        let state = self.parity.get(key).map(|session| session.protocol.state());
         let Carrier::Connection(connection) = carrier else {
             if *closes {
-                self.output.end_session(key, self.dispatcher);
+                self.end_session(key);
             }
             return;
         };
         let mut is_required = false;
         if state == Some(State::Connecting)
-            && let Some(it) = self.output.connections.table.get_mut(connection)
+            && let Some(it) = self.connections.table.get_mut(connection)
         {
             first_message::record_invalid(it);
             is_required = it.state.requires_handshake();
         }
         if *closes || is_required {
-            self.output.close_for(connection, error.code);
+            self.close_for(connection, error.code);
         }
     }
 
     /// Sends an error that ends a session.
     fn fail_session(&mut self, carrier: Carrier<'_>, key: Key, error: &ParityError) {
-        if let Some(session) = self.output.parity.get_mut(key) {
+        if let Some(session) = self.parity.get_mut(key) {
             session.protocol.close();
         }
         let status = error.code.properties().http_status;
-        self.output.reply(carrier, key, status, |out| write::error(out, None, error));
+        self.reply(carrier, key, status, |out| write::error(out, None, error));
         match carrier {
-            Carrier::Connection(connection) => self.output.close_for(connection, error.code),
+            Carrier::Connection(connection) => self.close_for(connection, error.code),
             Carrier::Exchange { .. } | Carrier::Remote => {
-                self.output.end_session(key, self.dispatcher);
+                self.end_session(key);
             }
         }
     }
 
     /// Handles the deadlines that have passed.
     pub(in crate::server) fn expire(&mut self) {
-        while let Some(key) = self.output.parity.pop_expired(self.output.now) {
+        while let Some(key) = self.parity.pop_expired(self.now) {
             self.expire_session(key);
-            self.output.parity.set_timer(key);
+            self.parity.set_timer(key);
         }
     }
 
     /// Ends the sessions that no HTTP request waits for, at the end of a drain; returns whether
     /// there were any.
     pub(in crate::server) fn end_sessions(&mut self) -> bool {
-        let is_over = |key: &Key| !self.output.parity.owes_response(*key);
-        let ended: Vec<Key> = self.output.parity.session_keys().filter(is_over).collect();
+        let is_over = |key: &Key| !self.parity.owes_response(*key);
+        let ended: Vec<Key> = self.parity.session_keys().filter(is_over).collect();
         for key in &ended {
-            self.output.end_session(*key, self.dispatcher);
+            self.end_session(*key);
         }
         !ended.is_empty()
     }
 
     fn expire_session(&mut self, key: Key) {
-        let now = self.output.now;
-        let Some(session) = self.output.parity.get_mut(key) else { return };
+        let now = self.now;
+        let Some(session) = self.parity.get_mut(key) else { return };
         if session.expires_at.is_some_and(|expires_at| expires_at <= now) {
             if let Some(front) = session.front() {
                 let shard = self.dispatcher.handlers.shard;
-                front.report_closed(FrontAddress { shard, key }, self.output.outbox);
+                front.report_closed(FrontAddress { shard, key }, self.outbox);
                 return self.restart_front(key, "unavailable");
             }
-            return self.output.end_session(key, self.dispatcher);
+            return self.end_session(key);
         }
         let is_http = session.http.is_some();
-        let settings = *self.output.parity.settings.of(is_http);
-        let Some(session) = self.output.parity.get_mut(key) else { return };
+        let settings = *self.parity.settings.of(is_http);
+        let Some(session) = self.parity.get_mut(key) else { return };
         let connection = session.connection;
         match session.protocol.expire(&settings, now) {
             Expired::None => {}
             Expired::SendKeepalive => {
-                self.output.send_keepalive(key, settings.timeouts.idle.as_secs().max(1));
+                self.send_keepalive(key, settings.timeouts.idle.as_secs().max(1));
             }
             Expired::Close(error) => {
                 let code = error.as_ref().map_or(ErrorCode::Internal, |error| error.code);
                 let Some(connection) = connection else {
-                    return self.output.end_session(key, self.dispatcher);
+                    return self.end_session(key);
                 };
                 if let Some(error) = &error {
-                    self.output.write_message(connection, |out| write::error(out, None, error));
+                    self.write_message(connection, |out| write::error(out, None, error));
                 }
-                self.output.close_for(connection, code);
+                self.close_for(connection, code);
             }
         }
     }
@@ -456,13 +450,13 @@ fn offered_features(catalog: &Catalog, transport: Transport) -> Capabilities {
 
 /// Writes the line and span of a handshake.
 fn record_handshake(
-    output: &ParityOutput<'_>,
+    path: &ParityPath<'_>,
     key: Key,
     handshake: &Handshake<'_>,
     error: Option<&ParityError>,
 ) {
     if parity_event::is_enabled()
-        && let Some(session) = output.parity.get(key)
+        && let Some(session) = path.parity.get(key)
     {
         let error = error.map(sent_error);
         parity_event::record_handshake(&session.log_fields(), handshake.traceparent, error);
@@ -470,12 +464,12 @@ fn record_handshake(
 }
 
 /// Keeps the token of a message, to be verified with its request.
-fn keep_token(output: &mut ParityOutput<'_>, dispatcher: &mut Dispatcher, key: Key, token: &str) {
-    let Some(session) = output.parity.get_mut(key) else { return };
+fn keep_token(path: &mut ParityPath<'_>, key: Key, token: &str) {
+    let Some(session) = path.parity.get_mut(key) else { return };
     let known = session.state.credential();
     let is_known = known.is_some_and(|known| known.has_token(token.as_bytes()));
-    if dispatcher.auth.verifies_tokens() && !is_known {
+    if path.dispatcher.auth.verifies_tokens() && !is_known {
         let credential = Some(Credential::unverified(token));
-        dispatcher.facts.keep_credential(&mut session.state, credential);
+        path.dispatcher.facts.keep_credential(&mut session.state, credential);
     }
 }

@@ -43,9 +43,7 @@ mod http;
 mod relay;
 
 pub(super) use self::frontend::ParityFrontend;
-pub(super) use self::input::ParityPath;
-pub(super) use self::output::ParityOutput;
+pub(super) use self::output::ParityPath;
 pub(super) use self::pacing::{end_turn, pause_stream};
-pub(super) use self::relay::handle_relay_message;
 pub(super) use self::resume_tokens::ResumeTokens;
 pub(super) use self::settings::ParitySettings;

@@ -21,7 +21,6 @@ use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::stream::{OutgoingStream, WindowLimits};
 use crate::protocol::parity::write;
 use crate::server::connection_state::ConnectionState;
-use crate::server::deferred::DeferredWork;
 use crate::server::dispatch::Dispatcher;
 use crate::server::framing::write_message;
 use crate::server::outbox::{Effect, Outbox};
@@ -34,16 +33,17 @@ use crate::telemetry::label::Transport;
 use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::limits::ProtocolError;
 
-/// The sessions with the connections that carry them.
-pub(in crate::server) struct ParityOutput<'a> {
+/// The sessions with the connections that carry them, and what their messages pass through.
+pub(in crate::server) struct ParityPath<'a> {
     pub(in crate::server) parity: &'a mut ParityFrontend,
     pub(in crate::server) connections: &'a mut Connections<ConnectionState>,
     pub(in crate::server) websockets: &'a mut WebSocketFrontend,
+    pub(in crate::server) dispatcher: &'a mut Dispatcher,
     pub(in crate::server) outbox: &'a mut Outbox,
     pub(in crate::server) now: Instant,
 }
 
-impl ParityOutput<'_> {
+impl ParityPath<'_> {
     /// Writes one message to a connection.
     pub(super) fn write_message(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>)) {
         let Self { connections, websockets, outbox, .. } = self;
@@ -348,19 +348,15 @@ impl ParityOutput<'_> {
 
     /// Cancels the calls of a session whose connection reads no more responses; those of streams
     /// that can be resumed continue.
-    pub(in crate::server) fn cancel_calls(&mut self, key: Key, deferred: &mut DeferredWork) {
+    pub(in crate::server) fn cancel_calls(&mut self, key: Key) {
         let session = self.parity.get(key);
         let keeps_streams = session.is_some_and(ParitySession::is_resumable);
-        self.cancel_if(key, deferred, |number| !(keeps_streams && is_stream(number)));
+        self.cancel_if(key, |number| !(keeps_streams && is_stream(number)));
     }
 
     /// Cancels the calls of a session that `is_over` returns `true` for, by their numbers.
-    pub(super) fn cancel_if(
-        &mut self,
-        key: Key,
-        deferred: &mut DeferredWork,
-        is_over: impl Fn(u32) -> bool,
-    ) {
+    pub(super) fn cancel_if(&mut self, key: Key, is_over: impl Fn(u32) -> bool) {
+        let deferred = &mut self.dispatcher.deferred;
         let Some(session) = self.parity.get_mut(key) else { return };
         let call_ids: Vec<_> = session.state.in_flight.calls().collect();
         for call_id in call_ids {
@@ -383,11 +379,11 @@ impl ParityOutput<'_> {
     }
 
     /// A connection is gone: its session waits for another one, or ends.
-    pub(in crate::server) fn detach(&mut self, key: Key, dispatcher: &mut Dispatcher) {
+    pub(in crate::server) fn detach(&mut self, key: Key) {
         if self.parity.get(key).is_some_and(|session| session.front().is_some()) {
-            return self.end_session(key, dispatcher);
+            return self.end_session(key);
         }
-        self.cancel_calls(key, &mut dispatcher.deferred);
+        self.cancel_calls(key);
         let settings = self.parity.settings.session;
         let now = self.now;
         let Some(session) = self.parity.get_mut(key) else { return };
@@ -400,35 +396,31 @@ impl ParityOutput<'_> {
                 session.expires_at = Some(now.after(window.age_max));
                 self.parity.set_timer(key);
             }
-            _ => self.end_session(key, dispatcher),
+            _ => self.end_session(key),
         }
     }
 
     /// Begins a session. At the limit of sessions the one ends that has waited longest for its
     /// client. Returns `None` if there is none.
-    pub(super) fn create_session(
-        &mut self,
-        transport: Transport,
-        dispatcher: &mut Dispatcher,
-    ) -> Option<Key> {
+    pub(super) fn create_session(&mut self, transport: Transport) -> Option<Key> {
         if let Some(key) = self.parity.create(transport, self.now) {
             return Some(key);
         }
         let oldest = self.parity.oldest_detached()?;
-        self.end_session(oldest, dispatcher);
+        self.end_session(oldest);
         self.parity.create(transport, self.now)
     }
 
     /// Ends a session.
-    pub(super) fn end_session(&mut self, key: Key, dispatcher: &mut Dispatcher) {
+    pub(super) fn end_session(&mut self, key: Key) {
         let Some(mut session) = self.parity.remove(key) else { return };
-        let calls = session.calls(&mut dispatcher.deferred);
+        let calls = session.calls(&mut self.dispatcher.deferred);
         let in_flight = &mut session.state.in_flight;
-        dispatcher.deferred.abandon_calls(in_flight, self.outbox);
-        dispatcher.facts.release(&mut session.state);
+        self.dispatcher.deferred.abandon_calls(in_flight, self.outbox);
+        self.dispatcher.facts.release(&mut session.state);
         match session.relay.take().map(|relay| *relay) {
             Some(Relay::Front(front)) => {
-                let shard = dispatcher.handlers.shard;
+                let shard = self.dispatcher.handlers.shard;
                 front.report_closed(FrontAddress { shard, key }, self.outbox);
             }
             Some(Relay::Remote(remote)) => {

@@ -5,9 +5,7 @@
 //! one for a front that is gone; each message of a client is handled once, in order.
 
 use super::carrier::{Carrier, Relay, RemoteConnection};
-use super::carrying::release_carrier;
-use super::input::ParityPath;
-use super::output::ParityOutput;
+use super::output::ParityPath;
 use super::resume::{self, Claim};
 use super::resume_tokens::TokenContents;
 use super::session::ParitySession;
@@ -20,150 +18,152 @@ use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{FrontAddress, RelayMessage, RelayedResume, ShardMessage};
 use crate::transport::websocket::code::CloseCode;
 
-/// Handles a message from the shard of a connection, or from the shard of its session.
-pub(in crate::server) fn handle_relay_message(
-    path: &mut ParityPath<'_>,
-    parser: &mut Parser,
-    message: RelayMessage,
-) {
-    match message {
-        RelayMessage::Resume(request) => resume(path, *request),
-        RelayMessage::Message { session, front, text, bytes } => {
-            if let Some(key) = find_remote(&path.output, session, front) {
-                receive(path, parser, key, text, bytes);
+impl ParityPath<'_> {
+    /// Handles a message from the shard of a connection, or from the shard of its session.
+    pub(in crate::server) fn handle_relay_message(
+        &mut self,
+        parser: &mut Parser,
+        message: RelayMessage,
+    ) {
+        match message {
+            RelayMessage::Resume(request) => self.resume_relayed(*request),
+            RelayMessage::Message { session, front, text, bytes } => {
+                if let Some(key) = self.find_remote(session, front) {
+                    self.receive_relayed(parser, key, text, bytes);
+                }
+            }
+            RelayMessage::Sent { session, front, bytes } => {
+                let key = self.find_remote(session, front);
+                let session = key.and_then(|key| self.parity.get_mut(key));
+                if let Some(remote) = session.and_then(ParitySession::remote_mut) {
+                    remote.unsent_bytes = remote.unsent_bytes.saturating_sub(bytes);
+                }
+            }
+            RelayMessage::Closed { session, front } => {
+                if let Some(key) = self.find_remote(session, front) {
+                    self.detach(key);
+                }
+            }
+            RelayMessage::Resumed(front) => self.open_front(front),
+            RelayMessage::NotResumed(front, reason) => self.restart_front(front.key, reason),
+            RelayMessage::Output { front, texts, is_handled, pending } => {
+                self.write_front_output(front, &texts, is_handled, pending);
+            }
+            RelayMessage::Close { front, code, reason } => {
+                let session = self.parity.get(front.key);
+                let session = session.filter(|session| session.front().is_some());
+                if let Some(connection) = session.and_then(|session| session.connection) {
+                    self.close_connection(connection, code, reason);
+                }
             }
         }
-        RelayMessage::Sent { session, front, bytes } => {
-            let key = find_remote(&path.output, session, front);
-            let session = key.and_then(|key| path.output.parity.get_mut(key));
-            if let Some(remote) = session.and_then(ParitySession::remote_mut) {
-                remote.unsent_bytes = remote.unsent_bytes.saturating_sub(bytes);
+    }
+
+    /// Returns the session that a front carries.
+    fn find_remote(&self, id: SessionId, front: FrontAddress) -> Option<Key> {
+        let key = self.parity.find(id)?;
+        let remote = self.parity.get(key)?.remote()?;
+        (remote.front == front).then_some(key)
+    }
+
+    /// Resumes a session for a client on a connection of another shard, which has authenticated it and
+    /// opened its token.
+    fn resume_relayed(&mut self, request: RelayedResume) {
+        let RelayedResume { session: id, generation, front, capabilities, .. } = request;
+        let contents = TokenContents { session: id, generation };
+        let claim = Claim { contents, acknowledged: request.acknowledged, capabilities };
+        let now = self.now;
+        let resumed = match resume::resume(self.parity, &claim, now) {
+            Ok(resumed) => resumed,
+            Err(reason) => {
+                let message = RelayMessage::NotResumed(front, reason);
+                return self.outbox.forward(front.shard, ShardMessage::Relay(Box::new(message)));
+            }
+        };
+        let key = resumed.key;
+        self.release_carrier(key);
+        let (facts, caller) = (&mut self.dispatcher.facts, request.caller);
+        if let Some(session) = self.parity.get_mut(key) {
+            let peer_address = caller.sender.peer_addr;
+            let remote = RemoteConnection { front, peer_address, unsent_bytes: 0 };
+            session.relay = Some(Box::new(Relay::Remote(remote)));
+            session.state.transport = request.transport;
+            session.state.client = caller.client;
+            let credential = caller.principal.as_ref().map(Credential::of_session);
+            facts.keep_credential(&mut session.state, credential);
+            if let Some(extensions) = caller.sender.extensions {
+                facts.keep_extensions(&mut session.state, extensions);
             }
         }
-        RelayMessage::Closed { session, front } => {
-            if let Some(key) = find_remote(&path.output, session, front) {
-                path.output.detach(key, path.dispatcher);
-            }
-        }
-        RelayMessage::Resumed(front) => open_front(path, front),
-        RelayMessage::NotResumed(front, reason) => path.restart_front(front.key, reason),
-        RelayMessage::Output { front, texts, is_handled, pending } => {
-            write_output(&mut path.output, front, &texts, is_handled, pending);
-        }
-        RelayMessage::Close { front, code, reason } => {
-            let session = path.output.parity.get(front.key);
-            let session = session.filter(|session| session.front().is_some());
-            if let Some(connection) = session.and_then(|session| session.connection) {
-                path.output.close_connection(connection, code, reason);
-            }
-        }
+        let message = RelayMessage::Resumed(front);
+        self.outbox.forward(front.shard, ShardMessage::Relay(Box::new(message)));
+        self.continue_session(Carrier::Remote, resumed);
     }
-}
 
-/// Returns the session that a front carries.
-fn find_remote(output: &ParityOutput<'_>, id: SessionId, front: FrontAddress) -> Option<Key> {
-    let key = output.parity.find(id)?;
-    let remote = output.parity.get(key)?.remote()?;
-    (remote.front == front).then_some(key)
-}
-
-/// Resumes a session for a client on a connection of another shard, which has authenticated it and
-/// opened its token.
-fn resume(path: &mut ParityPath<'_>, request: RelayedResume) {
-    let RelayedResume { session: id, generation, front, capabilities, .. } = request;
-    let contents = TokenContents { session: id, generation };
-    let claim = Claim { contents, acknowledged: request.acknowledged, capabilities };
-    let now = path.output.now;
-    let resumed = match resume::resume(path.output.parity, &claim, now) {
-        Ok(resumed) => resumed,
-        Err(reason) => {
-            let message = RelayMessage::NotResumed(front, reason);
-            return path.output.outbox.forward(front.shard, ShardMessage::Relay(Box::new(message)));
-        }
-    };
-    let key = resumed.key;
-    release_carrier(&mut path.output, key, path.dispatcher);
-    let (facts, caller) = (&mut path.dispatcher.facts, request.caller);
-    if let Some(session) = path.output.parity.get_mut(key) {
-        let peer_address = caller.sender.peer_addr;
-        let remote = RemoteConnection { front, peer_address, unsent_bytes: 0 };
-        session.relay = Some(Box::new(Relay::Remote(remote)));
-        session.state.transport = request.transport;
-        session.state.client = caller.client;
-        let credential = caller.principal.as_ref().map(Credential::of_session);
-        facts.keep_credential(&mut session.state, credential);
-        if let Some(extensions) = caller.sender.extensions {
-            facts.keep_extensions(&mut session.state, extensions);
+    /// Handles a message of the client of a session.
+    fn receive_relayed(
+        &mut self,
+        parser: &mut Parser,
+        key: Key,
+        mut text: PaddedBuffer,
+        bytes: usize,
+    ) {
+        self.receive_text(parser, Carrier::Remote, key, &mut text, bytes);
+        let Self { parity, outbox, .. } = self;
+        parity.send_remote(key, Vec::new(), true, outbox);
+        let session = parity.get(key).filter(|session| session.state.violation.is_some());
+        if let Some(remote) = session.and_then(ParitySession::remote) {
+            remote.close(CloseCode::POLICY.as_u16(), "a limit was exceeded", outbox);
         }
     }
-    let message = RelayMessage::Resumed(front);
-    path.output.outbox.forward(front.shard, ShardMessage::Relay(Box::new(message)));
-    path.continue_session(Carrier::Remote, resumed);
-}
 
-/// Handles a message of the client of a session.
-fn receive(
-    path: &mut ParityPath<'_>,
-    parser: &mut Parser,
-    key: Key,
-    mut text: PaddedBuffer,
-    bytes: usize,
-) {
-    path.receive_text(parser, Carrier::Remote, key, &mut text, bytes);
-    let ParityOutput { parity, outbox, .. } = &mut path.output;
-    parity.send_remote(key, Vec::new(), true, outbox);
-    let session = parity.get(key).filter(|session| session.state.violation.is_some());
-    if let Some(remote) = session.and_then(ParitySession::remote) {
-        remote.close(CloseCode::POLICY.as_u16(), "a limit was exceeded", outbox);
+    /// The session that a front stands for was resumed.
+    fn open_front(&mut self, address: FrontAddress) {
+        let Self { parity, connections, outbox, .. } = self;
+        let Some(session) = parity.get_mut(address.key) else { return };
+        let connection = session.connection;
+        // Otherwise its client was advised to start again; the other session has a message about that.
+        let Some(front) = session.front_mut() else { return };
+        front.is_open = true;
+        session.expires_at = None;
+        if let Some(connection) = connection {
+            connections.table.set_suspended(connection, false);
+            outbox.resume_reading(connection);
+        }
     }
-}
 
-/// The session that a front stands for was resumed.
-fn open_front(path: &mut ParityPath<'_>, address: FrontAddress) {
-    let ParityOutput { parity, connections, outbox, .. } = &mut path.output;
-    let Some(session) = parity.get_mut(address.key) else { return };
-    let connection = session.connection;
-    // Otherwise its client was advised to start again; the other session has a message about that.
-    let Some(front) = session.front_mut() else { return };
-    front.is_open = true;
-    session.expires_at = None;
-    if let Some(connection) = connection {
-        connections.table.set_suspended(connection, false);
-        outbox.resume_reading(connection);
-    }
-}
-
-/// Writes the output of a session to the connection of its front.
-fn write_output(
-    output: &mut ParityOutput<'_>,
-    address: FrontAddress,
-    texts: &[Vec<u8>],
-    is_handled: bool,
-    pending: u32,
-) {
-    let Some(session) = output.parity.get(address.key) else { return };
-    let Some(key) = session.connection.filter(|_| session.front().is_some()) else { return };
-    for text in texts {
-        output.write_message(key, |out| out.extend_from_slice(text));
-    }
-    let ParityOutput { parity, connections, outbox, now, .. } = output;
-    let session = parity.get_mut(address.key);
-    let Some(front) = session.and_then(ParitySession::front_mut) else { return };
-    front.unhandled = front.unhandled.saturating_sub(is_handled.into());
-    front.pending = pending;
-    front.unreported_bytes += texts.iter().map(Vec::len).sum::<usize>();
-    let unreported_bytes = front.unreported_bytes;
-    if front.has_room() {
-        connections.table.set_suspended(key, false);
-        outbox.resume_reading(key);
-    }
-    let pending_responses = front.pending_responses();
-    parity.flow.add_front(address, unreported_bytes);
-    let Some(connection) = connections.table.get_mut(key) else { return };
-    connection.complete_request(*now);
-    connection.pending_work.pending_responses = pending_responses;
-    if connection.is_discarding() {
-        // It may have waited for that.
-        outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
+    /// Writes the output of a session to the connection of its front.
+    fn write_front_output(
+        &mut self,
+        address: FrontAddress,
+        texts: &[Vec<u8>],
+        is_handled: bool,
+        pending: u32,
+    ) {
+        let Some(session) = self.parity.get(address.key) else { return };
+        let Some(key) = session.connection.filter(|_| session.front().is_some()) else { return };
+        for text in texts {
+            self.write_message(key, |out| out.extend_from_slice(text));
+        }
+        let Self { parity, connections, outbox, now, .. } = self;
+        let session = parity.get_mut(address.key);
+        let Some(front) = session.and_then(ParitySession::front_mut) else { return };
+        front.unhandled = front.unhandled.saturating_sub(is_handled.into());
+        front.pending = pending;
+        front.unreported_bytes += texts.iter().map(Vec::len).sum::<usize>();
+        let unreported_bytes = front.unreported_bytes;
+        if front.has_room() {
+            connections.table.set_suspended(key, false);
+            outbox.resume_reading(key);
+        }
+        let pending_responses = front.pending_responses();
+        parity.flow.add_front(address, unreported_bytes);
+        let Some(connection) = connections.table.get_mut(key) else { return };
+        connection.complete_request(*now);
+        connection.pending_work.pending_responses = pending_responses;
+        if connection.is_discarding() {
+            // It may have waited for that.
+            outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
+        }
     }
 }
