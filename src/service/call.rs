@@ -42,11 +42,6 @@ impl<'a> CallToolRequest<'a> {
         Self { name, arguments, revision, capabilities, source: &DETACHED }
     }
 
-    /// Sets where the handler reads the request from. Default: a request without a connection.
-    pub(crate) const fn set_source(&mut self, source: &'a dyn RequestSource) {
-        self.source = source;
-    }
-
     /// Sets the capabilities that the client declared. Default none.
     #[doc(hidden)]
     #[must_use]

@@ -1,16 +1,16 @@
 //! Requests that a handler serves: inline ones respond at once, others are started and respond
 //! later.
 
-use std::any::Any;
-use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::admission::Request;
-use super::task_creation::TaskCalls;
+use super::handlers::CallEnd;
+use super::task_creation::CallMode;
 use super::{Dispatcher, MessageContext, write_request_error};
 use crate::base::principal::Principal;
 use crate::base::slab::Key;
+use crate::engine::ring::cycles::CycleCount;
 use crate::protocol::eras::{ClientCapabilities, Method};
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::RequestsInFlight;
@@ -20,23 +20,21 @@ use crate::protocol::params::{
     CompleteRequestParams, GetPromptRequestParams, InputResponseRequestParams,
     ReadResourceRequestParams,
 };
-use crate::server::auth::Authentication;
 use crate::server::calls::{HandlerWork, NewCall};
 use crate::server::client_requests::PendingInputs;
 use crate::server::client_requests::request_state::{RequestDigest, RequestState};
 use crate::server::connection_state::PeerState;
-use crate::server::deferred::DeferredWork;
 use crate::server::handlers::handler_state::{CancellationToken, RequestCarrier, TaskTransition};
 use crate::server::handlers::local_context::LogFilter;
 use crate::server::handlers::pausable_handler::pausable;
+use crate::server::handlers::slow_handlers::TimedHandler;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_bridge;
-use crate::server::overload::{Admission, CallPermit, EndOfCall, Overload, outcome_of};
+use crate::server::overload::{Admission, CallPermit, EndOfCall, outcome_of};
 use crate::server::reply_to::{Outcome, PeerId};
 use crate::server::shard_message::Requester;
 use crate::service::{
-    BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork, call_tool_at,
-    tool_position,
+    BlockingWork, CallToolRequest, Dispatch, Features, LocalWork, call_tool_at, tool_position,
 };
 
 /// The capabilities of which a client needs at least one to receive input requests.
@@ -45,103 +43,151 @@ const INPUT_CAPABILITIES: ClientCapabilities = ClientCapabilities::ELICITATION_F
     .union(ClientCapabilities::ROOTS)
     .union(ClientCapabilities::SAMPLING);
 
-/// Dispatches a request to its handler.
-#[inline]
-pub(super) fn dispatch_call(
-    dispatcher: &mut Dispatcher,
-    ctx: MessageContext,
-    peer: &mut PeerState<'_>,
-    request: &Request<'_>,
-) -> Outcome {
-    let (tool, mut admission) = match admit_call(dispatcher, ctx, request) {
-        Ok(admitted) => admitted,
-        Err(error) => return write_request_error(peer, request, &error),
-    };
-    let outcome = dispatcher.dispatch_admitted(ctx, peer, (request, tool), &mut admission);
-    if let Some(admission) = admission {
-        dispatcher.deferred.overload.abandon(admission);
-    }
-    outcome
+/// A local handler that a call starts.
+struct LocalCall {
+    work: LocalWork,
+    /// The state and the responses that the request brings.
+    request_state: Option<Box<RequestState>>,
+    transition: TaskTransition,
+    permit: Option<CallPermit>,
 }
 
 impl Dispatcher {
-    /// Dispatches an admitted request, and takes its admission when the call has ended or leaves
-    /// the turn.
+    /// Dispatches a call: a request that a handler serves. Its steps are authorization, rate limit,
+    /// circuit breaker, task, request state and handler; then its end is recorded. A step whose
+    /// option is off costs one branch.
     #[inline]
-    fn dispatch_admitted(
+    pub(super) fn dispatch_call(
         &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,
-        called @ (request, _): (&Request<'_>, Option<usize>),
-        admission: &mut Option<Admission>,
+        request: &Request<'_>,
     ) -> Outcome {
-        let mut transition = TaskTransition::None;
-        if request.method == Method::ToolsCall && self.catalog.has_features(Features::TASKS) {
-            transition = match self.task_calls().try_task(ctx, peer, request) {
-                ControlFlow::Continue(transition) => transition,
-                ControlFlow::Break(outcome) => return outcome,
-            };
+        if self.auth.is_active()
+            && let Err(refused) = self.authorize(ctx, peer, request)
+        {
+            return refused;
         }
-        let request_state = match self.read_request_state(ctx, peer, request) {
-            Ok(request_state) => request_state,
-            Err(error) => return write_request_error(peer, request, &error),
-        };
-        let overload = &self.deferred.overload;
-        let handed_over = match start_handler(
-            &self.auth,
-            &self.catalog,
-            peer,
-            called,
-            &self.handlers.shard_state,
-        ) {
-            Dispatch::Ready { is_error: is_failed } => {
-                peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
-                if let Some(admission) = admission.take() {
-                    overload.record_inline(admission, outcome_of(Ok(is_failed)));
+        if self.rate.is_active()
+            && let Err(refused) = self.limit_rate(ctx, peer, request)
+        {
+            return refused;
+        }
+        let begun = CycleCount::now();
+        let is_tool_call = request.method == Method::ToolsCall;
+        let (mut tool, mut admission, mut transition) = (None, None, TaskTransition::None);
+        let end = 'call: {
+            if self.deferred.overload.has_breakers() && is_tool_call {
+                match self.admit_tool(ctx, request) {
+                    Ok(admitted) => (tool, admission) = admitted,
+                    Err(error) => break 'call Err(error),
                 }
-                return Outcome::Response;
             }
-            Dispatch::Failed(error) => {
-                record_error(overload, admission.take(), outcome_of(Err(error.kind)));
-                Err(error)
-            }
-            Dispatch::Internal(error) => {
-                record_error(overload, admission.take(), EndOfCall::FAILED);
-                match self.handlers.write_failure(&self.catalog, &error, request, peer, ctx.now) {
-                    Ok(is_failed) => {
-                        peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
-                        return Outcome::Response;
+            if self.catalog.has_features(Features::TASKS) && is_tool_call {
+                match self.call_mode(peer, request) {
+                    Ok(CallMode::Call(allowed)) => transition = allowed,
+                    Ok(CallMode::Task(ttl)) => {
+                        break 'call self.call_as_task(ctx, peer, request, ttl);
                     }
-                    Err(error) => Err(error),
+                    Err(error) => break 'call Err(error),
                 }
             }
-            Dispatch::Local(work) => {
-                let permit = take_permit(overload, admission);
-                let local = (work, request_state, transition);
-                self.spawn_local(ctx, peer, request, local, permit)
-            }
-            #[cfg(feature = "tokio")]
-            Dispatch::Tokio(work) => {
-                let permit = take_permit(overload, admission);
-                let work = tokio_bridge::local_work(work, Rc::clone(&self.handlers.tokio));
-                let local = (work, request_state, transition);
-                self.spawn_local(ctx, peer, request, local, permit)
-            }
-            Dispatch::Blocking(work) => {
-                let permit = take_permit(overload, admission);
-                self.spawn_blocking(ctx, peer, request, (work, permit))
+            let request_state = match self.read_request_state(ctx, peer, request) {
+                Ok(request_state) => request_state,
+                Err(error) => break 'call Err(error),
+            };
+            let started = self.start_handler(peer, request, tool);
+            let permit = admission.take().and_then(|it| self.end_admission(it, &started));
+            match started {
+                Dispatch::Ready { is_error: is_failed } => Ok(CallEnd::Answered { is_failed }),
+                Dispatch::Failed(error) => Err(error),
+                Dispatch::Internal(error) => self.write_failure(ctx, peer, request, &error),
+                Dispatch::Local(work) => {
+                    let call = LocalCall { work, request_state, transition, permit };
+                    self.begin_local_call(ctx, peer, request, call)
+                }
+                #[cfg(feature = "tokio")]
+                Dispatch::Tokio(work) => {
+                    let work = tokio_bridge::local_work(work, Rc::clone(&self.handlers.tokio));
+                    let call = LocalCall { work, request_state, transition, permit };
+                    self.begin_local_call(ctx, peer, request, call)
+                }
+                Dispatch::Blocking(work) => {
+                    self.begin_blocking_call(ctx, peer, request, work, permit)
+                }
             }
         };
-        match handed_over {
-            Ok(()) => Outcome::None,
-            Err(error) => write_request_error(peer, request, &error),
+        if let Some(admission) = admission {
+            self.deferred.overload.abandon(admission);
         }
+        if self.auth.has_audit() {
+            self.audit_call(ctx, peer, request, &end);
+        }
+        self.record_end(ctx, peer, request, begun, end)
     }
 
-    fn task_calls(&mut self) -> TaskCalls<'_> {
-        let Self { catalog, deferred, handlers, .. } = self;
-        let DeferredWork { tasks, overload, .. } = deferred;
-        TaskCalls { catalog, tasks, handlers, overload }
+    /// Admits a call of a tool by its circuit breaker. Returns the position of the tool in the
+    /// catalog if it was looked up.
+    ///
+    /// # Errors
+    ///
+    /// The breaker is open.
+    #[inline]
+    fn admit_tool(
+        &self,
+        ctx: MessageContext,
+        request: &Request<'_>,
+    ) -> Result<(Option<usize>, Option<Admission>), Error> {
+        // Other names are invalid params.
+        let name = request.call_params().tool_call().ok().and_then(|[name, _]| name?.as_str());
+        let Some(tool) = name.and_then(|name| tool_position(&self.catalog, name)) else {
+            return Ok((None, None));
+        };
+        Ok((Some(tool), self.deferred.overload.admit((&self.catalog, tool), ctx.now)?))
+    }
+
+    /// Records the end of an admitted call that has ended. Returns the permit of one whose handler
+    /// is to run.
+    #[inline]
+    fn end_admission(&self, admission: Admission, started: &Dispatch) -> Option<CallPermit> {
+        let overload = &self.deferred.overload;
+        let end = match started {
+            Dispatch::Ready { is_error } => outcome_of(Ok(*is_error)),
+            Dispatch::Failed(error) => outcome_of(Err(error.kind)),
+            Dispatch::Internal(_) => EndOfCall::FAILED,
+            _ => return Some(overload.permit(admission)),
+        };
+        overload.record_inline(admission, end);
+        None
+    }
+
+    /// Counts the end of a call, and a handler that has kept the shard busy for long. Writes the
+    /// response of a call that ends with an error.
+    #[inline]
+    fn record_end(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        begun: CycleCount,
+        end: Result<CallEnd, Error>,
+    ) -> Outcome {
+        let outcome = match end {
+            Ok(CallEnd::Answered { is_failed }) => {
+                peer.outbox.counters.requests.tool_errors += u64::from(is_failed);
+                Outcome::Response
+            }
+            Ok(CallEnd::Task { .. }) => Outcome::Response,
+            Ok(CallEnd::Pending) => Outcome::None,
+            Err(error) => write_request_error(peer, request, &error),
+        };
+        let request_id = peer.origin.request_id;
+        let handler =
+            || TimedHandler::new(request.method.as_str(), request.target_name(), request_id);
+        if self.slow_handlers.is_slow(begun, handler, ctx.now) {
+            peer.outbox.counters.requests.slow_handlers += 1;
+        }
+        outcome
     }
 
     /// Returns the `requestState` and `inputResponses` of a modern request, if any. A state is
@@ -170,19 +216,19 @@ impl Dispatcher {
         self.deferred.decrypt_request_state(peer, retry, ctx.now)
     }
 
-    /// Starts a local handler.
-    fn spawn_local(
+    /// Begins a call whose handler is a future on this shard.
+    fn begin_local_call(
         &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
-        (work, request_state, transition): (LocalWork, Option<Box<RequestState>>, TaskTransition),
-        permit: Option<CallPermit>,
-    ) -> Result<(), Error> {
+        call: LocalCall,
+    ) -> Result<CallEnd, Error> {
+        let LocalCall { work, request_state, transition, permit } = call;
         let state_bytes = request_state.as_ref().map_or(0, |state| state.held_bytes());
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
-        let handler = self.handlers.prepare(work, peer, (request, state_bytes), held_bytes)?;
+        let handler = self.handlers.prepare(work, peer, request, state_bytes, held_bytes)?;
         let handler = handler.count_running(&self.deferred.overload, request)?;
         let (token, argument_bytes) = (Rc::<CancellationToken>::default(), handler.charge.bytes());
         let handler = match ctx.reply_to.peer_id {
@@ -193,7 +239,7 @@ impl Dispatcher {
             PeerId::Connection(_) | PeerId::HttpSession(_) => handler,
         };
         let local = HandlerWork::Local { task: None, token: Rc::clone(&token), argument_bytes };
-        let call_id = self.insert_call(ctx, peer, request, (local, permit))?;
+        let call_id = self.register_call(ctx, peer, request, local, permit)?;
         let carrier = if request.revision.is_modern() {
             // Without such a capability no state is issued, and the digest is not needed.
             let is_askable =
@@ -212,36 +258,36 @@ impl Dispatcher {
         let task = self.handlers.start_local(
             handler,
             token,
-            (Requester::Call(call_id), carrier),
-            (transition, log_filter(&self.catalog, request)),
+            Requester::Call(call_id),
+            carrier,
+            transition,
+            self.log_filter(request),
         );
         self.deferred.calls.attach_task(call_id, task);
-        Ok(())
+        Ok(CallEnd::Pending)
     }
 
-    /// Starts a blocking handler.
-    fn spawn_blocking(
+    /// Begins a call whose handler runs on the thread pool.
+    fn begin_blocking_call(
         &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
-        (work, permit): (BlockingWork, Option<CallPermit>),
-    ) -> Result<(), Error> {
+        work: BlockingWork,
+        permit: Option<CallPermit>,
+    ) -> Result<CallEnd, Error> {
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
-        let handler = self.handlers.prepare(work, peer, (request, 0), held_bytes)?;
+        let handler = self.handlers.prepare(work, peer, request, 0, held_bytes)?;
         let handler = handler.count_running(&self.deferred.overload, request)?;
         let argument_bytes = handler.charge.bytes();
         let blocking = HandlerWork::Blocking { handler: None, argument_bytes };
-        let call_id = self.insert_call(ctx, peer, request, (blocking, permit))?;
-        let log_filter = log_filter(&self.catalog, request);
-        let owner = self.handlers.job_owner(peer, ctx);
-        let requester = (Requester::Call(call_id), owner);
-        let queue = (&self.deferred.overload, ctx.now);
-        match self.handlers.start_blocking(handler, log_filter, requester, queue, peer.outbox) {
+        let call_id = self.register_call(ctx, peer, request, blocking, permit)?;
+        let (requester, log_filter) = (Requester::Call(call_id), self.log_filter(request));
+        match self.start_blocking(ctx, peer, requester, handler, log_filter) {
             Ok(handler) => {
                 self.deferred.calls.attach_job(call_id, handler);
-                Ok(())
+                Ok(CallEnd::Pending)
             }
             Err(error) => {
                 self.deferred.remove_call(call_id, peer);
@@ -260,16 +306,17 @@ impl Dispatcher {
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
         let charge = self.handlers.charge(peer, request.id_bytes(), held_bytes)?;
-        self.insert_call(ctx, peer, request, (HandlerWork::Remote(charge), None))
+        self.register_call(ctx, peer, request, HandlerWork::Remote(charge), None)
     }
 
     /// Inserts a call that is answered later, if its response can be delivered.
-    fn insert_call(
+    fn register_call(
         &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,
         request: &Request<'_>,
-        (work, permit): (HandlerWork, Option<CallPermit>),
+        work: HandlerWork,
+        permit: Option<CallPermit>,
     ) -> Result<Key, Error> {
         let call = NewCall {
             reply_to: ctx.reply_to,
@@ -282,86 +329,48 @@ impl Dispatcher {
         };
         self.deferred.insert_call(peer, call, work, ctx.now)
     }
-}
 
-/// Admits a call of a tool by its circuit breaker. Returns the position of the tool in the catalog
-/// if it was looked up.
-///
-/// # Errors
-///
-/// The breaker is open.
-#[inline]
-fn admit_call(
-    dispatcher: &Dispatcher,
-    ctx: MessageContext,
-    request: &Request<'_>,
-) -> Result<(Option<usize>, Option<Admission>), Error> {
-    let (overload, catalog) = (&dispatcher.deferred.overload, &dispatcher.catalog);
-    if !overload.has_breakers() || request.method != Method::ToolsCall {
-        return Ok((None, None));
+    /// Returns which log messages the handler of a request passes on.
+    fn log_filter(&self, request: &Request<'_>) -> LogFilter {
+        if !self.catalog.has_features(Features::LOGGING) {
+            return LogFilter::Off;
+        }
+        match request.log_level {
+            Some(level) => LogFilter::AtLeast(level),
+            None if request.revision.is_modern() => LogFilter::Off,
+            None => LogFilter::BySession,
+        }
     }
-    // Other names are invalid params.
-    let name = request.call_params().tool_call().ok().and_then(|[name, _]| name?.as_str());
-    let Some(tool) = name.and_then(|name| tool_position(catalog, name)) else {
-        return Ok((None, None));
-    };
-    Ok((Some(tool), overload.admit((catalog, tool), ctx.now)?))
-}
 
-/// Returns the permit of a call that leaves the turn.
-fn take_permit(overload: &Overload, admission: &mut Option<Admission>) -> Option<CallPermit> {
-    Some(overload.permit(admission.take()?))
-}
-
-/// Records that a call has ended with an error.
-#[cold]
-fn record_error(overload: &Overload, admission: Option<Admission>, end: EndOfCall) {
-    if let Some(admission) = admission {
-        overload.record_inline(admission, end);
+    /// Reads the params and runs the catalog as far as it goes at once. A call of a tool has its
+    /// position in the catalog if it was looked up.
+    #[inline]
+    fn start_handler(
+        &self,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        tool: Option<usize>,
+    ) -> Dispatch {
+        let (catalog, id, params) = (&*self.catalog, request.id(), request.params());
+        let PeerState { outgoing: out, state, origin, .. } = peer;
+        let source = &request.source(state, origin, &self.handlers.shard_state);
+        let is_listed = |uri: &str| {
+            let principal = origin.principal.or_else(|| state.principal());
+            let principal = principal.map(|principal| &**principal);
+            self.auth.may_use(catalog, principal, (Method::ResourcesRead, uri))
+        };
+        let started = match request.method {
+            Method::PromptsGet => GetPromptRequestParams::read(params)
+                .map(|parsed| catalog.get_prompt(&parsed, source, id, out)),
+            Method::ResourcesRead => ReadResourceRequestParams::read(params)
+                .map(|parsed| catalog.read_resource(&parsed, source, id, out)),
+            Method::CompletionComplete => CompleteRequestParams::read(params)
+                .map(|parsed| catalog.complete(&parsed, source, &is_listed, id, out)),
+            _ => CallToolRequest::from_source(request.client(), request.call_params(), source)
+                .map(|call| call_tool_at(catalog, tool, (&call, id), out)),
+        };
+        started.unwrap_or_else(Dispatch::Failed)
     }
-}
-
-/// Returns which log messages the handler of a request passes on.
-fn log_filter(catalog: &Catalog, request: &Request<'_>) -> LogFilter {
-    if !catalog.has_features(Features::LOGGING) {
-        return LogFilter::Off;
-    }
-    match request.log_level {
-        Some(level) => LogFilter::AtLeast(level),
-        None if request.revision.is_modern() => LogFilter::Off,
-        None => LogFilter::BySession,
-    }
-}
-
-/// Reads the params and runs the catalog as far as it goes at once. A call of a tool has its
-/// position in the catalog if it was looked up.
-#[inline]
-fn start_handler(
-    auth: &Authentication,
-    catalog: &Catalog,
-    peer: &mut PeerState<'_>,
-    (request, tool): (&Request<'_>, Option<usize>),
-    shard_state: &Rc<dyn Any>,
-) -> Dispatch {
-    let (id, params) = (request.id(), request.params());
-    let PeerState { outgoing: out, state, origin, .. } = peer;
-    let source = &request.source(state, origin, shard_state);
-    let is_listed = |uri: &str| {
-        let principal = origin.principal.or_else(|| state.principal());
-        let principal = principal.map(|principal| &**principal);
-        auth.may_use(catalog, principal, (Method::ResourcesRead, uri))
-    };
-    let started = match request.method {
-        Method::PromptsGet => GetPromptRequestParams::read(params)
-            .map(|parsed| catalog.get_prompt(&parsed, source, id, out)),
-        Method::ResourcesRead => ReadResourceRequestParams::read(params)
-            .map(|parsed| catalog.read_resource(&parsed, source, id, out)),
-        Method::CompletionComplete => CompleteRequestParams::read(params)
-            .map(|parsed| catalog.complete(&parsed, source, &is_listed, id, out)),
-        _ => CallToolRequest::from_source(request.client(), request.call_params(), source)
-            .map(|call| call_tool_at(catalog, tool, (&call, id), out)),
-    };
-    started.unwrap_or_else(Dispatch::Failed)
 }
 
 /// Returns the digest of the request that a state belongs to, and of its caller.

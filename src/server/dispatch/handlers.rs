@@ -6,10 +6,9 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use super::MessageContext;
 use super::admission::Request;
 use super::task_context::TaskBlockingHandle;
-use crate::base::time::Instant;
+use super::{Dispatcher, MessageContext};
 use crate::engine::executor::{Executor, Task};
 use crate::engine::mesh::{Sender, ShardId};
 use crate::engine::ring::cycles::CycleCount;
@@ -21,6 +20,7 @@ use crate::server::blocking_jobs::{self, BlockingJob, BlockingPool};
 use crate::server::calls::BlockingHandler;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::connection_state::PeerState;
+use crate::server::deferred::DeferredWork;
 use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
@@ -37,8 +37,7 @@ use crate::server::overload::{Overload, RunningCall};
 use crate::server::result_memory::ResultMemory;
 use crate::server::shard_message::{self, BroadcastMessage, Requester, ShardMessage};
 use crate::service::{
-    self, BlockingContext, BlockingWork, Catalog, InternalError, LocalWork, RequestContext,
-    RequestInfo,
+    self, BlockingContext, BlockingWork, InternalError, LocalWork, RequestContext, RequestInfo,
 };
 use crate::telemetry::event::OverloadEvent;
 
@@ -72,6 +71,17 @@ impl<W> NewHandler<W> {
     pub(super) fn map(self, change: impl FnOnce(W) -> W) -> Self {
         Self { work: change(self.work), ..self }
     }
+}
+
+/// How a call leaves its turn, unless with an error.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum CallEnd {
+    /// Its handler has written the response, which has `isError` if the handler has failed.
+    Answered { is_failed: bool },
+    /// The response names a task, whose handler runs or has ended.
+    Task { is_failed: bool },
+    /// The response comes later.
+    Pending,
 }
 
 /// Starts the handlers of one shard.
@@ -110,7 +120,8 @@ impl Handlers {
         &self,
         work: W,
         peer: &mut PeerState<'_>,
-        (request, stored_bytes): (&Request<'_>, usize),
+        request: &Request<'_>,
+        stored_bytes: usize,
         held_bytes: impl FnOnce(&RequestsInFlight) -> usize,
     ) -> Result<NewHandler<W>, Error> {
         let name = request.target_name();
@@ -141,21 +152,19 @@ impl Handlers {
         })
     }
 
-    /// Returns the owner of the blocking jobs of a peer.
-    pub(super) fn job_owner(&self, peer: &PeerState<'_>, ctx: MessageContext) -> JobOwner {
-        JobOwner::new(peer.state.client, self.shard, ctx.reply_to.peer_id)
-    }
-
     /// Starts a local handler: a future on this shard.
     pub(super) fn start_local(
         &self,
         NewHandler { work, request, charge, running }: NewHandler<LocalWork>,
         token: Rc<CancellationToken>,
-        carrier: (Requester, RequestCarrier),
-        (transition, log_filter): (TaskTransition, LogFilter),
+        requester: Requester,
+        carrier: RequestCarrier,
+        transition: TaskTransition,
+        log_filter: LogFilter,
     ) -> Task {
         let handler =
-            Rc::new(HandlerState::new(&self.queue, (request, token), carrier, transition));
+            HandlerState::new(&self.queue, request, token, requester, carrier, transition);
+        let handler = Rc::new(handler);
         let context = LocalContext {
             handler: Rc::clone(&handler),
             log_filter,
@@ -180,6 +189,24 @@ impl Handlers {
         }))
     }
 
+    /// Publishes on all shards the resources that local handlers have marked as updated, each once.
+    pub(in crate::server) fn publish_resource_updates(&self, outbox: &mut Outbox) {
+        if self.queue.has_updated_resources() {
+            for uri in self.queue.take_updated_resources() {
+                self.broadcast(&BroadcastMessage::ResourceUpdated(uri), outbox);
+            }
+        }
+    }
+
+    /// Sends a message to every shard.
+    pub(super) fn broadcast(&self, message: &BroadcastMessage, outbox: &mut Outbox) {
+        for shard in self.sender.shards() {
+            outbox.forward(shard, ShardMessage::Broadcast(message.clone()));
+        }
+    }
+}
+
+impl Dispatcher {
     /// Starts a blocking handler: a closure on the thread pool.
     ///
     /// # Errors
@@ -187,15 +214,18 @@ impl Handlers {
     /// The queue of the pool is full.
     pub(super) fn start_blocking(
         &self,
-        NewHandler { work, request, charge, running }: NewHandler<BlockingWork>,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        requester: Requester,
+        handler: NewHandler<BlockingWork>,
         log_filter: LogFilter,
-        (requester, owner): (Requester, JobOwner),
-        (overload, now): (&Overload, Instant),
-        outbox: &mut Outbox,
     ) -> Result<BlockingHandler, Error> {
-        let (sender, shard) = (self.sender.clone(), self.shard);
-        let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&self.catalog_writer);
-        let results = self.results.clone();
+        let Self { handlers, deferred: DeferredWork { overload, .. }, .. } = self;
+        let NewHandler { work, request, charge, running } = handler;
+        let owner = JobOwner::new(peer.state.client, handlers.shard, ctx.reply_to.peer_id);
+        let (sender, shard) = (handlers.sender.clone(), handlers.shard);
+        let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&handlers.catalog_writer);
+        let results = handlers.results.clone();
         let alive = Arc::new(());
         let watched = Arc::downgrade(&alive);
         let job = BlockingJob::handler(shard, requester, move || {
@@ -212,46 +242,32 @@ impl Handlers {
             let message = ShardMessage::Finished { requester, result, charge };
             shard_message::send_blocking(&sender, shard, message);
         });
-        match job.spawn(&self.blocking_pool, owner, Some((overload, now)), outbox) {
+        match job.spawn(&handlers.blocking_pool, owner, Some((overload, ctx.now)), peer.outbox) {
             Ok(job) => {
-                outbox.counters.shard.blocking_calls += 1;
+                peer.outbox.counters.shard.blocking_calls += 1;
                 Ok(BlockingHandler { alive, job })
             }
             Err(_) => match overload.shed_error() {
                 Some(error) => Err(error),
-                None => Err(blocking_jobs::refuse(shard, outbox)),
+                None => Err(blocking_jobs::refuse(shard, peer.outbox)),
             },
         }
     }
 
-    /// Reports the internal error of an inline handler and writes the response. Returns whether it
-    /// is a tool error, or the JSON-RPC error to send.
+    /// Reports the internal error of an inline handler and writes the response: a tool error, or
+    /// the JSON-RPC error that is returned.
     #[cold]
     pub(super) fn write_failure(
         &mut self,
-        catalog: &Catalog,
-        error: &InternalError,
-        request: &Request<'_>,
+        ctx: MessageContext,
         peer: &mut PeerState<'_>,
-        now: Instant,
-    ) -> Result<bool, Error> {
-        let result = Err(self.failures.report(error, peer.origin.request_id(), now));
-        catalog.write_output(request.revision, request.id(), result, peer.outgoing)
-    }
-
-    /// Publishes on all shards the resources that local handlers have marked as updated, each once.
-    pub(in crate::server) fn publish_resource_updates(&self, outbox: &mut Outbox) {
-        if self.queue.has_updated_resources() {
-            for uri in self.queue.take_updated_resources() {
-                self.broadcast(&BroadcastMessage::ResourceUpdated(uri), outbox);
-            }
-        }
-    }
-
-    /// Sends a message to every shard.
-    pub(super) fn broadcast(&self, message: &BroadcastMessage, outbox: &mut Outbox) {
-        for shard in self.sender.shards() {
-            outbox.forward(shard, ShardMessage::Broadcast(message.clone()));
-        }
+        request: &Request<'_>,
+        error: &InternalError,
+    ) -> Result<CallEnd, Error> {
+        let failures = &mut self.handlers.failures;
+        let result = Err(failures.report(error, peer.origin.request_id(), ctx.now));
+        let (revision, id) = (request.revision, request.id());
+        let is_failed = self.catalog.write_output(revision, id, result, peer.outgoing)?;
+        Ok(CallEnd::Answered { is_failed })
     }
 }

@@ -4,6 +4,10 @@
 //! text ─ parse ─▶ document ─ envelope ─▶ raw request ─ era ─▶ request ─ catalog ─▶ output
 //! ```
 //!
+//! A request that a handler serves has its steps in [`Dispatcher::dispatch_call`]: authorization,
+//! rate limit, circuit breaker, task, handler. Other requests have the first two in
+//! [`Dispatcher::dispatch_request`], and no handler.
+//!
 //! Nothing here blocks: a handler that needs time is started and answers later by its call id.
 //! Messages that arrive together are answered together, because all output goes to one buffer.
 //!
@@ -18,9 +22,11 @@ mod task_context;
 mod handlers;
 mod task_creation;
 
+mod audit;
 mod handler_calls;
 
 mod authorization;
+mod held_requests;
 
 mod dialect;
 mod lists;
@@ -36,16 +42,15 @@ use std::sync::Arc;
 
 pub(super) use self::admission::RawRequest;
 use self::admission::{Request, check_revision, count_request, record_invalid, validate};
-pub(super) use self::dialect::{ServedDialects, check_handshake, require_handshake};
+pub(super) use self::dialect::ServedDialects;
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
-use self::subscriptions::SubscriptionRequests;
 pub(super) use self::subscriptions::notifies_list_changed;
 use super::auth::Authentication;
 use super::connection_state::{FactsMemory, PeerState};
 use super::deferred::DeferredWork;
 use super::handlers::HandlerEvent;
-use super::handlers::slow_handlers::{SlowHandlers, TimedHandler};
+use super::handlers::slow_handlers::SlowHandlers;
 use super::held_messages::HeldMessages;
 use super::outbox::Outbox;
 use super::rate::RateLimits;
@@ -56,7 +61,6 @@ use super::waiting_requests::WaitingRequests;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::SharedCounter;
-use crate::engine::ring::cycles::CycleCount;
 use crate::protocol::eras::{ClientNotification, InitializeRequestParams, Lifecycle, Method};
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::RequestKey;
@@ -227,11 +231,11 @@ impl Dispatcher {
                 Outcome::None
             }
             Ok(Message::Response { id, outcome }) => {
-                responses::handle(self, ctx, peer, id, outcome);
+                self.handle_response(ctx, peer, id, outcome);
                 Outcome::None
             }
-            Err(_) if dialect::is_envelope(self, ctx, peer, value) => Outcome::Envelope,
-            Err(refused) => responses::handle_invalid(self, ctx, peer, &refused),
+            Err(_) if self.is_envelope(ctx, peer, value) => Outcome::Envelope,
+            Err(refused) => self.handle_invalid(ctx, peer, &refused),
         }
     }
 
@@ -286,8 +290,8 @@ impl Dispatcher {
         raw: &RawRequest<'_>,
     ) -> Outcome {
         let state = &*peer.state;
-        if !state.in_flight.is_empty() && sequential::must_wait(self, ctx, peer, raw) {
-            return sequential::queue_request(self, ctx, peer, raw);
+        if !state.in_flight.is_empty() && self.must_wait(ctx, peer, raw) {
+            return self.queue_request(ctx, peer, raw);
         }
         let request = match validate(ctx, raw, state.lifecycle, &state.in_flight) {
             Ok(request) => request,
@@ -303,51 +307,57 @@ impl Dispatcher {
         if let Err(error) = checked {
             return write_request_error(peer, &request, &error);
         }
-        if self.auth.is_active()
-            && let Err(refused) = authorization::check(self, ctx, peer, &request)
+        if let Method::ToolsCall
+        | Method::PromptsGet
+        | Method::ResourcesRead
+        | Method::CompletionComplete = request.method
         {
-            let refuse = |error| write_request_error(peer, &request, &error);
-            return refused.map_or(Outcome::None, refuse);
+            return self.dispatch_call(ctx, peer, &request);
         }
-        if self.rate.is_active() {
-            let name = if self.rate.needs_name() { request.target_name() } else { "" };
-            let (from, target) = ((ctx.reply_to.peer_id, ctx.now), (request.method, name));
-            if let Err(error) = self.rate.check(&self.catalog, peer, from, target) {
-                authorization::log_rate_limited(&self.auth, peer, &request);
-                return write_request_error(peer, &request, &error);
-            }
+        if self.auth.is_active()
+            && let Err(refused) = self.authorize(ctx, peer, &request)
+        {
+            return refused;
+        }
+        if self.rate.is_active()
+            && let Err(refused) = self.limit_rate(ctx, peer, &request)
+        {
+            return refused;
         }
         match request.method {
-            Method::ToolsCall
-            | Method::PromptsGet
-            | Method::ResourcesRead
-            | Method::CompletionComplete => {
-                let begun = CycleCount::now();
-                let outcome = authorization::dispatch_call(self, ctx, peer, &request);
-                let (method, request_id) = (request.method.as_str(), peer.origin.request_id);
-                let handler = || TimedHandler::new(method, request.target_name(), request_id);
-                if self.slow_handlers.is_slow(begun, handler, ctx.now) {
-                    peer.outbox.counters.requests.slow_handlers += 1;
-                }
-                outcome
-            }
             Method::TasksGet
             | Method::TasksUpdate
             | Method::TasksResult
             | Method::TasksList
-            | Method::TasksCancel => {
-                task_requests::dispatch_task_request(self, ctx, peer, &request)
-            }
+            | Method::TasksCancel => self.dispatch_task_request(ctx, peer, &request),
             Method::LoggingSetLevel => lists::set_log_level(peer, &request),
             Method::Ping => write_result(peer, &request, b"{}"),
             Method::Discover => write_result(peer, &request, self.catalog.discover_result()),
             Method::Initialize => self.initialize(peer, &request),
-            Method::SubscriptionsListen => self.subscriptions().listen(ctx, peer, &request),
-            Method::ResourcesSubscribe => self.subscriptions().subscribe(ctx, peer, &request),
-            Method::ResourcesUnsubscribe => self.subscriptions().unsubscribe(peer, &request),
+            Method::SubscriptionsListen => self.listen(ctx, peer, &request),
+            Method::ResourcesSubscribe => self.subscribe(ctx, peer, &request),
+            Method::ResourcesUnsubscribe => self.unsubscribe(peer, &request),
             // A list, or a method of an extension that no server of this library has.
-            _ => lists::dispatch_list((&self.catalog, &self.auth), peer, &request),
+            _ => self.dispatch_list(peer, &request),
         }
+    }
+
+    /// Checks a request against the rate limits.
+    ///
+    /// # Errors
+    ///
+    /// A limit is exceeded: the error response is written.
+    #[inline]
+    fn limit_rate(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Result<(), Outcome> {
+        let name = if self.rate.needs_name() { request.target_name() } else { "" };
+        let (from, target) = ((ctx.reply_to.peer_id, ctx.now), (request.method, name));
+        let checked = self.rate.check(&self.catalog, peer, from, target);
+        checked.map_err(|error| self.refuse_rate(peer, request, &error))
     }
 
     fn initialize(&mut self, peer: &mut PeerState<'_>, request: &Request<'_>) -> Outcome {
@@ -402,11 +412,6 @@ impl Dispatcher {
         }
     }
 
-    fn subscriptions(&mut self) -> SubscriptionRequests<'_> {
-        let Self { catalog, subscriptions: registry, deferred, .. } = self;
-        SubscriptionRequests { catalog, registry, tasks: &mut deferred.tasks }
-    }
-
     /// Counts and logs the polls of local handlers that took long.
     #[inline]
     pub(super) fn report_slow_polls(&mut self, now: Instant, outbox: &mut Outbox) {
@@ -446,7 +451,7 @@ impl Dispatcher {
         let Some(cancelled) = CancelledNotificationParams::read(params) else { return };
         while let Some(request) = peer.state.in_flight.remove_any(cancelled.request_id) {
             match request {
-                RequestKey::Stream(stream) => self.subscriptions().end_stream(peer, stream),
+                RequestKey::Stream(stream) => self.end_stream(peer, stream),
                 RequestKey::Call(call_id) => self.deferred.cancel_call(call_id, peer),
                 RequestKey::Waiting => {
                     self.waiting.remove(cancelled.request_id);
@@ -461,7 +466,8 @@ impl Dispatcher {
     pub(super) fn install_catalog(
         &mut self,
         catalog: Arc<Catalog>,
-        (changes, installed): (CatalogLists, &SharedCounter),
+        changes: CatalogLists,
+        installed: &SharedCounter,
         outbox: &mut Outbox,
     ) {
         self.catalog = catalog;
@@ -472,8 +478,12 @@ impl Dispatcher {
     }
 }
 
-/// Writes the error for text that is not a message: not JSON, not UTF-8, too long.
-pub(super) fn reject_text(peer: &mut PeerState<'_>, id: Option<Id<'_>>, error: &Error) -> Outcome {
+/// Writes and counts the error for text that is not a message: not JSON, not UTF-8, too long.
+pub(super) fn write_text_error(
+    peer: &mut PeerState<'_>,
+    id: Option<Id<'_>>,
+    error: &Error,
+) -> Outcome {
     let outcome = write_error(peer, id, error, peer.state.lifecycle.revision());
     peer.outbox.count_outcome(outcome);
     outcome
@@ -492,7 +502,7 @@ fn write_error(
 ) -> Outcome {
     peer.outbox.count_error(error);
     if peer.state.lifecycle == Lifecycle::OtherDialect {
-        dialect::write_error(peer, id, error);
+        dialect::write_parity_error(peer, id, error);
     } else {
         model::write_error_response(peer.outgoing, id, error, revision);
     }

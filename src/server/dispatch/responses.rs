@@ -5,7 +5,8 @@
 //!
 //! JSON-RPC 2.0, section 5.
 
-use super::{Dispatcher, MessageContext, record_invalid, reject_text};
+use super::admission::record_invalid;
+use super::{Dispatcher, MessageContext, write_error, write_text_error};
 use crate::protocol::eras::Lifecycle;
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
@@ -16,64 +17,64 @@ use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::service::ClientRequestError;
 use crate::telemetry::label::Transport;
 
-/// Handles a response of a client.
-pub(super) fn handle(
-    dispatcher: &mut Dispatcher,
-    ctx: MessageContext,
-    peer: &mut PeerState<'_>,
-    id: Option<Id<'_>>,
-    outcome: Result<Value<'_>, Value<'_>>,
-) {
-    let (peer_id, in_flight) = (ctx.reply_to.peer_id, &peer.state.in_flight);
-    if let None | Some(Id::Text(_)) = id {
-        let response = (id, outcome);
-        return dispatcher.deferred.handle_response(peer_id, response, ctx.now, peer.outbox);
-    }
-    // The ids of server requests are texts.
-    let error = Error::invalid_request("the \"id\" of a response must be that of its request");
-    let error = ClientRequestError::invalid_message(error);
-    dispatcher.deferred.fail_answered(peer_id, in_flight, None, error, ctx.now, peer.outbox);
-}
-
-/// Handles a message that is not valid JSON-RPC.
-#[cold]
-pub(super) fn handle_invalid(
-    dispatcher: &mut Dispatcher,
-    ctx: MessageContext,
-    peer: &mut PeerState<'_>,
-    invalid: &InvalidMessage<'_>,
-) -> Outcome {
-    let InvalidMessage { id, is_response, error, .. } = invalid;
-    record_invalid(ctx, peer);
-    let answers = |id: &Id<'_>| dispatcher.deferred.awaits_answer(ctx.reply_to.peer_id, *id);
-    if *is_response || id.as_ref().is_some_and(answers) {
-        return reject_response(dispatcher, ctx, peer, *id, error);
-    }
-    super::write_error(peer, *id, error, peer.state.lifecycle.revision())
-}
-
-/// Fails the request that a malformed response answers. Only over HTTP, whose requests need a
-/// status, an error without id is written.
-#[cold]
-fn reject_response(
-    dispatcher: &mut Dispatcher,
-    ctx: MessageContext,
-    peer: &mut PeerState<'_>,
-    id: Option<Id<'_>>,
-    error: &Error,
-) -> Outcome {
-    let MessageContext { reply_to: ReplyTo { peer_id, stream }, now, in_batch, .. } = ctx;
-    let reason = ClientRequestError::invalid_message(error.clone());
-    let in_flight = &peer.state.in_flight;
-    dispatcher.deferred.fail_answered(peer_id, in_flight, id, reason, now, peer.outbox);
-    let is_post = matches!(peer_id, PeerId::HttpSession(_)) && stream != ReplyTo::STANDALONE;
-    if is_post && !in_batch && peer.state.transport == Transport::Http {
-        return super::write_error(peer, None, error, peer.state.lifecycle.revision());
-    }
-    Outcome::None
-}
-
 impl Dispatcher {
+    /// Handles a response of a client.
+    pub(super) fn handle_response(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        id: Option<Id<'_>>,
+        outcome: Result<Value<'_>, Value<'_>>,
+    ) {
+        let (peer_id, in_flight) = (ctx.reply_to.peer_id, &peer.state.in_flight);
+        if let None | Some(Id::Text(_)) = id {
+            let response = (id, outcome);
+            return self.deferred.handle_response(peer_id, response, ctx.now, peer.outbox);
+        }
+        // The ids of server requests are texts.
+        let error = Error::invalid_request("the \"id\" of a response must be that of its request");
+        let error = ClientRequestError::invalid_message(error);
+        self.deferred.fail_answered(peer_id, in_flight, None, error, ctx.now, peer.outbox);
+    }
+
+    /// Handles a message that is not valid JSON-RPC.
+    #[cold]
+    pub(super) fn handle_invalid(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        invalid: &InvalidMessage<'_>,
+    ) -> Outcome {
+        let InvalidMessage { id, is_response, error, .. } = invalid;
+        record_invalid(ctx, peer);
+        let answers = |id: &Id<'_>| self.deferred.awaits_answer(ctx.reply_to.peer_id, *id);
+        if *is_response || id.as_ref().is_some_and(answers) {
+            return self.reject_response(ctx, peer, *id, error);
+        }
+        write_error(peer, *id, error, peer.state.lifecycle.revision())
+    }
+
+    /// Fails the request that a malformed response answers. Only over HTTP, whose requests need a
+    /// status, an error without id is written.
+    #[cold]
+    fn reject_response(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        id: Option<Id<'_>>,
+        error: &Error,
+    ) -> Outcome {
+        let MessageContext { reply_to: ReplyTo { peer_id, stream }, now, in_batch, .. } = ctx;
+        let reason = ClientRequestError::invalid_message(error.clone());
+        let in_flight = &peer.state.in_flight;
+        self.deferred.fail_answered(peer_id, in_flight, id, reason, now, peer.outbox);
+        let is_post = matches!(peer_id, PeerId::HttpSession(_)) && stream != ReplyTo::STANDALONE;
+        if is_post && !in_batch && peer.state.transport == Transport::Http {
+            return write_error(peer, None, error, peer.state.lifecycle.revision());
+        }
+        Outcome::None
+    }
+
     /// Handles a text that does not parse or is too long, of which `head` can be read. Writes the
     /// error, unless the text is a response.
     #[cold]
@@ -88,10 +89,10 @@ impl Dispatcher {
         let is_other = peer.state.lifecycle == Lifecycle::OtherDialect;
         let id = head.id().filter(|_| !is_other);
         if head.is_response() && !is_other {
-            let outcome = reject_response(self, ctx, peer, id, error);
+            let outcome = self.reject_response(ctx, peer, id, error);
             peer.outbox.count_outcome(outcome);
             return outcome;
         }
-        reject_text(peer, id, error)
+        write_text_error(peer, id, error)
     }
 }

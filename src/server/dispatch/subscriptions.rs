@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::admission::Request;
-use super::{MessageContext, write_request_error, write_result};
+use super::{Dispatcher, MessageContext, write_request_error, write_result};
 use crate::base::slab::Key;
 use crate::protocol::eras::ClientCapabilities;
 use crate::protocol::error::Error;
@@ -17,20 +17,10 @@ use crate::protocol::params::{
 use crate::server::connection_state::{ConnectionState, PeerState};
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
-use crate::server::subscriptions::{
-    CatalogList, CatalogLists, GrantedFilter, SubscriptionRegistry,
-};
-use crate::server::tasks::Tasks;
+use crate::server::subscriptions::{CatalogList, CatalogLists, GrantedFilter};
 use crate::service::{Catalog, Features};
 
-/// What subscription requests need.
-pub(super) struct SubscriptionRequests<'a> {
-    pub(super) catalog: &'a Catalog,
-    pub(super) registry: &'a mut SubscriptionRegistry,
-    pub(super) tasks: &'a mut Tasks,
-}
-
-impl SubscriptionRequests<'_> {
+impl Dispatcher {
     /// `subscriptions/listen`: a stream that is acknowledged now and completed at its end. Its id
     /// is in flight, but it has no deadline and does not count against the in-flight limit.
     ///
@@ -68,7 +58,7 @@ impl SubscriptionRequests<'_> {
         let principal = peer.principal().map(Arc::clone);
         let (uris, task_ids) = (&granted.resource_subscriptions[..], &granted.task_ids[..]);
         let ConnectionState { subscriptions: subscriber, in_flight, .. } = &mut *peer.state;
-        let opened = self.registry.open_stream(
+        let opened = self.subscriptions.open_stream(
             reply_to.peer_id,
             subscriber,
             id,
@@ -81,7 +71,7 @@ impl SubscriptionRequests<'_> {
         peer.pending_work.has_open_stream = true;
         model::write_subscriptions_acknowledged(peer.outgoing, id, &granted);
         for task in &granted.task_ids {
-            self.tasks.watch(task, peer.outbox);
+            self.deferred.tasks.watch(task, peer.outbox);
         }
         Ok(())
     }
@@ -95,15 +85,15 @@ impl SubscriptionRequests<'_> {
         let has_tasks = self.catalog.has_features(Features::TASKS);
         // The ids of a slow shard are left out of the acknowledgement.
         let mut task_ids = filter.task_ids;
-        task_ids.retain(|name| has_tasks && self.tasks.is_watchable(name, outbox));
+        task_ids.retain(|name| has_tasks && self.deferred.tasks.is_watchable(name, outbox));
         let offers_subscriptions = self.catalog.has_features(Features::SUBSCRIPTIONS);
         SubscriptionFilter {
             tools_list_changed: filter.tools_list_changed
-                && notifies_list_changed(self.catalog, CatalogList::Tools),
+                && notifies_list_changed(&self.catalog, CatalogList::Tools),
             prompts_list_changed: filter.prompts_list_changed
-                && notifies_list_changed(self.catalog, CatalogList::Prompts),
+                && notifies_list_changed(&self.catalog, CatalogList::Prompts),
             resources_list_changed: filter.resources_list_changed
-                && notifies_list_changed(self.catalog, CatalogList::Resources),
+                && notifies_list_changed(&self.catalog, CatalogList::Resources),
             resource_subscriptions: if offers_subscriptions {
                 filter.resource_subscriptions
             } else {
@@ -116,7 +106,7 @@ impl SubscriptionRequests<'_> {
     /// Ends a cancelled stream, without a response.
     pub(super) fn end_stream(&mut self, peer: &mut PeerState<'_>, key: Key) {
         let subscriber = &mut peer.state.subscriptions;
-        if self.registry.close_stream(subscriber, key).is_some() {
+        if self.subscriptions.close_stream(subscriber, key).is_some() {
             peer.outbox.counters.subscriptions.closed += 1;
             peer.pending_work.has_open_stream = subscriber.has_streams();
         }
@@ -145,11 +135,11 @@ impl SubscriptionRequests<'_> {
         if !self.catalog.has_resource(uri, request.revision) {
             return Err(Error::resource_not_found(uri, request.revision));
         }
-        let before = self.registry.len();
+        let before = self.subscriptions.len();
         let subscriber = &mut peer.state.subscriptions;
-        let noted = self.registry.subscribe(peer_id, subscriber, uri);
+        let noted = self.subscriptions.subscribe(peer_id, subscriber, uri);
         peer.outbox.counters.subscriptions.refused += u64::from(noted.is_err());
-        peer.outbox.counters.subscriptions.opened += (self.registry.len() - before) as u64;
+        peer.outbox.counters.subscriptions.opened += (self.subscriptions.len() - before) as u64;
         noted?;
         peer.pending_work.has_open_stream = true;
         Ok(())
@@ -164,9 +154,10 @@ impl SubscriptionRequests<'_> {
         let done =
             SubscribeRequestParams::read(request.params()).map(|SubscribeRequestParams { uri }| {
                 let subscriber = &mut peer.state.subscriptions;
-                let before = self.registry.len();
-                self.registry.unsubscribe(subscriber, uri);
-                peer.outbox.counters.subscriptions.closed += (before - self.registry.len()) as u64;
+                let before = self.subscriptions.len();
+                self.subscriptions.unsubscribe(subscriber, uri);
+                peer.outbox.counters.subscriptions.closed +=
+                    (before - self.subscriptions.len()) as u64;
                 peer.pending_work.has_open_stream = subscriber.has_streams();
             });
         write_empty_result(peer, request, done)

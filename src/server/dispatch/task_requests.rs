@@ -23,71 +23,72 @@ use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{RemoteTaskRequest, TaskMessage, TaskOp};
 use crate::server::tasks::{TaskWaiter, find_task, send_task_message, unknown_task_error};
 
-/// Dispatches a task request.
-pub(super) fn dispatch_task_request(
-    dispatcher: &mut Dispatcher,
-    ctx: MessageContext,
-    peer: &mut PeerState<'_>,
-    request: &Request<'_>,
-) -> Outcome {
-    let start = peer.outgoing.len();
-    let answered = match check_tasks_capability(request) {
-        Ok(()) if request.method == Method::TasksList => {
-            PaginatedRequestParams::read(request.params()).and_then(|params| {
-                let response = (request.id(), &mut *peer.outgoing);
-                dispatcher.deferred.tasks.write_list(
-                    ctx.reply_to.peer_id,
-                    params.cursor,
-                    response,
-                )?;
-                Ok(Outcome::Response)
-            })
-        }
-        Ok(()) => run_task_op(dispatcher, ctx, peer, request),
-        Err(error) => Err(error),
-    };
-    answered.unwrap_or_else(|error| {
-        peer.outgoing.truncate(start);
-        write_request_error(peer, request, &error)
-    })
-}
+impl Dispatcher {
+    /// Dispatches a task request.
+    pub(super) fn dispatch_task_request(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Outcome {
+        let start = peer.outgoing.len();
+        let answered = match check_tasks_capability(request) {
+            Ok(()) if request.method == Method::TasksList => {
+                PaginatedRequestParams::read(request.params()).and_then(|params| {
+                    let response = (request.id(), &mut *peer.outgoing);
+                    self.deferred.tasks.write_list(
+                        ctx.reply_to.peer_id,
+                        params.cursor,
+                        response,
+                    )?;
+                    Ok(Outcome::Response)
+                })
+            }
+            Ok(()) => self.run_task_op(ctx, peer, request),
+            Err(error) => Err(error),
+        };
+        answered.unwrap_or_else(|error| {
+            peer.outgoing.truncate(start);
+            write_request_error(peer, request, &error)
+        })
+    }
 
-/// Runs a task operation, here or on the shard that owns the task.
-fn run_task_op(
-    dispatcher: &mut Dispatcher,
-    ctx: MessageContext,
-    peer: &mut PeerState<'_>,
-    request: &Request<'_>,
-) -> Result<Outcome, Error> {
-    let (task, op) = read_task_op(request)?;
-    let revision = request.revision;
-    let deadline = ctx.now.after(dispatcher.deferred.request_timeout);
-    let (owner, shard) =
-        (dispatcher.deferred.tasks.owner(task), dispatcher.deferred.tasks.shards.own());
-    if owner != shard {
-        dispatcher.deferred.tasks.check_backlog(owner, peer.outbox)?;
-        let call = dispatcher.insert_remote_call(ctx, peer, request)?;
-        let principal = peer.principal().map(Arc::clone);
-        let remote = RemoteTaskRequest { task, shard, call, deadline, revision, principal, op };
-        send_task_message(owner, TaskMessage::Request(remote), peer.outbox);
-        return Ok(Outcome::None);
+    /// Runs a task operation, here or on the shard that owns the task.
+    fn run_task_op(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Result<Outcome, Error> {
+        let (task, op) = read_task_op(request)?;
+        let revision = request.revision;
+        let deadline = ctx.now.after(self.deferred.request_timeout);
+        let (owner, shard) = (self.deferred.tasks.owner(task), self.deferred.tasks.shards.own());
+        if owner != shard {
+            self.deferred.tasks.check_backlog(owner, peer.outbox)?;
+            let call = self.insert_remote_call(ctx, peer, request)?;
+            let principal = peer.principal().map(Arc::clone);
+            let remote = RemoteTaskRequest { task, shard, call, deadline, revision, principal, op };
+            send_task_message(owner, TaskMessage::Request(remote), peer.outbox);
+            return Ok(Outcome::None);
+        }
+        let principal = peer.principal().map(|principal| &**principal);
+        let found = find_task(&mut self.deferred.tasks, task, revision, principal);
+        let key = found.ok_or_else(unknown_task_error)?;
+        if self.deferred.tasks.must_wait(key, &op, ctx.now)? {
+            let call = self.insert_remote_call(ctx, peer, request)?;
+            self.deferred.tasks.wait(key, TaskWaiter { shard, call, deadline });
+            return Ok(Outcome::None);
+        }
+        let Self { catalog, deferred, .. } = self;
+        let DeferredWork { tasks, client_requests, .. } = deferred;
+        let PeerState { outgoing, outbox, .. } = peer;
+        model::begin_response(outgoing, request.id());
+        let target = (revision, &mut **outgoing);
+        tasks.apply((key, &op), target, (catalog, client_requests), ctx.now, outbox)?;
+        model::end_response(outgoing);
+        Ok(Outcome::Response)
     }
-    let principal = peer.principal().map(|principal| &**principal);
-    let found = find_task(&mut dispatcher.deferred.tasks, task, revision, principal);
-    let key = found.ok_or_else(unknown_task_error)?;
-    if dispatcher.deferred.tasks.must_wait(key, &op, ctx.now)? {
-        let call = dispatcher.insert_remote_call(ctx, peer, request)?;
-        dispatcher.deferred.tasks.wait(key, TaskWaiter { shard, call, deadline });
-        return Ok(Outcome::None);
-    }
-    let Dispatcher { catalog, deferred, .. } = dispatcher;
-    let DeferredWork { tasks, client_requests, .. } = deferred;
-    let PeerState { outgoing, outbox, .. } = peer;
-    model::begin_response(outgoing, request.id());
-    let target = (revision, &mut **outgoing);
-    tasks.apply((key, &op), target, (catalog, client_requests), ctx.now, outbox)?;
-    model::end_response(outgoing);
-    Ok(Outcome::Response)
 }
 
 /// Checks that the client supports tasks; the server's support was checked before.

@@ -19,11 +19,8 @@ pub(in crate::server) struct HandlerFailures {
 }
 
 impl HandlerFailures {
-    pub(in crate::server) fn new(
-        (ShardId(shard), shards): (ShardId, u16),
-        exposes_text: bool,
-    ) -> Self {
-        Self { shard, shards, count: 0, exposes_text, throttle: EventThrottle::default() }
+    pub(in crate::server) fn new(shard: ShardId, shards: u16, exposes_text: bool) -> Self {
+        Self { shard: shard.0, shards, count: 0, exposes_text, throttle: EventThrottle::default() }
     }
 
     /// Logs `error` with the id of its HTTP request, if any, under a number that is unique in the
@@ -84,7 +81,7 @@ mod tests {
     fn failure_numbers_are_unique_over_shards() {
         let mut texts: Vec<String> = (0..3)
             .flat_map(|shard| {
-                let mut failures = HandlerFailures::new((ShardId(shard), 3), false);
+                let mut failures = HandlerFailures::new(ShardId(shard), 3, false);
                 [(); 2].map(|()| failures.report_in(failure(), None, Instant::ORIGIN))
             })
             .map(|result| result.unwrap_err().to_string())
@@ -97,7 +94,7 @@ mod tests {
 
     #[test]
     fn exposed_failure_contains_its_text() {
-        let mut failures = HandlerFailures::new((ShardId(0), 1), true);
+        let mut failures = HandlerFailures::new(ShardId(0), 1, true);
         let answered =
             failures.report_in(failure(), None, Instant::ORIGIN).unwrap_err().to_string();
         assert!(answered.ends_with("(request 1): secret (-32603)"), "{answered}");

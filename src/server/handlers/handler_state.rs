@@ -82,8 +82,10 @@ pub(in crate::server) struct TaskTerms {
 impl HandlerState {
     pub(in crate::server) fn new(
         queue: &Rc<HandlerQueue>,
-        (request, token): (Arc<RequestInfo>, Rc<CancellationToken>),
-        (requester, carrier): (Requester, RequestCarrier),
+        request: Arc<RequestInfo>,
+        token: Rc<CancellationToken>,
+        requester: Requester,
+        carrier: RequestCarrier,
         transition: TaskTransition,
     ) -> Self {
         Self {

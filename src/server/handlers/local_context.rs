@@ -164,8 +164,10 @@ mod tests {
         let transition = TaskTransition::Allowed(TaskTerms::default());
         let handler = HandlerState::new(
             &queue,
-            (RequestInfo::copy("", &DetachedRequest { client }).into(), Rc::default()),
-            (requester, RequestCarrier::ServerRequest),
+            RequestInfo::copy("", &DetachedRequest { client }).into(),
+            Rc::default(),
+            requester,
+            RequestCarrier::ServerRequest,
             transition,
         );
         LocalContext {

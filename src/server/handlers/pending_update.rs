@@ -45,7 +45,7 @@ impl fmt::Debug for PendingUpdate {
 
 /// Resolves with the result of the update. Panics if the update panicked.
 #[derive(Debug)]
-pub(in crate::server) struct UpdateFuture(pub(in crate::server) Rc<PendingUpdate>);
+pub(super) struct UpdateFuture(pub(super) Rc<PendingUpdate>);
 
 impl Future for UpdateFuture {
     type Output = Result<(), CatalogError>;

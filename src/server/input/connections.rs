@@ -19,7 +19,6 @@ use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwn
 use crate::server::connections::{
     HalfClose, Transports, half_close_refused, half_close_timeout, held_memory,
 };
-use crate::server::dispatch::require_handshake;
 use crate::server::outbox::Effect;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::Shard;
@@ -52,7 +51,7 @@ impl Shard {
         };
         let mut state = ConnectionState::new(transport, client, standing);
         if transport != Transport::Http {
-            require_handshake(&mut self.dispatcher, &mut state);
+            self.dispatcher.require_handshake(&mut state);
         }
         let Transports { acceptor, connections, .. } = &mut self.transports;
         let codec = if transport == Transport::Http { Codec::Http } else { Codec::Ndjson };

@@ -18,7 +18,7 @@ use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedText, ParseError};
 use crate::protocol::message_head::MessageHead;
 use crate::server::connections::Transports;
-use crate::server::dispatch::reject_text;
+use crate::server::dispatch::write_text_error;
 use crate::server::framing::BegunMessage;
 use crate::server::outbox::Effect;
 use crate::server::reply_to::Outcome;
@@ -228,7 +228,7 @@ impl Shard {
             && entry.reserve_output()
         {
             let begun = BegunMessage::new(entry.connection);
-            reject_text(&mut peer_state(entry.connection, &mut self.outbox), None, error);
+            write_text_error(&mut peer_state(entry.connection, &mut self.outbox), None, error);
             begun.end(entry.connection, websockets);
         }
     }

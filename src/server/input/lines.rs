@@ -12,7 +12,7 @@ use crate::protocol::json::{PaddedText, ParseError};
 use crate::protocol::message_head::MessageHead;
 use crate::server::connection_state::ConnectionState;
 use crate::server::connections::Transports;
-use crate::server::dispatch::reject_text;
+use crate::server::dispatch::write_text_error;
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::Outcome;
 use crate::server::shard::Shard;
@@ -113,7 +113,7 @@ pub(super) fn write_error(
     connection: &mut Connection<ConnectionState>,
     error: &Error,
 ) {
-    let outcome = reject_text(&mut peer_state(connection, outbox), None, error);
+    let outcome = write_text_error(&mut peer_state(connection, outbox), None, error);
     end_error_line(connection, outcome);
 }
 

@@ -19,7 +19,7 @@ use crate::protocol::parity::server_session::{Action, Expired, Input, Rejection,
 use crate::protocol::parity::write::{self, HandshakeAckParams, Resumption};
 use crate::server::auth::Credential;
 use crate::server::connection_state::{MessageOrigin, PeerState};
-use crate::server::dispatch::{MessageContext, check_handshake};
+use crate::server::dispatch::MessageContext;
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard_message::{FrontAddress, ParityCaller, ParityHttpOutput};
 use crate::service::{Catalog, ClientImplementation, Features};
@@ -325,7 +325,7 @@ impl ParityPath<'_> {
         };
         let reply_to = ReplyTo::standalone(PeerId::Parity(key));
         let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
-        check_handshake(self.dispatcher, ctx, &mut peer)
+        self.dispatcher.check_handshake(ctx, &mut peer)
     }
 
     /// Sends the error of a rejected message.

@@ -34,7 +34,7 @@ use crate::server::client_requests::request_state::RequestStates;
 use crate::server::connection_state::{ConnectionState, FactsMemory, Standing};
 use crate::server::connections::{Broadcaster, HalfClosed, LargeWork, Transports};
 use crate::server::deferred::DeferredWork;
-use crate::server::dispatch::{Dispatcher, Handlers, ServedDialects, require_handshake};
+use crate::server::dispatch::{Dispatcher, Handlers, ServedDialects};
 use crate::server::handlers::HandlerQueue;
 use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::slow_handlers::SlowHandlers;
@@ -214,7 +214,7 @@ impl ShardBuilder {
                 }
                 ShardInput::OnlyConnection { input, output, transport } => {
                     let mut state = ConnectionState::new(transport, None, Standing::Rejected);
-                    require_handshake(&mut driver.dispatcher, &mut state);
+                    driver.dispatcher.require_handshake(&mut state);
                     driver.dispatcher.facts.keep_credential(&mut state, credential.take());
                     let stream = SocketPair {
                         receive: input,
@@ -261,7 +261,7 @@ impl ShardBuilder {
                 #[cfg(feature = "tokio")]
                 tokio: Rc::new(TokioCalls::new(self.services.tokio)),
                 shard_state: self.services.state_factory.create(shard),
-                failures: handler_failures(&self.options, (shard, shards)),
+                failures: handler_failures(&self.options, shard, shards),
                 results: ResultMemory::new(limits.memory, Arc::<BlockingPool>::clone(&blocking)),
                 blocking_pool: blocking,
                 memory,
@@ -354,8 +354,8 @@ const fn slow_poll_cycles_min(options: &Options) -> u64 {
     SlowHandlers::cycles_min(options.service.slow_handler_threshold)
 }
 
-fn handler_failures(options: &Options, shards: (ShardId, u16)) -> HandlerFailures {
-    HandlerFailures::new(shards, options.service.expose_errors)
+fn handler_failures(options: &Options, shard: ShardId, shards: u16) -> HandlerFailures {
+    HandlerFailures::new(shard, shards, options.service.expose_errors)
 }
 
 /// Creates the calls, tasks and client requests of `shard`, one of `shards`.

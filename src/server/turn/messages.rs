@@ -80,8 +80,8 @@ impl Shard {
         match message {
             BroadcastMessage::Drain(timeout) => self.request_drain(ring, timeout),
             BroadcastMessage::Catalog { catalog, changes, installed } => {
-                let installed = (changes, &*installed);
-                self.dispatcher.install_catalog(catalog, installed, &mut self.outbox);
+                let outbox = &mut self.outbox;
+                self.dispatcher.install_catalog(catalog, changes, &installed, outbox);
             }
             BroadcastMessage::ListsChanged(changes) => {
                 for list in CatalogList::ALL.into_iter().filter(|list| changes.contains(*list)) {

@@ -7,7 +7,6 @@
 //! Source: RFC 6455, section 4.2.
 
 use super::incoming::IncomingRequest;
-use crate::server::dispatch::require_handshake;
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
 use crate::server::websocket::CompressionParams;
@@ -48,6 +47,6 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
         connection.state.compression = CompressionParams { window_bits };
         let fields = handshake::other_fields(head, bytes);
         shard.dispatcher.facts.keep_upgrade_fields(&mut connection.state, fields);
-        require_handshake(&mut shard.dispatcher, &mut connection.state);
+        shard.dispatcher.require_handshake(&mut connection.state);
     }
 }

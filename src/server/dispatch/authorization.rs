@@ -1,0 +1,269 @@
+//! Whether the caller of a request may make it, decided on the values of the message.
+//!
+//! A request over HTTP is authenticated before its body is read. Connections of other transports
+//! have a credential of their own: that of the upgrade for WebSocket, otherwise `auth_token` of a
+//! message, in the params or in `_meta`, or else the certificate of the TLS client.
+//!
+//! Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
+
+use std::sync::Arc;
+
+use super::admission::{Request, record_invalid};
+use super::{Dispatcher, MessageContext, write_request_error};
+use crate::base::principal::{Binding, Principal};
+use crate::connection::CloseReason;
+use crate::guard::auth::AuthError;
+use crate::guard::auth::access::AccessDenied;
+use crate::guard::auth::bearer;
+use crate::guard::auth::challenge::Scheme;
+use crate::guard::auth::proof::{KeyProof, Proof};
+use crate::protocol::eras::Method;
+use crate::protocol::error::{Error, ErrorKind};
+use crate::protocol::json::Value;
+use crate::protocol::params::{
+    CompleteRequestParams, CompletionReference, SubscriptionsListenRequestParams,
+};
+use crate::server::auth::{self, AuthTime, Credential};
+use crate::server::connection_state::PeerState;
+use crate::server::refusal_fields::RefusalFields;
+use crate::server::reply_to::{Outcome, PeerId};
+use crate::telemetry::auth_event::AuthEvent;
+use crate::telemetry::event::Event;
+use crate::telemetry::label::Transport;
+
+/// The member of params or `_meta` with the token of a connection.
+const TOKEN_MEMBER: &str = "auth_token";
+
+impl Dispatcher {
+    /// Checks the token of a message, and whether the caller may make the request.
+    ///
+    /// # Errors
+    ///
+    /// What has become of the request: the error response is written, or it waits for the answer
+    /// about its token.
+    #[inline]
+    pub(super) fn authorize(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Result<(), Outcome> {
+        // Requests over HTTP are authenticated by their head.
+        if peer.state.transport == Transport::Http && !self.has_access_rules() {
+            return Ok(());
+        }
+        self.check_caller(ctx, peer, request).map_err(|refused| match refused {
+            Some(error) => write_request_error(peer, request, &error),
+            None => Outcome::None,
+        })
+    }
+
+    /// Returns whether callers differ in what they may do.
+    #[inline]
+    fn has_access_rules(&self) -> bool {
+        self.auth.has_rules() || self.catalog.requires_scopes()
+    }
+
+    /// Checks the token of a message of a connection, and whether the caller may make the request.
+    ///
+    /// # Errors
+    ///
+    /// The error response: the request has no valid token, or its caller lacks a scope or tier.
+    /// `None` if it waits for the answer about its token.
+    #[inline(never)]
+    pub(super) fn check_caller(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Result<(), Option<Error>> {
+        if peer.state.transport != Transport::Http
+            && let Err(error) = self.authenticate_connection(ctx, peer, request)
+        {
+            if error == AuthError::Pending {
+                return Err(self.hold_request(ctx, peer, request).err());
+            }
+            return Err(Some(refuse_connection(ctx, peer, error)));
+        }
+        if !self.has_access_rules() {
+            return Ok(());
+        }
+        let principal = peer.principal().map(|principal| &**principal);
+        let checked = self.check_access(principal, request);
+        checked.map_err(|denied| Some(self.refuse_access(peer, request, &denied)))
+    }
+
+    /// Makes the error for a caller who may not make a request.
+    #[cold]
+    fn refuse_access(
+        &self,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        AccessDenied { scopes, reason, is_second_factor }: &AccessDenied,
+    ) -> Error {
+        peer.outbox.counters.auth.denied += 1;
+        if let Some(call) = self.audited_call(peer, request) {
+            call.log("denied");
+        }
+        let principal = peer.principal().map(Arc::clone);
+        let (caller, method) = (principal.clone(), request.method.as_str());
+        let address = peer.origin.peer_addr.copied().map(Into::into);
+        let reason_text = reason.clone();
+        peer.outbox.log(Event::Auth(AuthEvent::Denied {
+            caller,
+            method,
+            reason: reason_text,
+            peer: address,
+            request_id: peer.origin.request_id().map(Box::from),
+        }));
+        let challenges = self.auth.challenges();
+        if principal.is_none() && self.auth.verifies_tokens() {
+            let challenge = challenges.map(|it| it.missing(scopes).into());
+            peer.refusal = challenge.map(RefusalFields::Challenge);
+            return Error::unauthorized(format!("a token is needed: {reason}"));
+        }
+        let scheme = match principal.as_ref().and_then(|principal| principal.binding()) {
+            Some(Binding::ProofKey(_)) => Scheme::Dpop,
+            Some(Binding::Certificate(_)) | None => Scheme::Bearer,
+        };
+        let challenge = challenges.map(|it| it.insufficient_scope(scopes, reason, scheme).into());
+        peer.refusal = challenge.map(RefusalFields::Challenge);
+        Error::insufficient_scope(reason.to_string(), scopes, *is_second_factor)
+    }
+
+    /// Checks everything that a request is for.
+    fn check_access(
+        &self,
+        principal: Option<&Principal>,
+        request: &Request<'_>,
+    ) -> Result<(), AccessDenied> {
+        let check = |method, name: &str| {
+            self.auth.check_operation(&self.catalog, principal, (method, name))
+        };
+        check(request.method, request.target_name())?;
+        // A malformed one is refused by the method itself.
+        match request.method {
+            Method::ResourcesSubscribe => {
+                let params = request.params().and_then(Value::as_object);
+                let uri = params.and_then(|params| params.find("uri")).and_then(Value::as_str);
+                check(Method::ResourcesRead, uri.unwrap_or_default())
+            }
+            Method::CompletionComplete => match CompleteRequestParams::read(request.params()) {
+                Ok(params) => match params.reference {
+                    CompletionReference::Prompt(name) => check(Method::PromptsGet, name),
+                    CompletionReference::Resource(uri) => check(Method::ResourcesRead, uri),
+                },
+                Err(_) => Ok(()),
+            },
+            Method::SubscriptionsListen => {
+                match SubscriptionsListenRequestParams::read(request.id(), request.params()) {
+                    Ok(params) => {
+                        let uris = params.filter.resource_subscriptions;
+                        uris.into_iter().try_for_each(|uri| check(Method::ResourcesRead, uri))
+                    }
+                    Err(_) => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Authenticates the connection of a message.
+    fn authenticate_connection(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Result<(), AuthError> {
+        let time = AuthTime::at(ctx.now, self.deferred.wall_clock);
+        let Self { auth, facts, .. } = self;
+        if facts
+            .keep_attached_principal(peer.state, |principal| auth.with_implied_scopes(principal))
+        {
+            return Ok(());
+        }
+        if !auth.verifies_tokens() {
+            facts.keep_credential(peer.state, None);
+            return Ok(());
+        }
+        let known = peer.state.credential();
+        let begins = matches!(request.method, Method::Initialize | Method::Discover);
+        if known.is_some_and(|known| auth.is_current(known, time)) && !begins {
+            return Ok(());
+        }
+        // The token of a WebSocket is that of its upgrade.
+        let is_upgrade = peer.state.transport == Transport::WebSocket;
+        let named = if is_upgrade { None } else { token_of(request) };
+        let of_connection = known.filter(|known| !known.is_certificate()).map(Credential::token);
+        let certificate = peer.state.certificate();
+        let token = named.or(of_connection);
+        let key =
+            known.filter(|_| named.is_none()).map_or(KeyProof::Unsupported, Credential::key_proof);
+        let is_asked_again = known
+            .is_some_and(|known| token == Some(known.token()) && auth.is_verified(known, time));
+        let counted = (time, &mut peer.outbox.counters.auth);
+        let authenticated = match token {
+            Some(token) => bearer::read_token(token.as_bytes())
+                .and_then(|token| auth.authenticate(token, Proof { certificate, key }, counted)),
+            None => auth.authenticate_certificate(certificate, counted),
+        };
+        match authenticated {
+            Ok(credential) => {
+                facts.keep_credential(peer.state, Some(credential));
+                Ok(())
+            }
+            Err(AuthError::Missing) => {
+                // No rule names the certificate any more, if there was a credential.
+                facts.keep_credential(peer.state, None);
+                if auth.admits_anonymous() { Ok(()) } else { Err(AuthError::Missing) }
+            }
+            // The authorization server is asked again about a token that it has called valid.
+            Err(AuthError::Pending) if is_asked_again => Ok(()),
+            Err(AuthError::Pending) => {
+                if let (Some(token), PeerId::Connection(key)) = (token, ctx.reply_to.peer_id) {
+                    auth.wait(token, key);
+                }
+                Err(AuthError::Pending)
+            }
+            Err(error @ AuthError::Unavailable(_)) => Err(error),
+            Err(error) => {
+                facts.keep_credential(peer.state, None);
+                // A connection whose token has expired ends, as its client needs another token.
+                let ends = !peer.state.transport.is_only_connection();
+                peer.state.violation = ends.then_some(CloseReason::InvalidCredential);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Makes the error for a request of a connection that is not authenticated.
+#[cold]
+fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: AuthError) -> Error {
+    auth::count_refusal(&mut peer.outbox.counters.auth, &error);
+    let address = peer.origin.peer_addr.copied().map(Into::into);
+    peer.outbox.log(auth::unauthorized_event(&error, address, peer.origin.request_id()));
+    record_invalid(ctx, peer);
+    match error {
+        AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
+        AuthError::InvalidToken(token) => Error::unauthorized(token.reason),
+        AuthError::UnprovedToken(reason)
+        | AuthError::InvalidProof(reason)
+        | AuthError::NonceNeeded(reason)
+        | AuthError::InvalidRequest(reason) => Error::unauthorized(reason),
+        AuthError::Unavailable(_) | AuthError::Pending => {
+            Error::new(ErrorKind::TooManyRequests, error.unavailable_reason())
+                .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
+        }
+    }
+}
+
+/// Returns the token in the params or `_meta` of a request.
+fn token_of<'r>(request: &Request<'r>) -> Option<&'r str> {
+    let params = request.params().and_then(Value::as_object)?;
+    let meta = || params.find("_meta").and_then(Value::as_object)?.find(TOKEN_MEMBER);
+    params.find(TOKEN_MEMBER).or_else(meta).and_then(Value::as_str)
+}
+
+const MISSING_TOKEN: &str =
+    "the connection is not authenticated: send auth_token in the params of initialize, or in _meta";
