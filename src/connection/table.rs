@@ -90,15 +90,6 @@ impl<S> ConnectionTable<S> {
         self.get(key).map_or(Codec::Ndjson, |connection| connection.input.codec())
     }
 
-    /// Counts received bytes. Returns whether they must be queued behind pending input.
-    #[inline]
-    pub fn record_received(&mut self, key: Key, bytes: usize) -> bool {
-        self.get_mut(key).is_some_and(|connection| {
-            connection.record.traffic.bytes_in += bytes as u64;
-            connection.input.has_pending()
-        })
-    }
-
     /// Iterates over the connections in at most `slots_max` slots from `slot` on. Returns the next
     /// slot, too, or `None` behind the last one.
     pub fn part(

@@ -127,11 +127,9 @@ impl EchoDriver {
     ) {
         let Some(key) = self.connections.table.key_of(socket) else { return ring.release(buffer) };
         let arrival = &mut ring.bytes(&buffer)[..buffer.len as usize];
-        let read = if self.connections.table.record_received(key, arrival.len()) {
-            0
-        } else {
-            self.read(key, arrival, now)
-        };
+        let entry = self.connections.entry(key);
+        let is_held = entry.is_some_and(|mut entry| entry.record_received(arrival.len()));
+        let read = if is_held { 0 } else { self.read(key, arrival, now) };
         let has_rest = read < arrival.len();
         if has_rest {
             self.connections.append_pending_input(key, &arrival[read..]);

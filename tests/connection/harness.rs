@@ -119,7 +119,7 @@ impl Harness {
     /// Feeds received bytes to the connection of `socket`.
     pub(crate) fn receive(&mut self, socket: Socket, bytes: &[u8]) {
         let Some(key) = self.connections.table.key_of(socket) else { return };
-        let stashed = self.connections.table.record_received(key, bytes.len());
+        let stashed = self.connections.entry(key).unwrap().record_received(bytes.len());
         let read = if stashed { 0 } else { self.read(key, &mut bytes.to_vec()) };
         if self.connections.append_pending_input(key, &bytes[read..]) {
             let mut entry = self.connections.entry(key).unwrap();
