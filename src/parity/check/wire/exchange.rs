@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::MESSAGE_BYTES_MAX;
 use super::byte_stream::ByteStream;
 
+/// The end of a chunk.
+const CRLF: &[u8] = b"\r\n";
+
 /// A request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HttpRequest {
@@ -32,6 +35,7 @@ pub(crate) struct SseEvent {
 
 /// How the end of a body is found.
 enum Framing {
+    /// The bytes that have not arrived.
     Length(usize),
     Chunked,
     UntilClose,
@@ -45,7 +49,6 @@ pub(crate) struct Exchange {
     head: Option<Head>,
     framing: Framing,
     body: Vec<u8>,
-    body_bytes: usize,
     is_complete: bool,
 }
 
@@ -89,7 +92,6 @@ impl Exchange {
             head: None,
             framing: Framing::UntilClose,
             body: Vec::new(),
-            body_bytes: 0,
             is_complete: false,
         })
     }
@@ -138,11 +140,13 @@ impl Exchange {
         if self.head.is_none() && !self.decode_head()? {
             return Ok(());
         }
-        match self.framing {
-            Framing::UntilClose => self.take(self.input.len()),
-            Framing::Length(length) => {
-                self.take(self.input.len().min(length - self.body_bytes));
-                self.is_complete = self.body_bytes == length;
+        match &mut self.framing {
+            Framing::UntilClose => self.body.append(&mut self.input),
+            Framing::Length(left) => {
+                let length = self.input.len().min(*left);
+                self.body.extend(self.input.drain(..length));
+                *left -= length;
+                self.is_complete = *left == 0;
             }
             Framing::Chunked => self.decode_chunks()?,
         }
@@ -176,30 +180,21 @@ impl Exchange {
     }
 
     fn decode_chunks(&mut self) -> io::Result<()> {
-        while let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") {
-            let line = String::from_utf8_lossy(&self.input[..end]).into_owned();
-            let size = line.split(';').next().unwrap_or_default().trim();
-            let size = usize::from_str_radix(size, 16)
-                .ok()
-                .filter(|size| *size <= MESSAGE_BYTES_MAX)
-                .ok_or_else(|| io::Error::other(format!("'{line}' is not the size of a chunk")))?;
-            if self.input.len() < end + 2 + size + 2 {
+        while !self.is_complete {
+            let parsed = httparse::parse_chunk_size(&self.input)
+                .map_err(|_| io::Error::other("the size of a chunk is not valid"))?;
+            let httparse::Status::Complete((start, size)) = parsed else { return Ok(()) };
+            let length = usize::try_from(size).ok().filter(|size| *size <= MESSAGE_BYTES_MAX);
+            let length = length.ok_or_else(|| io::Error::other("a chunk is too long"))?;
+            let end = start + length;
+            if self.input.len() < end + CRLF.len() {
                 return Ok(());
             }
-            self.input.drain(..end + 2);
-            self.take(size);
-            self.input.drain(..2);
-            if size == 0 {
-                self.is_complete = true;
-                return Ok(());
-            }
+            self.body.extend_from_slice(&self.input[start..end]);
+            self.input.drain(..end + CRLF.len());
+            self.is_complete = size == 0;
         }
         Ok(())
-    }
-
-    fn take(&mut self, length: usize) {
-        self.body.extend(self.input.drain(..length));
-        self.body_bytes += length;
     }
 
     /// Takes the next complete event of an event stream; comments are skipped.
@@ -237,6 +232,32 @@ fn parse_event(block: &str) -> Option<SseEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns the exchange of a response, if it can be decoded.
+    fn decoded(response: &str) -> io::Result<Exchange> {
+        let stream = ByteStream::start(&"cat".into(), &[])?;
+        let mut exchange = Exchange::start(stream, "localhost", &HttpRequest::default())?;
+        exchange.input = response.into();
+        exchange.decode().map(|()| exchange)
+    }
+
+    #[test]
+    fn body_ends_by_length_or_last_chunk() {
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let length = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n";
+        for (head, rest, body, is_complete) in [
+            (chunked, "2;a=b\r\nab\r\nA\r\n0123456789\r\n0\r\n\r\n", "ab0123456789", true),
+            (chunked, "2\r\nab\r\n3\r\nab", "ab", false),
+            (length, "ab", "ab", false),
+            (length, "abcd", "abc", true),
+        ] {
+            let exchange = decoded(&format!("{head}{rest}")).unwrap();
+            assert_eq!((exchange.body().as_str(), exchange.is_complete()), (body, is_complete));
+        }
+        for size in ["x", "-1", "100000000"] {
+            assert!(decoded(&format!("{chunked}{size}\r\n")).is_err(), "{size}");
+        }
+    }
 
     #[test]
     fn event_fields_are_read() {
