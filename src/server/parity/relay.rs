@@ -66,8 +66,8 @@ impl ParityPath<'_> {
         (remote.front == front).then_some(key)
     }
 
-    /// Resumes a session for a client on a connection of another shard, which has authenticated it and
-    /// opened its token.
+    /// Resumes a session for a client on a connection of another shard, which has authenticated it
+    /// and opened its token.
     fn resume_relayed(&mut self, request: RelayedResume) {
         let RelayedResume { session: id, generation, front, capabilities, .. } = request;
         let contents = TokenContents { session: id, generation };
@@ -122,7 +122,7 @@ impl ParityPath<'_> {
         let Self { parity, connections, outbox, .. } = self;
         let Some(session) = parity.get_mut(address.key) else { return };
         let connection = session.connection;
-        // Otherwise its client was advised to start again; the other session has a message about that.
+        // Otherwise its client was advised to start again, and the other session is told.
         let Some(front) = session.front_mut() else { return };
         front.is_open = true;
         session.expires_at = None;
