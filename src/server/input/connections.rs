@@ -133,7 +133,9 @@ impl Shard {
         let (connections, length) = (&mut self.transports.connections, buffer.len as usize);
         let mut violation = None;
         if let Some(mut entry) = connections.entry(key) {
-            entry.append_pending_input(&ring.bytes(buffer)[read..length]);
+            if read < length {
+                entry.append_pending_input(&ring.bytes(buffer)[read..length]);
+            }
             if entry.has_unread_input() {
                 entry.limit_unread_input(ring, length);
             }
