@@ -64,17 +64,12 @@ impl HttpClient {
         facts: RunConditions,
     ) -> bool {
         match (asked.kind, status) {
-            (_, 503) if facts.may_exhaust_memory => true,
+            // A connection that is opened during a drain is refused before its requests are read.
+            (_, 503) if facts.may_exhaust_memory || facts.is_draining => true,
             (RequestKind::Status(expected) | RequestKind::Bodiless(expected), _) => {
                 status == expected
             }
-            (_, 503)
-                if facts.is_draining
-                    || facts.session_ttl.is_none()
-                    || facts.may_exceed_in_flight =>
-            {
-                true
-            }
+            (_, 503) if facts.session_ttl.is_none() || facts.may_exceed_in_flight => true,
             (
                 RequestKind::Initialize
                 | RequestKind::Modern
@@ -93,6 +88,8 @@ impl HttpClient {
             (RequestKind::Modern | RequestKind::Request, 503) => {
                 asked.id.is_some_and(|id| self.tracked_requests.contains_key(&id))
             }
+            // A task that memory was short for, or whose TTL is over: its response says so.
+            (RequestKind::Modern, 400) => asked.id.is_some_and(|id| self.is_about_task(id)),
             (RequestKind::Modern, _) => false,
             (_, 404) => asked.session.is_some(),
             _ if must_be_gone => false,

@@ -29,6 +29,13 @@ pub(super) struct TrackedRequest {
 }
 
 impl HttpClient {
+    /// Returns whether a request is for a task.
+    pub(super) fn is_about_task(&self, id: u64) -> bool {
+        let request = self.tracked_requests.get(&id);
+        let expectation = request.and_then(|request| request.expectation.as_ref());
+        matches!(expectation, Some(RequestExpectation::Task(_)))
+    }
+
     /// Sends a batch, which sessions of 2025-03-26 may.
     pub(super) fn send_batch(&mut self, session: usize, world: &World, now: Instant) {
         if self.sessions[session].revision != Revision::V2025_03_26 {
