@@ -122,7 +122,7 @@ impl ParityPath<'_> {
         let Self { parity, connections, outbox, .. } = self;
         let Some(session) = parity.get_mut(address.key) else { return };
         let connection = session.connection;
-        // Otherwise its client was advised to start again, and the other session is told.
+        // Otherwise its client was advised to start again, and the other session is notified.
         let Some(front) = session.front_mut() else { return };
         front.is_open = true;
         session.expires_at = None;
