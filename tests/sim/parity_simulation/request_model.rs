@@ -52,7 +52,7 @@ pub(crate) struct RequestModel {
     /// Length of its text.
     pub(crate) bytes: usize,
     pub(crate) sent_at: Instant,
-    /// Requests and streams in flight that the client knew of.
+    /// Requests and streams in flight that the client knew of, and that may have been read before.
     pub(crate) in_flight: usize,
     pub(crate) state: RequestState,
     pub(crate) is_cancelled: bool,

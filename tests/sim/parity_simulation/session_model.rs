@@ -159,8 +159,15 @@ impl SessionModel {
         self.streams.values().any(|stream| !stream.has_ended())
     }
 
-    /// Records a request that is sent.
+    /// Records a request that is sent. Over HTTP it may be read before those that were sent earlier
+    /// and are not answered.
     pub(crate) fn send_request(&mut self, request: RequestModel) {
+        if self.is_unordered {
+            let open = self.requests.values_mut().filter(|it| it.state != RequestState::Answered);
+            for earlier in open {
+                earlier.in_flight = earlier.in_flight.max(request.in_flight);
+            }
+        }
         if let Some(key) = &request.key {
             self.keys.entry(key.clone()).or_default().sent += 1;
         }
