@@ -23,8 +23,8 @@ impl HttpClient {
                 let checker = &mut self.sessions[session];
                 let was_gone = checker.gone_since.is_some_and(|gone| gone <= asked.sent_at);
                 if status == 404 {
-                    // A legacy HTTP+SSE session ends with its stream, which may break unnoticed, or be
-                    // closed for its unread output, the end of which arrives later.
+                    // A legacy HTTP+SSE session ends with its stream, which may break unnoticed, or
+                    // be closed for its unread output, the end of which arrives later.
                     let may_go =
                         checker.is_legacy_sse() && (facts.may_break || facts.has_small_buffers);
                     let ttl = facts
