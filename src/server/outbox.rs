@@ -184,7 +184,8 @@ impl Outbox {
     }
 
     /// Sends a message to a shard.
-    pub(super) fn forward(&mut self, shard: ShardId, message: ShardMessage) {
+    pub(super) fn forward(&mut self, shard: ShardId, message: impl Into<ShardMessage>) {
+        let message = message.into();
         self.push(Effect::Forward { shard, message });
     }
 

@@ -154,6 +154,16 @@ pub(in crate::server) enum ResponseOwner {
     Parity(Option<SessionId>),
 }
 
+impl ResponseOwner {
+    /// Returns the session, if it is known.
+    pub(in crate::server) const fn session(self) -> Option<SessionId> {
+        match self {
+            Self::Connection | Self::Parity(None) => None,
+            Self::Session(session) | Self::Parity(Some(session)) => Some(session),
+        }
+    }
+}
+
 /// A request whose response is not complete.
 #[derive(Debug)]
 pub(in crate::server) struct HttpExchange {

@@ -15,6 +15,7 @@ use super::outbox::Outbox;
 use super::owner_id::SessionId;
 use super::refusal_fields::RefusalFields;
 use super::reply_to::Outcome;
+use super::shard_message::SessionCaller;
 use super::subscriptions::ConnectionSubscriptions;
 use super::websocket::CompressionParams;
 use crate::base::client_address::ClientAddress;
@@ -102,6 +103,18 @@ impl ConnectionState {
             is_closing: false,
             compression: CompressionParams::default(),
             standing,
+        }
+    }
+
+    /// Returns the caller of what comes with this connection from `peer_addr`, for a session of
+    /// another shard.
+    pub(super) fn session_caller(&self, peer_addr: Option<PeerAddress>) -> SessionCaller {
+        SessionCaller {
+            principal: self.principal().cloned(),
+            client: self.client,
+            peer_addr,
+            extensions: self.extension_slot().cloned(),
+            ..SessionCaller::default()
         }
     }
 }
@@ -208,6 +221,18 @@ impl<'a> MessageOrigin<'a> {
             principal,
             traceparent,
             is_streamed: false,
+        }
+    }
+
+    /// The connection of a message to a session, which its caller has sent as an HTTP request.
+    pub(super) fn of_caller(caller: &'a SessionCaller, session: SessionId) -> Self {
+        Self {
+            http_head: &caller.http_head,
+            request_id: caller.request_id.as_ref().map_or(&[], RequestIdBuf::as_bytes),
+            session_id: Some(session),
+            extensions: caller.extensions.as_ref(),
+            principal: caller.principal.as_ref(),
+            ..Self::of_peer(caller.peer_addr.as_ref())
         }
     }
 

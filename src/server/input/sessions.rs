@@ -1,9 +1,12 @@
 //! Sessions on the shard that owns them: messages of other shards, deadlines, the end.
 
 use crate::server::connections::Transports;
+use crate::server::owner_id::SessionId;
 use crate::server::parity;
 use crate::server::shard::Shard;
-use crate::server::shard_message::{HttpMessage, ParityMessage, RelayMessage};
+use crate::server::shard_message::{
+    CarrierAddress, ExchangeAddress, SessionCaller, SessionMessage, SessionOp,
+};
 
 impl Shard {
     /// Handles the deadlines of exchanges and of sessions.
@@ -21,28 +24,6 @@ impl Shard {
         self.parity_path().end_sessions() || has_ended
     }
 
-    /// Handles a message of another shard, or of this one.
-    pub(in crate::server) fn handle_http_message(&mut self, message: HttpMessage) {
-        match message {
-            HttpMessage::SessionRequest { session, exchange: from, principal, op } => {
-                self.sessions().handle_op(session, principal.as_ref(), from, op);
-            }
-            HttpMessage::RequestRefused { session, exchange, principal, refused } => {
-                self.sessions().respond_refused(session, principal.as_ref(), exchange, *refused);
-            }
-            HttpMessage::ExchangeClosed { session, exchange, is_sent } => {
-                self.sessions().detach_exchange(session, exchange, is_sent);
-            }
-            HttpMessage::Output { exchange: to, output } => {
-                self.exchanges().write_output(to, output);
-            }
-            HttpMessage::ResponseDelayed { session, exchange } => {
-                let output = &mut self.transports.http.session_output(&mut self.outbox, self.now);
-                output.begin_event_stream(session, exchange);
-            }
-        }
-    }
-
     /// Continues the paused streams of the parity dialect that have room.
     #[inline]
     pub(in crate::server) fn continue_streams(&mut self) {
@@ -53,36 +34,68 @@ impl Shard {
         }
     }
 
-    /// Handles a message of the parity dialect from another shard, or from this one.
-    pub(in crate::server) fn handle_parity_message(&mut self, message: ParityMessage) {
-        let Self { transports, parser, dispatcher, outbox, now, .. } = self;
-        let mut parity = transports.parity_path(dispatcher, outbox, *now);
+    /// Handles a message of another shard, or of this one.
+    pub(in crate::server) fn handle_session_message(&mut self, message: SessionMessage) {
         match message {
-            ParityMessage::Request { session, exchange, caller, op } => {
-                parity.handle_request(parser, session, exchange, &caller, op);
+            SessionMessage::Request { session, exchange, caller, op } => {
+                self.handle_session_request(session, exchange, &caller, op);
             }
-            ParityMessage::ExchangeClosed { session, exchange } => {
-                parity.close_exchange(session, exchange);
+            SessionMessage::ResponseDelayed { session, exchange } => {
+                let output = &mut self.transports.http.session_output(&mut self.outbox, self.now);
+                output.begin_event_stream(session, exchange);
             }
-            ParityMessage::Output { exchange, output } => {
-                let bytes = output.chunk_bytes();
-                self.exchanges().write_parity_output(exchange, output);
-                let Transports { parity, connections, .. } = &mut self.transports;
-                if bytes > 0 {
-                    parity.flow.add_exchange(exchange, bytes, connections);
+            SessionMessage::Sent { session, carrier, bytes } => {
+                self.transports.parity.confirm_sent(session, carrier, bytes);
+            }
+            SessionMessage::Closed { session, carrier, is_sent } => {
+                if let CarrierAddress::Exchange(exchange) = carrier {
+                    self.sessions().detach_exchange(session, exchange, is_sent);
+                }
+                self.parity_path().close_carrier(session, carrier);
+            }
+            SessionMessage::Resume(request) => self.parity_path().resume_relayed(*request),
+            SessionMessage::Relay { session, front, text, bytes } => {
+                let Self { transports, parser, dispatcher, outbox, now, .. } = self;
+                let mut parity = transports.parity_path(dispatcher, outbox, *now);
+                parity.receive_relayed(parser, session, front, text, bytes);
+            }
+            SessionMessage::Output { exchange, output } => {
+                let chunk_bytes = output.chunk_bytes();
+                self.exchanges().write_output(exchange, output);
+                if chunk_bytes > 0 {
+                    let Transports { parity, connections, .. } = &mut self.transports;
+                    parity.flow.add_exchange(exchange, chunk_bytes, connections);
                 }
             }
-            ParityMessage::Sent { session, exchange, bytes } => {
-                parity.parity.confirm_sent(session, exchange, bytes);
+            SessionMessage::Resumed(front, resumed) => {
+                self.parity_path().handle_resumed(front, resumed);
+            }
+            SessionMessage::RelayOutput { front, texts, is_handled, pending } => {
+                self.parity_path().write_front_output(front, &texts, is_handled, pending);
+            }
+            SessionMessage::CloseFront { front, code, reason } => {
+                self.parity_path().close_front(front, code, reason);
             }
         }
     }
 
-    /// Handles a message about a session of the parity dialect that a connection of another shard
-    /// carries.
-    pub(in crate::server) fn handle_relay_message(&mut self, message: RelayMessage) {
-        let Self { transports, parser, dispatcher, outbox, now, .. } = self;
-        let mut parity = transports.parity_path(dispatcher, outbox, *now);
-        parity.handle_relay_message(parser, message);
+    fn handle_session_request(
+        &mut self,
+        session: Option<SessionId>,
+        exchange: ExchangeAddress,
+        caller: &SessionCaller,
+        op: SessionOp,
+    ) {
+        match op {
+            SessionOp::Legacy(op) => self.sessions().handle_op(session, caller, exchange, op),
+            SessionOp::RespondRefused(refused) => {
+                self.sessions().respond_refused(session, caller, exchange, *refused);
+            }
+            SessionOp::Parity(op) => {
+                let Self { transports, parser, dispatcher, outbox, now, .. } = self;
+                let mut parity = transports.parity_path(dispatcher, outbox, *now);
+                parity.handle_request(parser, session, exchange, caller, op);
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::engine::mesh::ShardId;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{
-    ExchangeAddress, FrontAddress, ParityCaller, RelayMessage, ShardMessage,
+    CarrierAddress, ExchangeAddress, FrontAddress, SessionCaller, SessionMessage,
 };
 
 /// What a message came with.
@@ -17,7 +17,7 @@ pub(super) enum Carrier<'a> {
     /// An HTTP request, on any shard.
     Exchange {
         address: ExchangeAddress,
-        caller: &'a ParityCaller,
+        caller: &'a SessionCaller,
         /// What the response is.
         response: ResponseKind,
         /// Why the client does not continue where it was, if it has asked for that.
@@ -106,8 +106,8 @@ impl Front {
 
     /// Tells the other session that the connection of this front is gone.
     pub(super) fn report_closed(&self, front: FrontAddress, outbox: &mut Outbox) {
-        let message = RelayMessage::Closed { session: self.session, front };
-        outbox.forward(self.owner, ShardMessage::Relay(Box::new(message)));
+        let (session, carrier, is_sent) = (self.session, CarrierAddress::Front(front), false);
+        outbox.forward(self.owner, SessionMessage::Closed { session, carrier, is_sent });
     }
 }
 
@@ -134,13 +134,13 @@ impl RemoteConnection {
     ) {
         self.unsent_bytes += texts.iter().map(Vec::len).sum::<usize>();
         let front = self.front;
-        let message = RelayMessage::Output { front, texts, is_handled, pending };
-        outbox.forward(front.shard, ShardMessage::Relay(Box::new(message)));
+        let message = SessionMessage::RelayOutput { front, texts, is_handled, pending };
+        outbox.forward(front.shard, message);
     }
 
     /// Closes the connection; a WebSocket with this code.
     pub(super) fn close(&self, code: u16, reason: &'static str, outbox: &mut Outbox) {
-        let message = RelayMessage::Close { front: self.front, code, reason };
-        outbox.forward(self.front.shard, ShardMessage::Relay(Box::new(message)));
+        let front = self.front;
+        outbox.forward(front.shard, SessionMessage::CloseFront { front, code, reason });
     }
 }

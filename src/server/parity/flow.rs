@@ -21,7 +21,7 @@ use crate::connection::{Connection, Connections};
 use crate::protocol::parity::server_session::SessionSettings;
 use crate::server::connection_state::ConnectionState;
 use crate::server::handlers::handler_state::CancellationToken;
-use crate::server::shard_message::{ExchangeAddress, FrontAddress};
+use crate::server::shard_message::{CarrierAddress, ExchangeAddress, FrontAddress};
 
 /// Bytes of output to another shard that may be unsent before streams pause.
 const UNSENT_BYTES_MAX: usize = 512 << 10;
@@ -40,7 +40,7 @@ pub(in crate::server) struct FlowControl {
     /// Output to the HTTP exchanges of this shard that is not reported, by connection.
     unreported: HashMap<Key, Unreported>,
     /// What has to be reported once it is sent.
-    due: Vec<Due>,
+    due: Vec<CarrierAddress>,
 }
 
 /// A stream that is paused.
@@ -57,15 +57,6 @@ pub(super) struct PausedStream {
 struct Unreported {
     exchange: ExchangeAddress,
     bytes: usize,
-}
-
-/// Output that has to be reported once it is sent.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Due {
-    /// That of a front.
-    Front(FrontAddress),
-    /// That of an HTTP exchange.
-    Exchange(ExchangeAddress),
 }
 
 /// What is queued in a carrier, and its marks.
@@ -115,12 +106,12 @@ impl FlowControl {
     }
 
     /// Takes what is paused and due. Return with [`FlowControl::restore`] what stays so.
-    pub(super) fn take(&mut self) -> (Vec<PausedStream>, Vec<Due>) {
+    pub(super) fn take(&mut self) -> (Vec<PausedStream>, Vec<CarrierAddress>) {
         (std::mem::take(&mut self.paused), std::mem::take(&mut self.due))
     }
 
     /// Returns what stays paused and due. Nothing was added since it was taken.
-    pub(super) fn restore(&mut self, paused: Vec<PausedStream>, due: Vec<Due>) {
+    pub(super) fn restore(&mut self, paused: Vec<PausedStream>, due: Vec<CarrierAddress>) {
         (self.paused, self.due) = (paused, due);
     }
 
@@ -132,9 +123,9 @@ impl FlowControl {
 
     /// Records output of a front that has to be reported once it is sent, if it is enough.
     pub(super) fn add_front(&mut self, front: FrontAddress, unreported_bytes: usize) {
-        let is_known = |due: &Due| matches!(due, Due::Front(known) if *known == front);
+        let is_known = |due: &CarrierAddress| *due == CarrierAddress::Front(front);
         if unreported_bytes >= REPORT_BYTES_MIN && !self.due.iter().any(is_known) {
-            self.due.push(Due::Front(front));
+            self.due.push(CarrierAddress::Front(front));
         }
     }
 
@@ -156,7 +147,7 @@ impl FlowControl {
         let before = unreported.bytes;
         unreported.bytes += bytes;
         if before < REPORT_BYTES_MIN && unreported.bytes >= REPORT_BYTES_MIN {
-            self.due.push(Due::Exchange(exchange));
+            self.due.push(CarrierAddress::Exchange(exchange));
         }
     }
 }

@@ -14,9 +14,7 @@ use crate::engine::mesh::ShardId;
 use crate::protocol::json::{PaddedBuffer, Value};
 use crate::protocol::parity::error::ParityError;
 use crate::protocol::parity::write;
-use crate::server::shard_message::{
-    FrontAddress, MessageSender, ParityCaller, RelayMessage, RelayedResume, ShardMessage,
-};
+use crate::server::shard_message::{FrontAddress, RelayedResume, SessionMessage};
 
 impl ParityPath<'_> {
     /// Has a new session stand for the one of another shard that its client resumes. Its connection
@@ -36,25 +34,19 @@ impl ParityPath<'_> {
         session.relay = Some(Box::new(Relay::Front(Front::new(owner, id))));
         session.protocol.detach();
         session.expires_at = Some(now.after(timeout));
-        let (transport, client) = (session.state.transport, session.state.client);
-        let extensions = session.state.extension_slot().cloned();
-        let principal = session.state.principal().cloned();
         connections.table.set_suspended(connection, true);
         let peer = connections.table.get(connection);
         let peer_addr = peer.and_then(|it| it.record.peer_address().copied());
-        let (http_head, request_id) = (Box::default(), None);
-        let sender = MessageSender { peer_addr, http_head, request_id, extensions };
         let request = RelayedResume {
             session: id,
             generation,
             front: FrontAddress { shard, key },
             capabilities: claim.capabilities,
             acknowledged: claim.acknowledged,
-            transport,
-            caller: ParityCaller { principal, client, sender },
+            transport: session.state.transport,
+            caller: session.state.session_caller(peer_addr),
         };
-        let message = RelayMessage::Resume(Box::new(request));
-        outbox.forward(owner, ShardMessage::Relay(Box::new(message)));
+        outbox.forward(owner, SessionMessage::Resume(Box::new(request)));
         parity.set_timer(key);
     }
 
@@ -86,7 +78,6 @@ impl ParityPath<'_> {
         }
         let (session, owner) = (front.session, front.owner);
         let (front, text) = (address, PaddedBuffer::new(text));
-        let message = RelayMessage::Message { session, front, text, bytes };
-        outbox.forward(owner, ShardMessage::Relay(Box::new(message)));
+        outbox.forward(owner, SessionMessage::Relay { session, front, text, bytes });
     }
 }

@@ -14,7 +14,7 @@ use crate::engine::timer::TimerWheel;
 use crate::protocol::in_flight::RequestsInFlight;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::{OwnerIds, SessionId, SessionIdHasher};
-use crate::server::shard_message::ExchangeAddress;
+use crate::server::shard_message::CarrierAddress;
 use crate::telemetry::label::Transport;
 
 /// The parity dialect of one shard.
@@ -154,16 +154,27 @@ impl ParityFrontend {
         }
     }
 
-    /// Records that chunks of a session to an HTTP exchange are sent.
+    /// Records that output of a session is sent.
     pub(in crate::server) fn confirm_sent(
         &mut self,
         session: SessionId,
-        exchange: ExchangeAddress,
+        carrier: CarrierAddress,
         bytes: usize,
     ) {
         let session = self.find(session).and_then(|key| self.get_mut(key));
-        if let Some(http) = session.and_then(|session| session.http.as_mut()) {
-            http.confirm_sent(exchange, bytes);
+        let Some(session) = session else { return };
+        match carrier {
+            CarrierAddress::Exchange(exchange) => {
+                if let Some(http) = &mut session.http {
+                    http.confirm_sent(exchange, bytes);
+                }
+            }
+            CarrierAddress::Front(front) => {
+                let remote = session.remote_mut().filter(|remote| remote.front == front);
+                if let Some(remote) = remote {
+                    remote.unsent_bytes = remote.unsent_bytes.saturating_sub(bytes);
+                }
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::write::{self, Resumption};
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{
-    EventPosition, ExchangeAddress, LastEvent, ParityCaller, ParityHttpOutput, ParityOp,
+    EventPosition, ExchangeAddress, LastEvent, ParityHttpOutput, ParityOp, SessionCaller,
 };
 use crate::telemetry::label::Transport;
 
@@ -26,7 +26,7 @@ impl ParityPath<'_> {
         parser: &mut Parser,
         session: Option<SessionId>,
         address: ExchangeAddress,
-        caller: &ParityCaller,
+        caller: &SessionCaller,
         op: ParityOp,
     ) {
         let names_session = session.is_none();
@@ -98,7 +98,7 @@ impl ParityPath<'_> {
     }
 
     /// Returns the session of the caller that the last event of an event stream names.
-    fn named_session(&self, op: &ParityOp, caller: &ParityCaller) -> Option<SessionId> {
+    fn named_session(&self, op: &ParityOp, caller: &SessionCaller) -> Option<SessionId> {
         let ParityOp::Events { last_event: Some(last_event), .. } = op else { return None };
         let key = self.parity.find(last_event.session?)?;
         self.is_of_caller(key, caller).then_some(last_event.session).flatten()
@@ -115,7 +115,7 @@ impl ParityPath<'_> {
     }
 
     /// Begins a session over HTTP.
-    fn begin_session(&mut self, caller: &ParityCaller) -> Result<Key, (u16, ParityError)> {
+    fn begin_session(&mut self, caller: &SessionCaller) -> Result<Key, (u16, ParityError)> {
         let created = self.create_session(Transport::Http);
         let Some(key) = created else {
             let message = "the server has too many sessions; try again later";
@@ -133,7 +133,7 @@ impl ParityPath<'_> {
     }
 
     /// Returns whether a session over HTTP belongs to the caller.
-    fn is_of_caller(&self, key: Key, caller: &ParityCaller) -> bool {
+    fn is_of_caller(&self, key: Key, caller: &SessionCaller) -> bool {
         let Some(session) = self.parity.get(key) else { return false };
         if session.http.is_none() {
             return false;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::carrier::{Carrier, ResponseKind};
 use super::output::ParityPath;
-use super::requests::origin_of;
 use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
 use super::session::{QueuedChunk, sent_error};
 use crate::base::slab::Key;
@@ -21,7 +20,7 @@ use crate::server::auth::Credential;
 use crate::server::connection_state::{MessageOrigin, PeerState};
 use crate::server::dispatch::MessageContext;
 use crate::server::reply_to::{PeerId, ReplyTo};
-use crate::server::shard_message::{FrontAddress, ParityCaller, ParityHttpOutput};
+use crate::server::shard_message::{FrontAddress, ParityHttpOutput, SessionCaller};
 use crate::service::{Catalog, ClientImplementation, Features};
 use crate::telemetry::event::parity as parity_event;
 use crate::telemetry::label::Transport;
@@ -246,7 +245,7 @@ impl ParityPath<'_> {
     }
 
     /// Has HTTP requests carry a session.
-    pub(super) fn attach_http(&mut self, key: Key, caller: &ParityCaller) {
+    pub(super) fn attach_http(&mut self, key: Key, caller: &SessionCaller) {
         let Some(session) = self.parity.get_mut(key) else { return };
         session.connection = None;
         session.http = Some(Box::default());
@@ -311,7 +310,7 @@ impl ParityPath<'_> {
                 let connection = connections.table.get(connection);
                 MessageOrigin::of_peer(connection.and_then(|it| it.record.peer_address()))
             }
-            Carrier::Exchange { caller, .. } => origin_of(caller, session.id),
+            Carrier::Exchange { caller, .. } => MessageOrigin::of_caller(caller, session.id),
             // The shard of its connection authenticates it.
             Carrier::Remote => MessageOrigin::default(),
         };

@@ -26,7 +26,7 @@ use crate::server::framing::write_message;
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{
-    ExchangeAddress, FrontAddress, ParityHttpOutput, ParityMessage, ShardMessage,
+    ExchangeAddress, FrontAddress, HttpOutput, ParityHttpOutput, SessionMessage,
 };
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::label::Transport;
@@ -61,8 +61,8 @@ impl ParityPath<'_> {
 
     /// Sends output to an HTTP exchange.
     pub(super) fn forward(&mut self, exchange: ExchangeAddress, output: ParityHttpOutput) {
-        let message = ParityMessage::Output { exchange, output };
-        self.outbox.forward(exchange.shard, ShardMessage::Parity(Box::new(message)));
+        let output = HttpOutput::Parity(output);
+        self.outbox.forward(exchange.shard, SessionMessage::Output { exchange, output });
     }
 
     /// Answers a message; over HTTP with this status.

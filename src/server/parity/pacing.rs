@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use super::flow::{Due, FlowControl, PausedStream, is_drained, is_open, load_of};
+use super::flow::{FlowControl, PausedStream, is_drained, is_open, load_of};
 use super::frontend::ParityFrontend;
 use crate::base::slab::Key;
 use crate::connection::Connections;
@@ -14,9 +14,7 @@ use crate::protocol::parity::stream::OutgoingStream;
 use crate::server::calls::{CallTable, HandlerWork};
 use crate::server::connection_state::{ConnectionState, ResponseOwner};
 use crate::server::outbox::Outbox;
-use crate::server::shard_message::{
-    ExchangeAddress, FrontAddress, ParityMessage, RelayMessage, ShardMessage,
-};
+use crate::server::shard_message::{CarrierAddress, ExchangeAddress, FrontAddress, SessionMessage};
 
 /// Pauses a stream of a session and its handler, if that is a future, until what carries the
 /// session has room.
@@ -55,8 +53,8 @@ pub(in crate::server) fn end_turn(
     let (mut paused, mut due) = parity.flow.take();
     paused.retain(|paused| !continues(parity, paused, connections, &settings));
     due.retain(|due| match *due {
-        Due::Front(front) => !report_front(parity, front, connections, outbox),
-        Due::Exchange(exchange) => {
+        CarrierAddress::Front(front) => !report_front(parity, front, connections, outbox),
+        CarrierAddress::Exchange(exchange) => {
             !report_exchange(&mut parity.flow, exchange, connections, shards, outbox)
         }
     });
@@ -99,8 +97,8 @@ fn report_front(
         return false;
     }
     let (session, bytes) = (front.session, std::mem::take(&mut front.unreported_bytes));
-    let message = RelayMessage::Sent { session, front: address, bytes };
-    outbox.forward(front.owner, ShardMessage::Relay(Box::new(message)));
+    let carrier = CarrierAddress::Front(address);
+    outbox.forward(front.owner, SessionMessage::Sent { session, carrier, bytes });
     true
 }
 
@@ -122,8 +120,8 @@ fn report_exchange(
     if let (Some(bytes), Some(ResponseOwner::Parity(Some(session)))) =
         (bytes, open.map(|it| it.owner))
     {
-        let message = ParityMessage::Sent { session, exchange, bytes };
-        outbox.forward(session.owner(shards), ShardMessage::Parity(Box::new(message)));
+        let carrier = CarrierAddress::Exchange(exchange);
+        outbox.forward(session.owner(shards), SessionMessage::Sent { session, carrier, bytes });
     }
     true
 }

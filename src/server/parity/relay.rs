@@ -15,45 +15,30 @@ use crate::protocol::json::{PaddedBuffer, Parser};
 use crate::server::auth::Credential;
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
-use crate::server::shard_message::{FrontAddress, RelayMessage, RelayedResume, ShardMessage};
+use crate::server::shard_message::{CarrierAddress, FrontAddress, RelayedResume, SessionMessage};
 use crate::transport::websocket::code::CloseCode;
 
 impl ParityPath<'_> {
-    /// Handles a message from the shard of a connection, or from the shard of its session.
-    pub(in crate::server) fn handle_relay_message(
+    /// Closes the connection of a front: its session does not need it any more.
+    pub(in crate::server) fn close_front(
         &mut self,
-        parser: &mut Parser,
-        message: RelayMessage,
+        front: FrontAddress,
+        code: u16,
+        reason: &'static str,
     ) {
-        match message {
-            RelayMessage::Resume(request) => self.resume_relayed(*request),
-            RelayMessage::Message { session, front, text, bytes } => {
-                if let Some(key) = self.find_remote(session, front) {
-                    self.receive_relayed(parser, key, text, bytes);
-                }
-            }
-            RelayMessage::Sent { session, front, bytes } => {
-                let key = self.find_remote(session, front);
-                let session = key.and_then(|key| self.parity.get_mut(key));
-                if let Some(remote) = session.and_then(ParitySession::remote_mut) {
-                    remote.unsent_bytes = remote.unsent_bytes.saturating_sub(bytes);
-                }
-            }
-            RelayMessage::Closed { session, front } => {
+        let session = self.parity.get(front.key).filter(|session| session.front().is_some());
+        if let Some(connection) = session.and_then(|session| session.connection) {
+            self.close_connection(connection, code, reason);
+        }
+    }
+
+    /// What has carried a session is gone.
+    pub(in crate::server) fn close_carrier(&mut self, session: SessionId, carrier: CarrierAddress) {
+        match carrier {
+            CarrierAddress::Exchange(exchange) => self.close_exchange(session, exchange),
+            CarrierAddress::Front(front) => {
                 if let Some(key) = self.find_remote(session, front) {
                     self.detach(key);
-                }
-            }
-            RelayMessage::Resumed(front) => self.open_front(front),
-            RelayMessage::NotResumed(front, reason) => self.restart_front(front.key, reason),
-            RelayMessage::Output { front, texts, is_handled, pending } => {
-                self.write_front_output(front, &texts, is_handled, pending);
-            }
-            RelayMessage::Close { front, code, reason } => {
-                let session = self.parity.get(front.key);
-                let session = session.filter(|session| session.front().is_some());
-                if let Some(connection) = session.and_then(|session| session.connection) {
-                    self.close_connection(connection, code, reason);
                 }
             }
         }
@@ -68,7 +53,7 @@ impl ParityPath<'_> {
 
     /// Resumes a session for a client on a connection of another shard, which has authenticated it
     /// and opened its token.
-    fn resume_relayed(&mut self, request: RelayedResume) {
+    pub(in crate::server) fn resume_relayed(&mut self, request: RelayedResume) {
         let RelayedResume { session: id, generation, front, capabilities, .. } = request;
         let contents = TokenContents { session: id, generation };
         let claim = Claim { contents, acknowledged: request.acknowledged, capabilities };
@@ -76,38 +61,39 @@ impl ParityPath<'_> {
         let resumed = match resume::resume(self.parity, &claim, now) {
             Ok(resumed) => resumed,
             Err(reason) => {
-                let message = RelayMessage::NotResumed(front, reason);
-                return self.outbox.forward(front.shard, ShardMessage::Relay(Box::new(message)));
+                let message = SessionMessage::Resumed(front, Err(reason));
+                return self.outbox.forward(front.shard, message);
             }
         };
         let key = resumed.key;
         self.release_carrier(key);
         let (facts, caller) = (&mut self.dispatcher.facts, request.caller);
         if let Some(session) = self.parity.get_mut(key) {
-            let peer_address = caller.sender.peer_addr;
+            let peer_address = caller.peer_addr;
             let remote = RemoteConnection { front, peer_address, unsent_bytes: 0 };
             session.relay = Some(Box::new(Relay::Remote(remote)));
             session.state.transport = request.transport;
             session.state.client = caller.client;
             let credential = caller.principal.as_ref().map(Credential::of_session);
             facts.keep_credential(&mut session.state, credential);
-            if let Some(extensions) = caller.sender.extensions {
+            if let Some(extensions) = caller.extensions {
                 facts.keep_extensions(&mut session.state, extensions);
             }
         }
-        let message = RelayMessage::Resumed(front);
-        self.outbox.forward(front.shard, ShardMessage::Relay(Box::new(message)));
+        self.outbox.forward(front.shard, SessionMessage::Resumed(front, Ok(())));
         self.continue_session(Carrier::Remote, resumed);
     }
 
     /// Handles a message of the client of a session.
-    fn receive_relayed(
+    pub(in crate::server) fn receive_relayed(
         &mut self,
         parser: &mut Parser,
-        key: Key,
+        session: SessionId,
+        front: FrontAddress,
         mut text: PaddedBuffer,
         bytes: usize,
     ) {
+        let Some(key) = self.find_remote(session, front) else { return };
         self.receive_text(parser, Carrier::Remote, key, &mut text, bytes);
         let Self { parity, outbox, .. } = self;
         parity.send_remote(key, Vec::new(), true, outbox);
@@ -117,8 +103,15 @@ impl ParityPath<'_> {
         }
     }
 
-    /// The session that a front stands for was resumed.
-    fn open_front(&mut self, address: FrontAddress) {
+    /// The session that a front stands for was resumed, or its client has to start again.
+    pub(in crate::server) fn handle_resumed(
+        &mut self,
+        address: FrontAddress,
+        resumed: Result<(), &'static str>,
+    ) {
+        if let Err(reason) = resumed {
+            return self.restart_front(address.key, reason);
+        }
         let Self { parity, connections, outbox, .. } = self;
         let Some(session) = parity.get_mut(address.key) else { return };
         let connection = session.connection;
@@ -133,7 +126,7 @@ impl ParityPath<'_> {
     }
 
     /// Writes the output of a session to the connection of its front.
-    fn write_front_output(
+    pub(in crate::server) fn write_front_output(
         &mut self,
         address: FrontAddress,
         texts: &[Vec<u8>],

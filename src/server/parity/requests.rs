@@ -21,12 +21,10 @@ use crate::protocol::parity::write;
 use crate::server::connection_state::{MessageOrigin, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::framing::BegunMessage;
-use crate::server::owner_id::SessionId;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
-use crate::server::shard_message::{ParityCaller, ParityHttpOutput};
+use crate::server::shard_message::ParityHttpOutput;
 use crate::telemetry::counters::ParityRequestCounters;
 use crate::telemetry::event::parity::{self as parity_event, RequestRecord};
-use crate::transport::http::request_id::RequestIdBuf;
 
 /// Counts a request by its method.
 fn count(requests: &mut ParityRequestCounters, method: &str) {
@@ -159,7 +157,7 @@ impl ParityPath<'_> {
         };
         let origin = match carrier {
             Carrier::Connection(_) | Carrier::Remote => MessageOrigin::of_peer(address.as_ref()),
-            Carrier::Exchange { caller, .. } => origin_of(caller, session.id),
+            Carrier::Exchange { caller, .. } => MessageOrigin::of_caller(caller, session.id),
         };
         let mut peer = PeerState {
             origin,
@@ -287,20 +285,6 @@ impl ParityPath<'_> {
             session.protocol.end_cancel();
         }
         self.copy_pending_work(key);
-    }
-}
-
-/// The connection of a request over HTTP.
-pub(super) fn origin_of(caller: &ParityCaller, session: SessionId) -> MessageOrigin<'_> {
-    MessageOrigin {
-        peer_addr: caller.sender.peer_addr.as_ref(),
-        http_head: &caller.sender.http_head,
-        request_id: caller.sender.request_id.as_ref().map_or(&[], RequestIdBuf::as_bytes),
-        session_id: Some(session),
-        extensions: caller.sender.extensions.as_ref(),
-        principal: caller.principal.as_ref(),
-        traceparent: None,
-        is_streamed: false,
     }
 }
 

@@ -1,13 +1,12 @@
 //! Messages between shards, and from other threads to a shard.
 
 mod handler_message;
-mod http_message;
 mod limits;
-mod parity_message;
 mod rate_message;
-mod relay_message;
-mod report_message;
+mod session_message;
 mod task_message;
+
+mod report_message;
 
 mod broadcast;
 
@@ -21,19 +20,17 @@ pub use self::broadcast::Busy;
 pub(super) use self::handler_message::{
     LogMessage, PartialResult, Progress, Requester, UpdateResult,
 };
-pub(super) use self::http_message::{
-    ExchangeAddress, HttpMessage, HttpOutput, MessageSender, RefusedRequest, SessionOp,
-};
 pub(super) use self::limits::{
     ConnectionsMax, DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits,
     ShardLimits, StreamLimits, TaskLimits,
 };
-pub(super) use self::parity_message::{
-    CHUNK_EVENT, EventPosition, LastEvent, ParityCaller, ParityHttpOutput, ParityMessage, ParityOp,
-};
 pub(super) use self::rate_message::RateMessage;
-pub(super) use self::relay_message::{FrontAddress, RelayMessage, RelayedResume};
 pub(super) use self::report_message::ReportMessage;
+pub(super) use self::session_message::{
+    CHUNK_EVENT, CarrierAddress, EventPosition, ExchangeAddress, FrontAddress, HttpOutput,
+    LastEvent, LegacyOp, ParityHttpOutput, ParityOp, RefusedRequest, RelayedResume, SessionCaller,
+    SessionMessage, SessionOp,
+};
 pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
 use super::diagnostics::CounterSnapshots;
 #[cfg(feature = "tower")]
@@ -60,13 +57,9 @@ pub(super) enum ShardMessage {
     Progress(Progress),
     /// A part of the result of a blocking handler.
     Partial(Box<PartialResult>),
-    /// About an HTTP exchange or session.
-    Http(Box<HttpMessage>),
+    /// About a session, and the exchange or connection that it is used with.
+    Session(Box<SessionMessage>),
     Task(Box<TaskMessage>),
-    /// About an HTTP exchange or session of the parity dialect.
-    Parity(Box<ParityMessage>),
-    /// About a session of the parity dialect that a connection of another shard carries.
-    Relay(Box<RelayMessage>),
     /// About shares of rate limits.
     Rate(Box<RateMessage>),
     /// A report of all shards.

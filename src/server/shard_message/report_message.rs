@@ -1,6 +1,6 @@
 //! Reports of all shards: a message that visits one shard after the other.
 
-use super::http_message::ExchangeAddress;
+use super::session_message::ExchangeAddress;
 use crate::server::diagnostics::PageBuilder;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::open_work::QueueDepths;

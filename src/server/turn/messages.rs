@@ -23,15 +23,7 @@ impl Shard {
             ShardMessage::CatalogUpdated { key, result } => {
                 dispatcher.handlers.pending_updates.complete((key, result), now, outbox);
             }
-            ShardMessage::Http(message) => {
-                self.handle_http_message(*message);
-            }
-            ShardMessage::Parity(message) => {
-                self.handle_parity_message(*message);
-            }
-            ShardMessage::Relay(message) => {
-                self.handle_relay_message(*message);
-            }
+            ShardMessage::Session(message) => self.handle_session_message(*message),
             ShardMessage::Task(message) => match *message {
                 TaskMessage::Changed { task, version, caller, tail } => {
                     self.broadcast(ring, |broadcaster, recipients| {

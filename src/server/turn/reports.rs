@@ -10,7 +10,7 @@ use crate::server::diagnostics::{
 };
 use crate::server::shard::Shard;
 use crate::server::shard_message::{
-    ExchangeAddress, HttpMessage, HttpOutput, ReportMessage, ShardMessage,
+    ExchangeAddress, HttpOutput, ReportMessage, SessionMessage, ShardMessage,
 };
 use crate::telemetry::connection_info::ConnectionInfo;
 use crate::telemetry::metrics::{self, Metrics, OverloadGauges};
@@ -106,8 +106,7 @@ fn forward(shard: &mut Shard, to: ShardId, report: ReportMessage) {
 
 fn respond(shard: &mut Shard, exchange: ExchangeAddress, body: BodyKind, text: Vec<u8>) {
     let output = HttpOutput::Document { body, text };
-    let message = HttpMessage::Output { exchange, output };
-    shard.outbox.forward(exchange.shard, ShardMessage::Http(Box::new(message)));
+    shard.outbox.forward(exchange.shard, SessionMessage::Output { exchange, output });
 }
 
 /// Returns what waits in the queues of a shard.

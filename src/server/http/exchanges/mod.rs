@@ -16,9 +16,7 @@ use crate::server::connection_state::{
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
-use crate::server::shard_message::{
-    ExchangeAddress, HttpMessage, HttpTimeouts, ParityMessage, ShardMessage,
-};
+use crate::server::shard_message::{CarrierAddress, ExchangeAddress, HttpTimeouts, SessionMessage};
 use crate::transport::http::head_template::HeadTemplate;
 use crate::transport::http::sse::EventId;
 
@@ -257,17 +255,10 @@ impl ExchangePath<'_> {
         exchanges.open -= 1;
         let address =
             ExchangeAddress { shard: exchanges.shard, connection: key, serial: exchange.serial };
-        match exchange.owner {
-            ResponseOwner::Session(session) => {
-                let message = HttpMessage::ExchangeClosed { session, exchange: address, is_sent };
-                outbox.forward(exchanges.owner_of(session), ShardMessage::Http(Box::new(message)));
-            }
-            ResponseOwner::Parity(Some(session)) => {
-                let message = ParityMessage::ExchangeClosed { session, exchange: address };
-                let message = ShardMessage::Parity(Box::new(message));
-                outbox.forward(exchanges.owner_of(session), message);
-            }
-            ResponseOwner::Connection | ResponseOwner::Parity(None) => {}
+        if let Some(session) = exchange.owner.session() {
+            let carrier = CarrierAddress::Exchange(address);
+            let message = SessionMessage::Closed { session, carrier, is_sent };
+            outbox.forward(exchanges.owner_of(session), message);
         }
     }
 
@@ -321,9 +312,8 @@ impl ExchangePath<'_> {
             ResponseOwner::Session(session) if !exchange.is_streaming => {
                 let (shard, serial) = (self.exchanges.shard, exchange.serial);
                 let exchange = ExchangeAddress { shard, connection: key, serial };
-                let message = HttpMessage::ResponseDelayed { session, exchange };
-                let owner = self.exchanges.owner_of(session);
-                self.outbox.forward(owner, ShardMessage::Http(Box::new(message)));
+                let message = SessionMessage::ResponseDelayed { session, exchange };
+                self.outbox.forward(self.exchanges.owner_of(session), message);
             }
             // Its session sends events.
             ResponseOwner::Parity(_) => {}

@@ -73,6 +73,7 @@ impl ExchangePath<'_> {
                 exchange.write_endpoint_event(out, &uri);
             }),
             HttpOutput::BeginStream => self.with_exchange(key, HttpExchange::write_keepalive),
+            HttpOutput::Parity(output) => self.write_parity_output(key, output),
         }
     }
 
@@ -102,19 +103,9 @@ impl ExchangePath<'_> {
         });
     }
 
-    /// Writes output of a session of the parity dialect to an exchange of this shard, if it is not
-    /// over.
-    pub(in crate::server) fn write_parity_output(
-        &mut self,
-        to: ExchangeAddress,
-        output: ParityHttpOutput,
-    ) {
-        let connection = self.connections.table.get(to.connection);
-        let exchange = connection.and_then(|connection| connection.state.exchange.as_ref());
-        if exchange.is_none_or(|exchange| exchange.serial != to.serial) {
-            return;
-        }
-        self.with_exchange(to.connection, |exchange, out, heads| match output {
+    /// Writes output of a session of the parity dialect.
+    fn write_parity_output(&mut self, key: Key, output: ParityHttpOutput) {
+        self.with_exchange(key, |exchange, out, heads| match output {
             ParityHttpOutput::Response { status, session, text } => {
                 let is_limited = status == ErrorCode::RateLimited.properties().http_status;
                 let status = Status::from(status);
@@ -144,7 +135,7 @@ impl ExchangePath<'_> {
                 exchange.is_complete = true;
             }
         });
-        if let Some(connection) = self.connections.table.get_mut(to.connection) {
+        if let Some(connection) = self.connections.table.get_mut(key) {
             connection.record.traffic.messages_out += 1;
         }
         self.outbox.counters.traffic.messages_out += 1;

@@ -18,7 +18,7 @@ use crate::server::connection_state::HttpSession;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
-use crate::server::shard_message::{ExchangeAddress, HttpMessage, HttpOutput, ShardMessage};
+use crate::server::shard_message::{ExchangeAddress, HttpOutput, SessionMessage};
 use crate::transport::http::sse::EventId;
 
 /// The sessions of this shard together with the outbox, through which their output leaves.
@@ -56,8 +56,7 @@ impl SessionOutput<'_> {
 
     /// Writes output to an exchange on any shard.
     pub(in crate::server) fn write(&mut self, to: ExchangeAddress, output: HttpOutput) {
-        let message = HttpMessage::Output { exchange: to, output };
-        self.outbox.forward(to.shard, ShardMessage::Http(Box::new(message)));
+        self.outbox.forward(to.shard, SessionMessage::Output { exchange: to, output });
     }
 
     /// Ends the stream of a cancelled request.

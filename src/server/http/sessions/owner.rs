@@ -29,10 +29,9 @@ use crate::server::owner_id::SessionId;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard_message::{
-    ExchangeAddress, HttpOutput, MessageSender, RefusedRequest, SessionOp,
+    ExchangeAddress, HttpOutput, LegacyOp, RefusedRequest, SessionCaller,
 };
 use crate::transport::http::checks::CheckId;
-use crate::transport::http::request_id::RequestIdBuf;
 use crate::transport::http::sse::EventId;
 use crate::transport::http::status::Status;
 
@@ -67,30 +66,31 @@ impl SessionOwner<'_> {
     /// Runs an operation on a session of this shard.
     pub(in crate::server) fn handle_op(
         &mut self,
-        id: SessionId,
-        principal: Option<&Arc<Principal>>,
+        session: Option<SessionId>,
+        caller: &SessionCaller,
         from: ExchangeAddress,
-        op: SessionOp,
+        op: LegacyOp,
     ) {
+        let principal = caller.principal.as_ref();
         // Each session is bound to the endpoint that it began at.
-        let is_legacy_sse = matches!(op, SessionOp::HandleMessage { is_legacy_sse: true, .. });
-        let found = self.sessions.find(id);
-        let found = found.filter(|key| {
+        let is_legacy_sse = matches!(op, LegacyOp::HandleMessage { is_legacy_sse: true, .. });
+        let found = session.and_then(|id| Some((id, self.sessions.find(id)?)));
+        let found = found.filter(|(_, key)| {
             self.sessions.get_mut(*key).is_some_and(|session| session.is_of_caller(principal))
         });
-        let Some(key) = found.filter(|key| self.is_legacy_sse(*key) == is_legacy_sse) else {
+        let found = found.filter(|(_, key)| self.is_legacy_sse(*key) == is_legacy_sse);
+        let Some((id, key)) = found else {
             return self.write(from, HttpOutput::CheckFailed(CheckId::SessionExists));
         };
         match op {
-            SessionOp::HandleMessage { mut text, sender, is_legacy_sse: true } => {
-                let origin = origin_of(&sender, id, principal);
-                self.dispatch_legacy_sse(key, origin, text.text());
+            LegacyOp::HandleMessage { mut text, is_legacy_sse: true } => {
+                self.dispatch_legacy_sse(key, MessageOrigin::of_caller(caller, id), text.text());
                 self.write(from, HttpOutput::Status(Status::ACCEPTED));
             }
-            SessionOp::HandleMessage { text, sender, .. } => {
-                self.dispatch_remote(key, from, origin_of(&sender, id, principal), text);
+            LegacyOp::HandleMessage { text, .. } => {
+                self.dispatch_remote(key, from, MessageOrigin::of_caller(caller, id), text);
             }
-            SessionOp::End => {
+            LegacyOp::End => {
                 self.fail_calls(key);
                 // First, so that this response is not among the exchanges that end.
                 if let Some(removed) = self.sessions.remove(key) {
@@ -98,20 +98,21 @@ impl SessionOwner<'_> {
                 }
                 self.write(from, HttpOutput::Status(Status::NO_CONTENT));
             }
-            SessionOp::OpenStream(after) => self.open_stream(key, from, after),
+            LegacyOp::OpenStream(after) => self.open_stream(key, from, after),
         }
     }
 
-    /// Sends the response to a request for session `id` that another shard has refused.
+    /// Sends the response to a request for a session that another shard has refused.
     pub(in crate::server) fn respond_refused(
         &mut self,
-        id: SessionId,
-        caller: Option<&Arc<Principal>>,
+        session: Option<SessionId>,
+        caller: &SessionCaller,
         from: ExchangeAddress,
         refused: RefusedRequest,
     ) {
         let RefusedRequest { named, unnamed, violation } = refused;
-        let response = if self.is_open_to(id, caller) { named } else { unnamed };
+        let is_open = session.is_some_and(|id| self.is_open_to(id, caller.principal.as_ref()));
+        let response = if is_open { named } else { unnamed };
         self.write(from, HttpOutput::Complete { response, violation });
     }
 
@@ -362,28 +363,6 @@ impl SessionOwner<'_> {
         if dispatched.outcome != Outcome::None {
             self.output().send(key, LISTENING_STREAM, Outcome::Notification, &out);
         }
-    }
-}
-
-/// Returns the origin of a message for session `id` that another shard has forwarded.
-fn origin_of<'m>(
-    sender: &'m MessageSender,
-    id: SessionId,
-    principal: Option<&'m Arc<Principal>>,
-) -> MessageOrigin<'m> {
-    let MessageSender { peer_addr, http_head, request_id, extensions } = sender;
-    let request_id = request_id.as_ref().map_or(&[][..], RequestIdBuf::as_bytes);
-    let (peer_addr, extensions) = (peer_addr.as_ref(), extensions.as_ref());
-    let (session_id, traceparent, is_streamed) = (Some(id), None, false);
-    MessageOrigin {
-        peer_addr,
-        http_head,
-        request_id,
-        session_id,
-        extensions,
-        principal,
-        traceparent,
-        is_streamed,
     }
 }
 

@@ -13,10 +13,10 @@ mod authentication;
 mod plain;
 mod websocket_upgrade;
 
-mod parity;
 mod session;
 
 mod legacy_sse;
+mod parity;
 mod post;
 
 mod requests;

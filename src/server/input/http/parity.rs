@@ -7,6 +7,7 @@ use percent_encoding::percent_decode;
 use serde_json::{Map, Value as Json};
 
 use super::incoming::IncomingRequest;
+use super::session::send_request;
 use crate::base::principal::Principal;
 use crate::protocol::json::{PaddedBuffer, PaddedText};
 use crate::protocol::parity::capabilities::Feature;
@@ -15,9 +16,7 @@ use crate::protocol::parity::write;
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
-use crate::server::shard_message::{
-    EventPosition, LastEvent, MessageSender, ParityCaller, ParityMessage, ParityOp, ShardMessage,
-};
+use crate::server::shard_message::{EventPosition, LastEvent, ParityOp, SessionOp};
 use crate::transport::http::checks::{self, ParityRequest};
 use crate::transport::http::response::BodyKind;
 use crate::transport::http::status::Status;
@@ -121,7 +120,7 @@ fn begin(
     forward(shard, incoming, None, resumed, op);
 }
 
-/// Opens an exchange and sends the request to the shard that owns `owned`, or to this one.
+/// Sends a request to the shard that owns `owned`, or to this one.
 fn forward(
     shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
@@ -132,22 +131,8 @@ fn forward(
     // Its session writes events itself, if any.
     let format =
         ResponseFormat { accepts_event_stream: false, protocol_version: None, ..incoming.format };
-    let (key, response_owner) = (incoming.key, ResponseOwner::Parity(session));
-    let exchange = shard.exchanges().open(key, incoming.echoed(), format, response_owner);
-    let connection = shard.transports.connections.table.get(incoming.key);
-    let caller = ParityCaller {
-        principal: connection.and_then(|it| it.state.principal().cloned()),
-        client: connection.and_then(|it| it.state.client),
-        sender: MessageSender {
-            peer_addr: connection.and_then(|it| it.record.peer_address().copied()),
-            http_head: incoming.bytes.into(),
-            request_id: Some(shard.transports.http.request_id(incoming.echoed()).into()),
-            extensions: connection.and_then(|it| it.state.extension_slot().cloned()),
-        },
-    };
-    let owner = owned.map_or(exchange.shard, |id| shard.transports.http.owner_of(id));
-    let message = ParityMessage::Request { session, exchange, caller, op };
-    shard.outbox.forward(owner, ShardMessage::Parity(Box::new(message)));
+    let owner = ResponseOwner::Parity(session);
+    send_request(shard, incoming, format, owner, owned, SessionOp::Parity(op));
 }
 
 /// Responds with the JSON Schema that the path ends with.

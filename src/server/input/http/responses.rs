@@ -22,7 +22,7 @@ use crate::server::http::session_error_message;
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
-use crate::server::shard_message::{HttpMessage, RefusedRequest, ShardMessage};
+use crate::server::shard_message::{RefusedRequest, SessionCaller, SessionMessage, SessionOp};
 use crate::telemetry::label::{RefusalReason, Transport};
 use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
 use crate::transport::http::fields::ResponseFields;
@@ -231,9 +231,11 @@ impl Shard {
         let owner = ResponseOwner::Session(session);
         let exchange = self.exchanges().open(key, EchoedFields::default(), format, owner);
         let refused = Box::new(RefusedRequest { named, unnamed, violation });
-        let message = HttpMessage::RequestRefused { session, exchange, principal: caller, refused };
-        self.outbox
-            .forward(self.transports.http.owner_of(session), ShardMessage::Http(Box::new(message)));
+        let op = SessionOp::RespondRefused(refused);
+        let caller = Box::new(SessionCaller { principal: caller, ..SessionCaller::default() });
+        let owner = self.transports.http.owner_of(session);
+        let session = Some(session);
+        self.outbox.forward(owner, SessionMessage::Request { session, exchange, caller, op });
     }
 
     pub(super) fn reject_unknown_session(&mut self, incoming: &IncomingRequest<'_>) {

@@ -7,10 +7,7 @@
 //! Source: 2025-03-26 to 2025-11-25, `basic/transports`, "Session Management", "Listening for
 //! Messages from the Server", "Resumability and Redelivery".
 
-use std::sync::Arc;
-
 use super::incoming::IncomingRequest;
-use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::connection::Connection;
 use crate::protocol::json::{PaddedBuffer, PaddedText};
@@ -21,7 +18,7 @@ use crate::server::http::session_error_message;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
 use crate::server::shard::Shard;
-use crate::server::shard_message::{HttpMessage, MessageSender, SessionOp, ShardMessage};
+use crate::server::shard_message::{LegacyOp, SessionCaller, SessionMessage, SessionOp};
 use crate::transport::http::checks::CheckId;
 use crate::transport::http::fields::ResponseFields;
 use crate::transport::http::response::{self, BodyKind};
@@ -54,15 +51,7 @@ pub(super) fn find_or_forward(
     let id = SessionId::parse(session);
     if let Some(id) = id.filter(|id| !shard.transports.http.owns(*id)) {
         let text = PaddedBuffer::copy_of(text.as_bytes());
-        let connection = shard.transports.connections.table.get(incoming.key);
-        let sender = Box::new(MessageSender {
-            peer_addr: connection.and_then(|it| it.record.peer_address().copied()),
-            http_head: incoming.bytes.into(),
-            request_id: Some(shard.transports.http.request_id(incoming.echoed()).into()),
-            extensions: connection.and_then(|it| it.state.extension_slot().cloned()),
-        });
-        let op = SessionOp::HandleMessage { text, sender, is_legacy_sse };
-        send_session_op(shard, incoming, id, op);
+        send_op(shard, incoming, id, LegacyOp::HandleMessage { text, is_legacy_sse });
         return None;
     }
     let found = id.and_then(|id| Some((id, shard.transports.http.sessions.find(id)?)));
@@ -159,7 +148,7 @@ pub(super) fn handle_get(
         Some(after) => after,
         None => None,
     };
-    send_session_op(shard, incoming, id, SessionOp::OpenStream(after));
+    send_op(shard, incoming, id, LegacyOp::OpenStream(after));
     shard.exchanges().mark_idle_stream(incoming.key);
 }
 
@@ -167,33 +156,40 @@ pub(super) fn handle_get(
 pub(super) fn handle_delete(shard: &mut Shard, incoming: &IncomingRequest<'_>, session: &[u8]) {
     let incoming = &incoming.for_session();
     match SessionId::parse(session) {
-        Some(id) => send_session_op(shard, incoming, id, SessionOp::End),
+        Some(id) => send_op(shard, incoming, id, LegacyOp::End),
         None => shard.reject_unknown_session(incoming),
     }
 }
 
 /// Opens an exchange and sends the operation to the shard that owns the session.
-pub(super) fn send_session_op(
-    shard: &mut Shard,
-    incoming: &IncomingRequest<'_>,
-    id: SessionId,
-    op: SessionOp,
-) {
+fn send_op(shard: &mut Shard, incoming: &IncomingRequest<'_>, id: SessionId, op: LegacyOp) {
     let format = session_format(shard, incoming.format, id);
-    let exchange =
-        shard.exchanges().open(incoming.key, incoming.echoed(), format, ResponseOwner::Session(id));
-    let principal = principal_of(shard, incoming).cloned();
-    let message = HttpMessage::SessionRequest { session: id, exchange, principal, op };
-    let owner = shard.transports.http.owner_of(id);
-    shard.outbox.forward(owner, ShardMessage::Http(Box::new(message)));
+    let owner = ResponseOwner::Session(id);
+    send_request(shard, incoming, format, owner, Some(id), SessionOp::Legacy(op));
 }
 
-/// Returns the caller of a request.
-fn principal_of<'p>(
-    shard: &'p Shard,
+/// Opens an exchange and sends what its request asks to the shard that owns the session `owned`, or
+/// to this one.
+pub(super) fn send_request(
+    shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
-) -> Option<&'p Arc<Principal>> {
-    shard.transports.connections.table.get(incoming.key)?.state.principal()
+    format: ResponseFormat,
+    response_owner: ResponseOwner,
+    owned: Option<SessionId>,
+    op: SessionOp,
+) {
+    let (key, echoed) = (incoming.key, incoming.echoed());
+    let exchange = shard.exchanges().open(key, echoed, format, response_owner);
+    let Some(connection) = shard.transports.connections.table.get(key) else { return };
+    let peer_addr = connection.record.peer_address().copied();
+    let caller = Box::new(SessionCaller {
+        http_head: incoming.bytes.into(),
+        request_id: Some(shard.transports.http.request_id(echoed).into()),
+        ..connection.state.session_caller(peer_addr)
+    });
+    let owner = owned.map_or(exchange.shard, |id| shard.transports.http.owner_of(id));
+    let session = response_owner.session();
+    shard.outbox.forward(owner, SessionMessage::Request { session, exchange, caller, op });
 }
 
 /// In the strict profile every response carries `Mcp-Session-Id`.
