@@ -205,8 +205,7 @@ impl Outbox {
     /// Counts a message that was sent, if any.
     #[inline]
     pub(super) const fn count_outcome(&mut self, outcome: Outcome) {
-        let is_message = !matches!(outcome, Outcome::None | Outcome::Envelope);
-        self.counters.traffic.messages_out += is_message as u64;
+        self.counters.traffic.messages_out += !matches!(outcome, Outcome::None) as u64;
     }
 
     /// Counts an error that is sent.

@@ -67,8 +67,6 @@ pub(super) enum Outcome {
     Error(ErrorKind),
     /// A notification or server request: written before the response, or unrelated to one.
     Notification,
-    /// Nothing: the message is one of the parity dialect, and not dispatched yet.
-    Envelope,
 }
 
 impl Outcome {

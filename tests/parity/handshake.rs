@@ -117,6 +117,25 @@ fn messages_before_and_after_handshake_are_rejected() {
 }
 
 #[test]
+fn json_rpc_after_handshake_is_rejected() {
+    let server = TestServer::start(options());
+    let mut client = ParityClient::connect(&server);
+    assert_eq!(client.exchange(&handshake())["type"], "handshakeAck");
+    for message in [
+        json!({"jsonrpc": "2.0", "id": "q", "method": "ping"}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}}),
+    ] {
+        let error = client.expect_error(&message, "error", "error.internal");
+        assert_eq!(error["details"]["mcpCode"], -32600, "{message}");
+        assert!(error["message"].as_str().unwrap().contains("not JSON-RPC"), "{error}");
+    }
+    client.ping();
+    drop(client);
+    server.close();
+}
+
+#[test]
 fn mcp_connection_stays_with_mcp() {
     let server = TestServer::start(options());
     let mut client = server.connect_initialized(LEGACY);

@@ -34,8 +34,6 @@ pub enum Lifecycle {
     Initializing(NegotiatedProtocol),
     /// The handshake is complete.
     Initialized(NegotiatedProtocol),
-    /// The connection speaks the parity dialect: no JSON-RPC message is accepted.
-    OtherDialect,
 }
 
 /// Result of a handshake.
@@ -106,7 +104,7 @@ impl Lifecycle {
             Self::Initializing(agreement) | Self::Initialized(agreement) => {
                 Some(agreement.revision)
             }
-            Self::NotInitialized | Self::OtherDialect => None,
+            Self::NotInitialized => None,
         }
     }
 
@@ -114,7 +112,7 @@ impl Lifecycle {
     pub fn capabilities(self) -> ClientCapabilities {
         match self {
             Self::Initializing(agreement) | Self::Initialized(agreement) => agreement.capabilities,
-            Self::NotInitialized | Self::OtherDialect => ClientCapabilities::default(),
+            Self::NotInitialized => ClientCapabilities::default(),
         }
     }
 
@@ -124,20 +122,9 @@ impl Lifecycle {
         Self::Initialized(NegotiatedProtocol { revision, capabilities })
     }
 
-    /// Checks that messages of any revision are accepted.
-    ///
-    /// # Errors
-    ///
-    /// Invalid request (-32600) if the connection speaks another dialect.
-    #[inline]
-    pub fn check_dialect(self) -> Result<(), Error> {
-        if self == Self::OtherDialect { Err(other_dialect_error()) } else { Ok(()) }
-    }
-
     #[cold]
     fn method_error(self, method: Method) -> Error {
         match (self, method) {
-            (Self::OtherDialect, _) => other_dialect_error(),
             (Self::Initializing(_) | Self::Initialized(_), Method::Initialize) => {
                 Error::invalid_request(
                     "already initialized: open a new connection to initialize again",
@@ -152,13 +139,6 @@ impl Lifecycle {
             ),
         }
     }
-}
-
-#[cold]
-fn other_dialect_error() -> Error {
-    Error::invalid_request(
-        "this connection speaks the parity dialect: send messages with \"type\", not JSON-RPC",
-    )
 }
 
 /// The params of `initialize`.

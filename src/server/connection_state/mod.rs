@@ -34,6 +34,7 @@ pub(super) struct ConnectionState {
     pub(super) transport: Transport,
     /// The address that counts against the shares; `None` if it is exempt.
     pub(super) client: Option<ClientAddress>,
+    pub(super) dialect: PeerDialect,
     /// State of the legacy handshake; modern requests ignore it.
     pub(super) lifecycle: Lifecycle,
     /// Minimum level of log messages; modern requests carry their own.
@@ -55,6 +56,26 @@ pub(super) struct ConnectionState {
     pub(super) compression: CompressionParams,
     /// How it is counted.
     pub(super) standing: Standing,
+}
+
+/// The dialect of a peer, which decides what reads its messages.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum PeerDialect {
+    /// MCP. Before a handshake, a message of the parity dialect selects that one.
+    #[default]
+    Mcp,
+    /// The parity dialect. The connection closes unless its next message is a handshake.
+    ParityHandshake,
+    /// The parity dialect.
+    Parity,
+}
+
+impl PeerDialect {
+    /// Returns whether it is the parity dialect.
+    #[inline]
+    pub(super) const fn is_parity(self) -> bool {
+        matches!(self, Self::ParityHandshake | Self::Parity)
+    }
 }
 
 /// How a connection is counted.
@@ -92,6 +113,7 @@ impl ConnectionState {
         Self {
             transport,
             client,
+            dialect: PeerDialect::default(),
             lifecycle,
             // The specification leaves the level to the server until `logging/setLevel`.
             log_level: LoggingLevel::Info,

@@ -146,8 +146,6 @@ pub(in crate::server) struct StoredFacts {
     certificate: Option<Box<ClientCertificate>>,
     /// The session of the parity dialect that the connection carries.
     parity_session: Option<Key>,
-    /// The first message must be a handshake of the parity dialect, and has not come.
-    requires_handshake: bool,
 }
 
 impl StoredFacts {
@@ -204,12 +202,6 @@ impl ConnectionState {
     #[inline]
     pub(in crate::server) fn parity_session(&self) -> Option<Key> {
         self.facts.parity_session()
-    }
-
-    /// Returns whether the connection closes unless its next message is a handshake of the parity
-    /// dialect.
-    pub(in crate::server) fn requires_handshake(&self) -> bool {
-        self.facts.stored().is_some_and(|facts| facts.requires_handshake)
     }
 
     /// Returns the bytes of what is kept of the peer.
@@ -312,26 +304,21 @@ impl FactsMemory {
         self.change_caller(state, |caller| caller.certificate = certificate);
     }
 
-    /// Keeps the session of the parity dialect that a connection carries, and whether the handshake
-    /// must come next.
+    /// Keeps the session of the parity dialect that a connection carries.
     pub(in crate::server) fn keep_parity_session(
         &mut self,
         state: &mut ConnectionState,
         session: Option<Key>,
-        requires_handshake: bool,
     ) {
-        let is_alone = matches!(state.facts, KeptFacts::None | KeptFacts::ParitySession(_));
-        if is_alone && !requires_handshake {
-            state.facts = session.map_or(KeptFacts::None, KeptFacts::ParitySession);
-            return;
+        match (&state.facts, session) {
+            (KeptFacts::None | KeptFacts::ParitySession(_), _) => {
+                state.facts = session.map_or(KeptFacts::None, KeptFacts::ParitySession);
+            }
+            (KeptFacts::Texts(_), None) => {}
+            (KeptFacts::Texts(_) | KeptFacts::Stored(_), _) => {
+                self.change_caller(state, |caller| caller.parity_session = session);
+            }
         }
-        if session.is_none() && !requires_handshake && state.facts.stored().is_none() {
-            return;
-        }
-        self.change_caller(state, |caller| {
-            caller.parity_session = session;
-            caller.requires_handshake = requires_handshake;
-        });
     }
 
     /// Keeps for a session of the parity dialect what identifies the caller of its connection.
@@ -397,7 +384,7 @@ mod tests {
         assert!(memory.held_bytes() > structs + size_of::<Principal>());
         let mut slab = Slab::new(1);
         let key = slab.insert(()).unwrap();
-        memory.keep_parity_session(&mut state, Some(key), false);
+        memory.keep_parity_session(&mut state, Some(key));
         assert_eq!((state.parity_session(), state.principal().is_some()), (Some(key), true));
         memory.release(&mut state);
         assert_eq!((memory.held_bytes(), state.facts_bytes()), (0, 0));
@@ -420,7 +407,7 @@ mod tests {
             assert_eq!(state.client_info().implementation(), Some(client));
             assert_eq!(memory.held_bytes(), allocated);
         }
-        memory.keep_parity_session(&mut state, None, false);
+        memory.keep_parity_session(&mut state, None);
         assert_eq!(state.client_info().implementation().unwrap().name, "seventeen-byte-na");
         memory.release(&mut state);
         assert_eq!((memory.held_bytes(), state.client_info().implementation()), (0, None));
@@ -431,14 +418,11 @@ mod tests {
         let key = Slab::new(1).insert(()).unwrap();
         let mut state = ConnectionState::new(Transport::Tcp, None, Standing::Served);
         let mut memory = FactsMemory::default();
-        memory.keep_parity_session(&mut state, Some(key), false);
+        memory.keep_parity_session(&mut state, Some(key));
         assert_eq!((state.parity_session(), memory.held_bytes()), (Some(key), 0));
         memory.keep_client_info(&mut state, ClientImplementation::new("Ada", "1.0", None));
-        assert_eq!((state.parity_session(), state.requires_handshake()), (Some(key), false));
-        memory.release(&mut state);
-        memory.keep_parity_session(&mut state, Some(key), true);
-        assert!(state.requires_handshake());
-        memory.keep_parity_session(&mut state, None, false);
-        assert_eq!((state.parity_session(), state.requires_handshake()), (None, false));
+        assert_eq!(state.parity_session(), Some(key));
+        memory.keep_parity_session(&mut state, None);
+        assert_eq!(state.parity_session(), None);
     }
 }

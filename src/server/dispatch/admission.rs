@@ -218,7 +218,6 @@ pub(super) fn validate<'a>(
         ));
     }
     let (named, capabilities, log_level) = if is_modern {
-        lifecycle.check_dialect()?;
         let meta = meta.parse_modern()?;
         (Some(meta.revision), meta.capabilities, meta.log_level)
     } else {

@@ -9,13 +9,13 @@ use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::params::RequestParams;
-use crate::protocol::parity::envelope::{Target, type_of};
+use crate::protocol::parity::envelope::type_of;
 use crate::protocol::parity::error::ParityError;
 use crate::protocol::parity::write;
 use crate::protocol::revision::Revision;
-use crate::server::connection_state::{ConnectionState, PeerState};
+use crate::server::connection_state::{ConnectionState, PeerDialect, PeerState};
 use crate::server::options::ParityMode;
-use crate::server::reply_to::PeerId;
+use crate::server::reply_to::{Outcome, PeerId};
 use crate::telemetry::label::Transport;
 
 /// Which dialects a server serves.
@@ -27,47 +27,49 @@ pub(in crate::server) struct ServedDialects {
 }
 
 impl Dispatcher {
-    /// Returns whether a message that is not JSON-RPC is one of the parity dialect: an object with
-    /// a known `type` before any handshake, or whatever comes once the dialect is selected.
+    /// Selects the parity dialect for a connection whose message is not JSON-RPC but an object with
+    /// a known `type`, before any handshake. Returns whether it is selected: then the message is
+    /// not dispatched.
     #[cold]
-    pub(super) fn is_envelope(
+    pub(super) fn selects_parity(
         &self,
         ctx: MessageContext,
-        peer: &PeerState<'_>,
+        peer: &mut PeerState<'_>,
         value: Value<'_>,
     ) -> bool {
         let is_connection = matches!(ctx.reply_to.peer_id, PeerId::Connection(_));
-        if !is_connection || ctx.in_batch || peer.state.transport == Transport::Http {
-            return false;
+        let may_select = is_connection
+            && !ctx.in_batch
+            && peer.state.transport != Transport::Http
+            && peer.state.lifecycle == Lifecycle::NotInitialized
+            && self.dialects.parity != ParityMode::Off;
+        let selects = may_select && type_of(value).is_some();
+        if selects {
+            peer.state.dialect = PeerDialect::Parity;
         }
-        match peer.state.lifecycle {
-            Lifecycle::OtherDialect => true,
-            Lifecycle::NotInitialized => {
-                self.dialects.parity != ParityMode::Off && type_of(value).is_some()
-            }
-            Lifecycle::Initializing(_) | Lifecycle::Initialized(_) => false,
-        }
+        selects
     }
 
     /// Prepares a new connection, or one that is a WebSocket from now on: where no other dialect is
     /// served, its first message must be a handshake.
-    pub(in crate::server) fn require_handshake(&mut self, state: &mut ConnectionState) {
+    pub(in crate::server) fn require_handshake(&self, state: &mut ConnectionState) {
         if self.dialects.parity == ParityMode::Only {
-            state.lifecycle = Lifecycle::OtherDialect;
-            self.facts.keep_parity_session(state, None, true);
+            state.dialect = PeerDialect::ParityHandshake;
         }
     }
 }
 
-/// Writes an error in the terms of the dialect. Where the first message must be a handshake, the
-/// connection closes.
+/// Writes the error for a text that is not a message, in the terms of the dialect: it has no id.
+/// Where the first message must be a handshake, the connection closes.
 #[cold]
-pub(super) fn write_parity_error(peer: &mut PeerState<'_>, id: Option<Id<'_>>, error: &Error) {
-    write::error(peer.outgoing, id.map(Target::Request), &ParityError::from(error));
-    if peer.state.requires_handshake() {
+pub(super) fn write_parity_error(peer: &mut PeerState<'_>, error: &Error) -> Outcome {
+    peer.outbox.count_error(error);
+    write::error(peer.outgoing, None, &ParityError::from(error));
+    if peer.state.dialect == PeerDialect::ParityHandshake {
         let ends = !peer.state.transport.is_only_connection();
         peer.state.violation = ends.then_some(CloseReason::ProtocolViolation);
     }
+    Outcome::Error(error.kind)
 }
 
 impl Dispatcher {

@@ -61,7 +61,7 @@ use super::waiting_requests::WaitingRequests;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::mesh::SharedCounter;
-use crate::protocol::eras::{ClientNotification, InitializeRequestParams, Lifecycle, Method};
+use crate::protocol::eras::{ClientNotification, InitializeRequestParams, Method};
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::RequestKey;
 use crate::protocol::json::{Array, Value};
@@ -190,8 +190,9 @@ impl Dispatcher {
         });
     }
 
-    /// Dispatches one parsed message, or a batch where the revision has batches. Immediate output
-    /// is appended to the peer's buffer.
+    /// Dispatches one parsed message of MCP, or a batch where the revision has batches. Immediate
+    /// output is appended to the peer's buffer. A message that selects the parity dialect is not
+    /// dispatched: the peer has that dialect then.
     #[inline]
     pub(super) fn dispatch(
         &mut self,
@@ -234,7 +235,7 @@ impl Dispatcher {
                 self.handle_response(ctx, peer, id, outcome);
                 Outcome::None
             }
-            Err(_) if self.is_envelope(ctx, peer, value) => Outcome::Envelope,
+            Err(_) if self.selects_parity(ctx, peer, value) => Outcome::None,
             Err(refused) => self.handle_invalid(ctx, peer, &refused),
         }
     }
@@ -484,7 +485,11 @@ pub(super) fn write_text_error(
     id: Option<Id<'_>>,
     error: &Error,
 ) -> Outcome {
-    let outcome = write_error(peer, id, error, peer.state.lifecycle.revision());
+    let outcome = if peer.state.dialect.is_parity() {
+        dialect::write_parity_error(peer, error)
+    } else {
+        write_error(peer, id, error, peer.state.lifecycle.revision())
+    };
     peer.outbox.count_outcome(outcome);
     outcome
 }
@@ -501,11 +506,7 @@ fn write_error(
     revision: Option<Revision>,
 ) -> Outcome {
     peer.outbox.count_error(error);
-    if peer.state.lifecycle == Lifecycle::OtherDialect {
-        dialect::write_parity_error(peer, id, error);
-    } else {
-        model::write_error_response(peer.outgoing, id, error, revision);
-    }
+    model::write_error_response(peer.outgoing, id, error, revision);
     Outcome::Error(error.kind)
 }
 

@@ -7,7 +7,6 @@
 
 use super::admission::record_invalid;
 use super::{Dispatcher, MessageContext, write_error, write_text_error};
-use crate::protocol::eras::Lifecycle;
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::{Id, InvalidMessage};
@@ -85,10 +84,8 @@ impl Dispatcher {
         head: &MessageHead,
         error: &Error,
     ) -> Outcome {
-        // Errors of the other dialect have the id of a message that was read.
-        let is_other = peer.state.lifecycle == Lifecycle::OtherDialect;
-        let id = head.id().filter(|_| !is_other);
-        if head.is_response() && !is_other {
+        let id = head.id();
+        if head.is_response() && !peer.state.dialect.is_parity() {
             let outcome = self.reject_response(ctx, peer, id, error);
             peer.outbox.count_outcome(outcome);
             return outcome;

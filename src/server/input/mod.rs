@@ -65,19 +65,23 @@ impl Shard {
         parser.read(text, |document| {
             let Transports { connections, websockets, .. } = &mut *transports;
             let Some(connection) = connections.table.get_mut(key) else { return };
+            if connection.state.dialect.is_parity() {
+                outbox.counters.traffic.messages_in += 1;
+                let mut parity = transports.parity_path(dispatcher, outbox, now);
+                return parity.receive(key, document.root(), length);
+            }
             let begun = BegunMessage::new(connection);
             let mut peer = peer_state(connection, outbox);
             match dispatcher.dispatch(context(key, now), &mut peer, document.root()) {
                 Outcome::None => {
                     begun.cancel(connection);
+                    if connection.state.dialect.is_parity() {
+                        let mut parity = transports.parity_path(dispatcher, outbox, now);
+                        return parity.receive(key, document.root(), length);
+                    }
                     if !dispatcher.held.is_empty() && dispatcher.held.contains(key) {
                         connections.table.hold_input(key);
                     }
-                }
-                Outcome::Envelope => {
-                    begun.cancel(connection);
-                    let mut parity = transports.parity_path(dispatcher, outbox, now);
-                    parity.receive(key, document.root(), length);
                 }
                 _ => begun.end(connection, websockets),
             }

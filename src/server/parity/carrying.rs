@@ -7,7 +7,6 @@ use super::carrier::Relay;
 use super::output::ParityPath;
 use super::session::is_stream;
 use crate::base::slab::Key;
-use crate::protocol::eras::Lifecycle;
 use crate::transport::websocket::code::CloseCode;
 
 /// Why a connection closes whose session continues on another one.
@@ -21,7 +20,7 @@ impl ParityPath<'_> {
         if let Some(previous) = previous {
             // Its client has connected again before the end of the connection was seen.
             if let Some(connection) = self.connections.table.get_mut(previous) {
-                self.dispatcher.facts.keep_parity_session(&mut connection.state, None, false);
+                self.dispatcher.facts.keep_parity_session(&mut connection.state, None);
                 connection.pending_work.pending_responses = 0;
             }
             self.close_connection(previous, CloseCode::POLICY.as_u16(), CONTINUED);
@@ -52,9 +51,6 @@ impl ParityPath<'_> {
         session.state.transport = connection.state.transport;
         session.state.client = connection.state.client;
         self.dispatcher.facts.copy_identity(&connection.state, &mut session.state);
-        let requires_handshake = connection.state.requires_handshake();
-        let state = &mut connection.state;
-        self.dispatcher.facts.keep_parity_session(state, Some(key), requires_handshake);
-        connection.state.lifecycle = Lifecycle::OtherDialect;
+        self.dispatcher.facts.keep_parity_session(&mut connection.state, Some(key));
     }
 }

@@ -11,13 +11,13 @@ use crate::connection::first_message;
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 use crate::protocol::parity::capabilities::{Capabilities, Feature};
-use crate::protocol::parity::envelope::{Envelope, Handshake, Target};
+use crate::protocol::parity::envelope::{Envelope, Handshake, InvalidEnvelope, Target};
 use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::machine::State;
 use crate::protocol::parity::server_session::{Action, Expired, Input, Rejection, ServerSession};
 use crate::protocol::parity::write::{self, HandshakeAckParams, Resumption};
 use crate::server::auth::Credential;
-use crate::server::connection_state::{MessageOrigin, PeerState};
+use crate::server::connection_state::{MessageOrigin, PeerDialect, PeerState};
 use crate::server::dispatch::MessageContext;
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard_message::{FrontAddress, ParityHttpOutput, SessionCaller};
@@ -26,7 +26,7 @@ use crate::telemetry::event::parity as parity_event;
 use crate::telemetry::label::Transport;
 
 impl ParityPath<'_> {
-    /// Handles a message of the dialect of `bytes` bytes.
+    /// Handles a message of `bytes` bytes on a connection of the dialect.
     pub(in crate::server) fn receive(&mut self, connection: Key, value: Value<'_>, bytes: usize) {
         if let Some(key) = self.session_of(connection) {
             if self.parity.get(key).is_some_and(|session| session.relay.is_some()) {
@@ -59,7 +59,12 @@ impl ParityPath<'_> {
                 let input = Input { settings: &settings, bytes, in_flight, now: *now, envelope };
                 session.protocol.receive(input)
             }
-            Err(invalid) => Err(ServerSession::reject_malformed(invalid)),
+            Err(mut invalid) => {
+                if let Carrier::Connection(_) = carrier {
+                    explain_json_rpc(&mut invalid, value);
+                }
+                Err(ServerSession::reject_malformed(invalid))
+            }
         };
         match received {
             Ok(Action::Start(request)) => {
@@ -87,7 +92,7 @@ impl ParityPath<'_> {
     /// time of the handshake runs.
     pub(in crate::server) fn begin(&mut self, connection: Key) {
         let of_key = self.connections.table.get(connection);
-        if of_key.is_some_and(|connection| connection.state.requires_handshake()) {
+        if of_key.is_some_and(|it| it.state.dialect == PeerDialect::ParityHandshake) {
             self.session_of(connection);
         }
     }
@@ -139,7 +144,7 @@ impl ParityPath<'_> {
             && let Some(connection) = connections.table.get_mut(connection)
         {
             let (facts, state) = (&mut self.dispatcher.facts, &mut connection.state);
-            facts.keep_parity_session(state, Some(key), false);
+            state.dialect = PeerDialect::Parity;
             // The connection ends with the validity of its credential.
             facts.keep_credential(state, session.state.credential().cloned());
         }
@@ -358,7 +363,7 @@ impl ParityPath<'_> {
             && let Some(it) = self.connections.table.get_mut(connection)
         {
             first_message::record_invalid(it);
-            is_required = it.state.requires_handshake();
+            is_required = it.state.dialect == PeerDialect::ParityHandshake;
         }
         if *closes || is_required {
             self.close_for(connection, error.code);
@@ -445,6 +450,17 @@ fn offered_features(catalog: &Catalog, transport: Transport) -> Capabilities {
         Feature::Streaming | Feature::Cancellation => true,
     };
     Capabilities::of(Feature::ALL.into_iter().filter(is_offered))
+}
+
+/// States in the error of a message without `type` that it is JSON-RPC, if it is.
+#[cold]
+fn explain_json_rpc(invalid: &mut InvalidEnvelope<'_>, value: Value<'_>) {
+    let object = value.as_object().unwrap_or_default();
+    if object.find("jsonrpc").is_some() && object.find("type").is_none() {
+        invalid.error = ParityError::invalid_envelope(
+            "this connection speaks the parity dialect: send messages with \"type\", not JSON-RPC",
+        );
+    }
 }
 
 /// Writes the line and span of a handshake.

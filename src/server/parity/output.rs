@@ -142,7 +142,7 @@ impl ParityPath<'_> {
                 self.respond(key, number, status, |out| out.extend_from_slice(&response));
             }
             // The dialect has no notifications outside of streams.
-            Outcome::Notification | Outcome::None | Outcome::Envelope => {}
+            Outcome::Notification | Outcome::None => {}
         }
         false
     }
@@ -186,7 +186,7 @@ impl ParityPath<'_> {
                 self.write_chunk(key, number, (ChunkType::Error, &data));
                 self.end_stream(key, number, "error");
             }
-            Outcome::None | Outcome::Envelope => {}
+            Outcome::None => {}
         }
         false
     }

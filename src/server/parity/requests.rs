@@ -104,7 +104,7 @@ impl ParityPath<'_> {
                 let error = convert::error_in_place(out, start, kind);
                 end(EndOutcome::Failed(&error));
             }
-            Outcome::None | Outcome::Notification | Outcome::Envelope => {
+            Outcome::None | Outcome::Notification => {
                 // Nothing else is written for a request of the dialect.
                 out.truncate(start);
                 if !is_kept {

@@ -382,8 +382,7 @@ fn finish_response(
             let mark = format.replace_head_with_error(out, (mark, kind), about, heads);
             response::end_response(out, mark, heads);
         }
-        // Envelopes of the parity dialect have an endpoint of their own.
-        Outcome::None | Outcome::Envelope => {
+        Outcome::None => {
             out.truncate(mark.head());
             return PostOutcome::Pending(None);
         }
