@@ -7,6 +7,7 @@ use crate::base::pool::BufferPool;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::timer::TimerWheel;
+use crate::transport::websocket::deflate::Deflater;
 
 /// A connection of the table with the buffers, limits, counters and queues of all connections. An
 /// operation looks its connection up once and passes this on.
@@ -18,6 +19,7 @@ pub struct Entry<'a, S> {
     pub(super) pool: &'a mut BufferPool,
     pub(super) options: &'a ConnectionOptions,
     pub(super) statistics: &'a mut ConnectionStatistics,
+    pub(super) deflater: &'a mut Deflater,
     flush_queue: &'a mut Vec<Key>,
     timers: &'a mut TimerWheel<Key>,
     memory: &'a mut MemoryAccount,
@@ -33,6 +35,7 @@ impl<'a, S> Entry<'a, S> {
             pool: &mut connections.pool,
             options: &connections.options,
             statistics: &mut connections.statistics,
+            deflater: &mut connections.deflater,
             flush_queue: &mut connections.flush_queue,
             timers: &mut connections.timers,
             memory: &mut connections.memory,

@@ -29,6 +29,8 @@ mod table;
 
 mod entry;
 
+mod message;
+
 mod backpressure;
 
 mod output;
@@ -45,6 +47,7 @@ pub use self::entry::Entry;
 pub use self::input::messages::MessageEvent;
 pub use self::input::requests::hold_request;
 pub use self::memory::MemoryAccount;
+pub use self::message::BegunMessage;
 pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
 pub use self::state::{
     CloseReason, Codec, Connection, ConnectionRecord, PeerAddress, PendingWork, SocketPair,
@@ -60,6 +63,7 @@ use crate::engine::timer::TimerWheel;
 use crate::transport::http::limits::RequestLimits;
 use crate::transport::http::reader::RequestEvent;
 use crate::transport::ndjson::LineEvent;
+use crate::transport::websocket::deflate::Deflater;
 use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
 use crate::transport::websocket::reader::FrameReader;
 
@@ -80,6 +84,7 @@ pub struct Connections<S> {
     pub statistics: ConnectionStatistics,
     /// Bytes held by all connections.
     pub memory: MemoryAccount,
+    deflater: Deflater,
     flush_queue: Vec<Key>,
     timers: TimerWheel<Key>,
 }
@@ -107,6 +112,7 @@ impl<S> Connections<S> {
             pool: BufferPool::new(options.pool_bytes_max, options.pool_buffer_bytes_max),
             options,
             statistics: ConnectionStatistics::default(),
+            deflater: Deflater::new(),
             flush_queue: Vec::new(),
             timers: TimerWheel::new(),
             memory: MemoryAccount::default(),
@@ -293,6 +299,13 @@ impl<S> Connections<S> {
     /// of the turn. Returns `None` if the connection no longer accepts output.
     pub fn outgoing(&mut self, key: Key) -> Option<&mut Vec<u8>> {
         Entry::find(self, key)?.into_outgoing()
+    }
+
+    /// Begins a message, which is sent at the end of the turn. Returns `None` if the connection
+    /// does not accept output any more, or is HTTP.
+    #[inline]
+    pub fn begin_message(&mut self, key: Key) -> Option<BegunMessage<'_, S>> {
+        Entry::find(self, key)?.begin_message()
     }
 
     /// Sends the output buffered in this turn, one send per connection.

@@ -22,6 +22,10 @@ pub struct WebSocketStatistics {
     pub upgraded: u64,
     /// Messages received.
     pub messages_in: u64,
+    /// Messages sent.
+    pub messages_out: u64,
+    /// Bytes of the messages sent, before compression.
+    pub bytes_out: u64,
     /// Pings sent.
     pub pings_out: u64,
     /// Pings received, each answered by a pong.

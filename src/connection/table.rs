@@ -7,7 +7,6 @@ use crate::protocol::json::PaddedBuffer;
 use crate::protocol::message_head::MessageHead;
 use crate::transport::http::head::Head;
 use crate::transport::http::reader::Assembled;
-use crate::transport::ndjson::LineReader;
 
 /// The connections of a shard, each with a state of type `S` that belongs to their owner.
 ///
@@ -84,10 +83,10 @@ impl<S> ConnectionTable<S> {
         self.connections.is_empty()
     }
 
-    /// Returns the codec of a connection.
+    /// Returns the codec of a connection, or `None` if it has been removed.
     #[inline]
-    pub fn codec(&self, key: Key) -> Codec {
-        self.get(key).map_or(Codec::Ndjson, |connection| connection.input.codec())
+    pub fn codec(&self, key: Key) -> Option<Codec> {
+        self.get(key).map(Connection::codec)
     }
 
     /// Iterates over the connections in at most `slots_max` slots from `slot` on. Returns the next
@@ -110,27 +109,26 @@ impl<S> ConnectionTable<S> {
 
     /// Returns the line announced by `Assembled`. Return its buffer to the pool.
     pub fn take_line(&mut self, key: Key) -> PaddedBuffer {
-        self.get_mut(key).map(|connection| connection.input.take_line()).unwrap_or_default()
+        self.get_mut(key).map(|connection| connection.input.take_text()).unwrap_or_default()
     }
 
     /// Returns what can be read of the line announced by `TooLarge`.
     #[cold]
     pub fn take_head(&mut self, key: Key) -> MessageHead {
-        let lines = self.get_mut(key).and_then(|connection| connection.input.lines());
-        lines.map(LineReader::take_head).unwrap_or_default()
+        self.get_mut(key).map(|connection| connection.input.take_head()).unwrap_or_default()
     }
 
     /// Lets a bare `\r` end a line, too, if the bytes before it are a complete text: stdio.
     pub fn end_lines_at_carriage_returns(&mut self, key: Key) {
-        if let Some(lines) = self.get_mut(key).and_then(|connection| connection.input.lines()) {
-            lines.end_at_carriage_returns();
+        if let Some(connection) = self.get_mut(key) {
+            connection.input.end_lines_at_carriage_returns();
         }
     }
 
     /// Returns the last line of a stream that ended without a terminator.
     pub fn last_line(&mut self, key: Key) -> Option<PaddedBuffer> {
         let connection = self.get_mut(key).filter(|connection| !connection.is_discarding())?;
-        connection.input.take_last_line()
+        connection.input.take_last_text()
     }
 
     /// Returns the head announced by `HeadComplete`, and the bytes it refers to.

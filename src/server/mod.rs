@@ -44,7 +44,6 @@ mod blocking_jobs;
 
 mod client_requests;
 mod connection_state;
-mod framing;
 
 mod rate;
 

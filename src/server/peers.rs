@@ -6,15 +6,14 @@
 use std::time::Duration;
 
 use crate::base::slab::Key;
-use crate::connection::{Codec, Connection, PendingWork};
+use crate::connection::{Connection, PendingWork};
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
 use crate::server::calls::CancelReason;
 use crate::server::connection_state::{ConnectionState, HttpSession};
 use crate::server::connections::Transports;
-use crate::server::framing::write_message;
-use crate::server::parity::{ParityPath, pause_stream};
+use crate::server::parity::pause_stream;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::Shard;
 
@@ -44,31 +43,22 @@ impl Shard {
     /// Sends a message to a peer, if it is still connected. It leaves at the end of the turn.
     pub(super) fn send(&mut self, to: ReplyTo, outcome: Outcome, text: &[u8]) {
         let Self { transports, dispatcher, outbox, now, .. } = self;
-        let Transports { connections, http, websockets, parity, .. } = transports;
-        let key = match to.peer_id {
-            PeerId::Connection(key) => key,
+        match to.peer_id {
+            PeerId::Connection(key) => {
+                let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
+                transports.write_message(key, outcome, outbox, *now, write);
+            }
             PeerId::HttpSession(key) => {
-                return http.send_to_session(key, to.stream, outcome, text, outbox, *now);
+                let http = &mut transports.http;
+                http.send_to_session(key, to.stream, outcome, text, outbox, *now);
             }
             PeerId::Parity(key) => {
-                let now = *now;
-                let mut path =
-                    ParityPath { parity, connections, websockets, dispatcher, outbox, now };
+                let mut path = transports.parity_path(dispatcher, outbox, *now);
                 if path.send(key, to.stream, outcome, Duration::ZERO, text) {
-                    let calls = &mut dispatcher.deferred.calls;
-                    pause_stream(parity, key, to.stream, calls);
+                    let calls = &mut path.dispatcher.deferred.calls;
+                    pause_stream(path.parity, key, to.stream, calls);
                 }
-                return;
             }
-        };
-        if connections.table.codec(key) == Codec::Http {
-            let mut exchanges = http.exchange_path(connections, outbox, *now);
-            let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
-            return exchanges.write_message(key, outcome, None, write);
-        }
-        let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
-        if write_message(connections, websockets, key, write) {
-            outbox.count_outcome(outcome);
         }
     }
 

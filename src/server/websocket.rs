@@ -1,8 +1,8 @@
-//! WebSocket state of one shard besides its connections: message limits, compression and counters.
+//! WebSocket state of one shard besides its connections: message limits, decompression and
+//! counters.
 //!
-//! Invariants: a message is framed in the buffer in which it was written. Compression state is
-//! allocated when a client first negotiates it, and is shared by all connections, because messages
-//! are compressed independently of each other.
+//! Invariant: the state of decompression is allocated for the first compressed message, and is
+//! shared by all connections, because messages are compressed independently of each other.
 
 use std::mem::take;
 
@@ -11,10 +11,9 @@ use crate::protocol::json::PaddedBuffer;
 use crate::server::options::{Options, Utf8CloseCode};
 use crate::telemetry::counters::WebSocketCounters as Counters;
 use crate::transport::websocket::code::CloseCode;
-use crate::transport::websocket::deflate::{Deflater, InflateLimits, Inflater};
+use crate::transport::websocket::deflate::{InflateLimits, Inflater};
 use crate::transport::websocket::handshake::HandshakeOptions;
 use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
-use crate::transport::websocket::writer::{self, FrameMark};
 
 /// Limits and settings of WebSocket messages. Changes while the shard runs.
 #[derive(Clone, Copy, Debug)]
@@ -54,13 +53,6 @@ impl MessageRules {
     }
 }
 
-/// Compression parameters of the messages to one client.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct CompressionParams {
-    /// Window bits of the compressor; 0 disables compression.
-    pub(super) window_bits: u8,
-}
-
 /// WebSocket state of one shard.
 #[derive(Debug)]
 pub(super) struct WebSocketFrontend {
@@ -70,7 +62,6 @@ pub(super) struct WebSocketFrontend {
     pub(super) accepted_handshake: HandshakeOptions,
     /// Counters, without those of the connection table.
     pub(super) counters: Counters,
-    deflater: Deflater,
     inflater: Option<Box<Inflater>>,
     /// The last decompressed message, whose buffer is reused.
     inflate_buffer: Vec<u8>,
@@ -82,30 +73,8 @@ impl WebSocketFrontend {
             rules,
             accepted_handshake,
             counters: Counters::default(),
-            deflater: Deflater::new(),
             inflater: None,
             inflate_buffer: Vec::new(),
-        }
-    }
-
-    /// Ends a frame that was begun in `out`; its payload follows `mark`.
-    #[inline]
-    pub(super) fn end_frame(
-        &mut self,
-        out: &mut Vec<u8>,
-        mark: FrameMark,
-        manner: CompressionParams,
-    ) {
-        self.counters.messages_out += 1;
-        self.counters.bytes_out += (out.len() - mark.body()) as u64;
-        if manner.window_bits == 0 {
-            writer::end_message(out, mark);
-        } else {
-            writer::end_compressed_message(
-                out,
-                mark,
-                self.deflater.with_window_bits(manner.window_bits),
-            );
         }
     }
 
@@ -147,6 +116,8 @@ impl WebSocketFrontend {
         Counters {
             upgraded: frames.upgraded,
             messages_in: frames.messages_in,
+            messages_out: frames.messages_out,
+            bytes_out: frames.bytes_out,
             pings_in: frames.pings_in,
             pings_out: frames.pings_out,
             pongs_in: frames.pongs_in,

@@ -143,7 +143,7 @@ impl EchoDriver {
     /// Processes received bytes until more are needed; returns how many were consumed.
     fn read(&mut self, key: Key, arrival: &mut [u8], now: Instant) -> usize {
         let mut from = 0;
-        if self.connections.table.codec(key) == Codec::Http {
+        if self.connections.table.codec(key) == Some(Codec::Http) {
             match self.connections.next_request(
                 key,
                 arrival,

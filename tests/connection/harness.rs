@@ -131,11 +131,11 @@ impl Harness {
     fn read(&mut self, key: Key, bytes: &mut [u8]) -> usize {
         let mut from = 0;
         match self.connections.table.codec(key) {
-            Codec::Ndjson => return self.read_lines(key, bytes),
-            Codec::Http => self.read_http(key, bytes, &mut from),
-            Codec::WebSocket => {}
+            Some(Codec::Ndjson) | None => return self.read_lines(key, bytes),
+            Some(Codec::Http) => self.read_http(key, bytes, &mut from),
+            Some(Codec::WebSocket) => {}
         }
-        if self.connections.table.codec(key) == Codec::WebSocket {
+        if self.connections.table.codec(key) == Some(Codec::WebSocket) {
             self.read_websocket(key, bytes, &mut from);
         }
         from
@@ -216,7 +216,7 @@ impl Harness {
     pub(crate) fn send_text(&mut self, key: Key, text: &str) {
         let framing = self.connections.table.codec(key);
         let Some(out) = self.connections.outgoing(key) else { return };
-        if framing == Codec::WebSocket {
+        if framing == Some(Codec::WebSocket) {
             let mark = writer::begin_message(out);
             out.extend_from_slice(text.as_bytes());
             writer::end_message(out, mark);

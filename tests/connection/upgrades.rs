@@ -24,7 +24,7 @@ fn bytes_behind_upgrade_request_are_frames() {
     let key = harness.open_http(A);
     harness.receive(A, &[UPGRADE_REQUEST, &text("one"), &ping("p"), &text("two")].concat());
     assert_eq!(harness.connections.table.key_of(A), Some(key), "the connection keeps its key");
-    assert_eq!(harness.connections.table.codec(key), Codec::WebSocket);
+    assert_eq!(harness.connections.table.codec(key), Some(Codec::WebSocket));
     assert_eq!(harness.received, ["one", "two"]);
     assert_eq!(frames_behind_upgrade(&harness.drain_bytes(A)), ["one", "pong p", "two"]);
     assert_eq!(harness.connections.statistics.websocket.upgraded, 1);
@@ -50,7 +50,7 @@ fn input_held_before_upgrade_is_read_as_frames() {
     harness.connections.table.set_suspended(key, true);
     harness.receive(A, &[UPGRADE_REQUEST, &text("one")[..3]].concat());
     harness.receive(A, &[&text("one")[3..], &text("two")].concat());
-    assert_eq!(harness.connections.table.codec(key), Codec::Http);
+    assert_eq!(harness.connections.table.codec(key), Some(Codec::Http));
     harness.connections.table.set_suspended(key, false);
     let next = harness.connections.try_resume(key);
     harness.handle_event(next);

@@ -3,7 +3,7 @@
 use crate::base::time::Instant;
 use crate::connection::backpressure;
 use crate::connection::entry::Entry;
-use crate::transport::ndjson::{LineEvent, LineReader};
+use crate::transport::ndjson::LineEvent;
 
 /// Parses the next line in `arrival[*from..]` and advances `from`.
 #[inline]
@@ -23,11 +23,8 @@ pub(in crate::connection) fn next<S>(
         }
         return LineEvent::NeedMore;
     }
-    let Some(reader) = connection.input.lines() else {
-        *from = arrival.len();
-        return LineEvent::NeedMore;
-    };
-    let line = reader.next(arrival, from, entry.options.message_bytes_max, || entry.pool.take());
+    let bytes_max = entry.options.message_bytes_max;
+    let line = connection.input.next_text(arrival, from, bytes_max, || entry.pool.take());
     if line != LineEvent::NeedMore {
         entry.connection.record.traffic.messages_in += u64::from(line != LineEvent::TooLarge);
         entry.record_message(now);
@@ -37,6 +34,6 @@ pub(in crate::connection) fn next<S>(
 
 /// Discards the incomplete line including its remaining bytes. Returns `false` if there is none.
 pub(in crate::connection) fn skip<S>(entry: &mut Entry<'_, S>) -> bool {
-    let line = entry.connection.input.lines().and_then(LineReader::skip_line);
+    let line = entry.connection.input.skip_text();
     line.map(|line| entry.pool.put(line)).is_some()
 }

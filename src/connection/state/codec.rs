@@ -1,10 +1,18 @@
-//! The codec of a connection and the state of its parser.
+//! The codec of a connection: the state of its parser, and how its messages stand in the output.
+//!
+//! A connection of lines or of frames carries messages only. One of HTTP carries requests, and its
+//! messages belong to their exchanges.
 
 use super::websocket_state::WebSocketState;
 use crate::base::time::Instant;
+use crate::connection::statistics::WebSocketStatistics;
+use crate::protocol::json::PaddedBuffer;
+use crate::protocol::message_head::MessageHead;
 use crate::transport::http::reader::RequestReader;
-use crate::transport::ndjson::LineReader;
+use crate::transport::ndjson::{self, LineEvent, LineReader};
+use crate::transport::websocket::deflate::Deflater;
 use crate::transport::websocket::reader::FrameReader;
+use crate::transport::websocket::writer::{self, FrameMark};
 
 /// The codec of a connection.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -16,6 +24,60 @@ pub enum Codec {
     Http,
     /// WebSocket frames, after [`crate::connection::Connections::upgrade_to_websocket`].
     WebSocket,
+}
+
+/// Where a message that is being written stands in the output.
+#[derive(Debug)]
+pub(in crate::connection) enum MessageMark {
+    Line,
+    Frame(FrameMark),
+}
+
+impl Codec {
+    /// Begins a message in `out`; its text is to be appended. Returns `None` for HTTP.
+    #[inline]
+    pub(in crate::connection) fn begin_message(self, out: &mut Vec<u8>) -> Option<MessageMark> {
+        match self {
+            Self::Ndjson => Some(MessageMark::Line),
+            Self::WebSocket => Some(MessageMark::Frame(writer::begin_message(out))),
+            Self::Http => None,
+        }
+    }
+}
+
+impl MessageMark {
+    /// Ends the message. That of a WebSocket is compressed if there are `window_bits`.
+    #[inline]
+    pub(in crate::connection) fn end(
+        self,
+        out: &mut Vec<u8>,
+        window_bits: u8,
+        deflater: &mut Deflater,
+        counters: &mut WebSocketStatistics,
+    ) {
+        match self {
+            Self::Line => ndjson::end_line(out),
+            Self::Frame(mark) => {
+                counters.messages_out += 1;
+                counters.bytes_out += (out.len() - mark.body()) as u64;
+                if window_bits == 0 {
+                    writer::end_message(out, mark);
+                } else {
+                    let deflater = deflater.with_window_bits(window_bits);
+                    writer::end_compressed_message(out, mark, deflater);
+                }
+            }
+        }
+    }
+
+    /// Removes the message, whose text is empty.
+    #[inline]
+    pub(in crate::connection) fn cancel(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Line => {}
+            Self::Frame(mark) => writer::cancel_message(out, mark),
+        }
+    }
 }
 
 /// The parser state of a connection.
@@ -63,6 +125,59 @@ impl CodecState {
             Self::Ndjson(reader) => reader.skip_line().unwrap_or_default(),
             Self::Http(reader) => reader.discard_request(),
             Self::WebSocket(frames) => frames.discard_messages(),
+        }
+    }
+
+    /// Parses the next text of a stream of texts in `arrival[*from..]` and advances `from`.
+    #[inline]
+    pub(super) fn next_text(
+        &mut self,
+        arrival: &[u8],
+        from: &mut usize,
+        bytes_max: usize,
+        spare: impl FnOnce() -> Vec<u8>,
+    ) -> LineEvent {
+        match self {
+            Self::Ndjson(reader) => reader.next(arrival, from, bytes_max, spare),
+            Self::Http(_) | Self::WebSocket(_) => {
+                *from = arrival.len();
+                LineEvent::NeedMore
+            }
+        }
+    }
+
+    /// Takes the complete text of a stream of texts.
+    pub(super) fn take_text(&mut self) -> PaddedBuffer {
+        match self {
+            Self::Ndjson(reader) => reader.take(),
+            Self::Http(_) | Self::WebSocket(_) => PaddedBuffer::default(),
+        }
+    }
+
+    /// Takes what can be read of a text that is too large.
+    #[cold]
+    pub(super) fn take_head(&mut self) -> MessageHead {
+        match self {
+            Self::Ndjson(reader) => reader.take_head(),
+            Self::Http(_) | Self::WebSocket(_) => MessageHead::default(),
+        }
+    }
+
+    /// Discards the incomplete text with its remaining bytes, and returns its buffer if there is
+    /// one.
+    pub(super) fn skip_text(&mut self) -> Option<Vec<u8>> {
+        match self {
+            Self::Ndjson(reader) => reader.skip_line(),
+            Self::Http(_) | Self::WebSocket(_) => None,
+        }
+    }
+
+    /// Takes the last text of a stream that has ended without its terminator. An incomplete HTTP
+    /// request or frame is dropped.
+    pub(super) fn take_last_text(&mut self) -> Option<PaddedBuffer> {
+        match self {
+            Self::Ndjson(reader) => reader.finish(),
+            Self::Http(_) | Self::WebSocket(_) => None,
         }
     }
 }

@@ -7,10 +7,11 @@ use super::websocket_state::WebSocketState;
 use crate::base::pool::BufferPool;
 use crate::base::time::Instant;
 use crate::protocol::json::PaddedBuffer;
+use crate::protocol::message_head::MessageHead;
 use crate::telemetry::connection_info::PingCounts;
 use crate::transport::http::head::Head;
 use crate::transport::http::reader::{Assembled, RequestReader};
-use crate::transport::ndjson::LineReader;
+use crate::transport::ndjson::LineEvent;
 use crate::transport::websocket::reader::FrameReader;
 
 /// Received bytes that are not parsed yet, and the parser with its incomplete message.
@@ -99,31 +100,47 @@ impl Input {
         self.reader.codec()
     }
 
-    /// Returns the parser of lines, if that is the codec.
+    /// Parses the next text of a stream of texts in `arrival[*from..]` and advances `from`.
     #[inline]
-    pub(in crate::connection) const fn lines(&mut self) -> Option<&mut LineReader> {
-        match &mut self.reader {
-            CodecState::Ndjson(reader) => Some(reader),
-            CodecState::Http(_) | CodecState::WebSocket(_) => None,
+    pub(in crate::connection) fn next_text(
+        &mut self,
+        arrival: &[u8],
+        from: &mut usize,
+        bytes_max: usize,
+        spare: impl FnOnce() -> Vec<u8>,
+    ) -> LineEvent {
+        self.reader.next_text(arrival, from, bytes_max, spare)
+    }
+
+    /// Discards the incomplete text with its remaining bytes, and returns its buffer if there is
+    /// one.
+    pub(in crate::connection) fn skip_text(&mut self) -> Option<Vec<u8>> {
+        self.reader.skip_text()
+    }
+
+    /// Takes what can be read of a text that is too large.
+    #[cold]
+    pub(in crate::connection) fn take_head(&mut self) -> MessageHead {
+        self.reader.take_head()
+    }
+
+    /// Lets a bare `\r` end a line, too, if the bytes before it are a complete text.
+    pub(in crate::connection) fn end_lines_at_carriage_returns(&mut self) {
+        if let CodecState::Ndjson(lines) = &mut self.reader {
+            lines.end_at_carriage_returns();
         }
     }
 
     /// Returns the parser of HTTP requests, if that is the codec.
     #[inline]
     pub(in crate::connection) const fn requests(&mut self) -> Option<&mut RequestReader> {
-        match &mut self.reader {
-            CodecState::Http(reader) => Some(reader),
-            CodecState::Ndjson(_) | CodecState::WebSocket(_) => None,
-        }
+        if let CodecState::Http(reader) = &mut self.reader { Some(reader) } else { None }
     }
 
     /// Returns the state of a WebSocket, if that is the codec.
     #[inline]
     pub(in crate::connection) fn websocket(&mut self) -> Option<&mut WebSocketState> {
-        match &mut self.reader {
-            CodecState::WebSocket(frames) => Some(frames),
-            CodecState::Ndjson(_) | CodecState::Http(_) => None,
-        }
+        if let CodecState::WebSocket(frames) = &mut self.reader { Some(frames) } else { None }
     }
 
     /// Replaces the parser of HTTP requests by one of frames. Returns the buffer of the incomplete
@@ -140,10 +157,7 @@ impl Input {
 
     /// Returns the head of the incomplete request, and the bytes it refers to.
     pub(in crate::connection) fn pending_head(&self) -> Option<(&Head, &[u8])> {
-        match &self.reader {
-            CodecState::Http(reader) => Some(reader.pending_head()),
-            CodecState::Ndjson(_) | CodecState::WebSocket(_) => None,
-        }
+        if let CodecState::Http(reader) = &self.reader { Some(reader.pending_head()) } else { None }
     }
 
     /// Takes the head of the rejected request.
@@ -156,9 +170,9 @@ impl Input {
         self.requests().map(RequestReader::take)
     }
 
-    /// Takes the complete line.
-    pub(in crate::connection) fn take_line(&mut self) -> PaddedBuffer {
-        self.lines().map(LineReader::take).unwrap_or_default()
+    /// Takes the complete text.
+    pub(in crate::connection) fn take_text(&mut self) -> PaddedBuffer {
+        self.reader.take_text()
     }
 
     /// Takes the complete WebSocket message.
@@ -166,18 +180,14 @@ impl Input {
         self.websocket().map(WebSocketState::take_message).unwrap_or_default()
     }
 
-    /// Takes the last line of a stream that ended without a terminator.
-    pub(in crate::connection) fn take_last_line(&mut self) -> Option<PaddedBuffer> {
-        // An incomplete HTTP request or frame is dropped.
-        self.lines()?.finish()
+    /// Takes the last text of a stream that has ended without its terminator.
+    pub(in crate::connection) fn take_last_text(&mut self) -> Option<PaddedBuffer> {
+        self.reader.take_last_text()
     }
 
     /// Returns whether an HTTP request is incomplete, so that its timeout applies.
     pub(in crate::connection) const fn is_inside_request(&self) -> bool {
-        match &self.reader {
-            CodecState::Ndjson(_) | CodecState::WebSocket(_) => false,
-            CodecState::Http(reader) => reader.is_inside_request(),
-        }
+        matches!(&self.reader, CodecState::Http(reader) if reader.is_inside_request())
     }
 
     /// Returns whether the peer has answered the close frame of a WebSocket with its own.
@@ -187,13 +197,13 @@ impl Input {
 
     /// Returns the control frames of a WebSocket.
     pub(super) const fn pings(&self) -> PingCounts {
-        match &self.reader {
-            CodecState::WebSocket(frames) => frames.pings,
-            CodecState::Ndjson(_) | CodecState::Http(_) => {
-                PingCounts { pings_in: 0, pings_out: 0, pongs_in: 0 }
-            }
+        if let CodecState::WebSocket(frames) = &self.reader {
+            frames.pings
+        } else {
+            PingCounts { pings_in: 0, pings_out: 0, pongs_in: 0 }
         }
     }
+
     /// Returns whether the last WebSocket message is binary.
     #[cfg(feature = "internals")]
     pub(in crate::connection) fn is_binary(&mut self) -> bool {

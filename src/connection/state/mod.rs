@@ -14,6 +14,7 @@ mod input;
 use std::net::SocketAddr;
 
 pub use self::codec::Codec;
+pub(super) use self::codec::MessageMark;
 use self::flush_marks::FlushMarks;
 pub(super) use self::input::{DiscardedInput, Input};
 pub use self::lifecycle::CloseReason;
@@ -60,6 +61,8 @@ pub struct Connection<S> {
     pub(super) lifecycle: Lifecycle,
     flush_marks: FlushMarks,
     pub(super) reading: ReadState,
+    /// Window bits of the compressor of WebSocket messages; 0 if they are not compressed.
+    pub window_bits: u8,
     pub(super) sockets: Sockets,
     /// Bytes submitted to the ring and not yet sent.
     pub(super) sending_bytes: usize,
@@ -117,6 +120,7 @@ impl<S> Connection<S> {
             lifecycle: Lifecycle::new(),
             flush_marks: FlushMarks::default(),
             reading: ReadState::default(),
+            window_bits: 0,
             sockets: Sockets { receive, send },
             sending_bytes: 0,
             outgoing: Vec::new(),
@@ -154,9 +158,10 @@ impl<S> Connection<S> {
     /// Returns the output limit in bytes; above it reading stops and optional messages are dropped.
     #[inline]
     pub const fn queue_bytes_max(&self, options: &ConnectionOptions) -> usize {
-        match self.input.codec() {
-            Codec::Ndjson | Codec::Http => options.outgoing_bytes_max,
-            Codec::WebSocket => options.websocket.outgoing_bytes_max,
+        if self.is_websocket() {
+            options.websocket.outgoing_bytes_max
+        } else {
+            options.outgoing_bytes_max
         }
     }
 

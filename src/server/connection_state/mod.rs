@@ -17,7 +17,6 @@ use super::refusal_fields::RefusalFields;
 use super::reply_to::Outcome;
 use super::shard_message::SessionCaller;
 use super::subscriptions::ConnectionSubscriptions;
-use super::websocket::CompressionParams;
 use crate::base::client_address::ClientAddress;
 use crate::base::principal::{Principal, is_same_caller};
 use crate::base::time::Instant;
@@ -52,8 +51,6 @@ pub(super) struct ConnectionState {
     /// The connection closes after the response in progress. WebSocket: the peer has sent a close
     /// frame.
     pub(super) is_closing: bool,
-    /// Compression parameters of outgoing WebSocket messages.
-    pub(super) compression: CompressionParams,
     /// How it is counted.
     pub(super) standing: Standing,
 }
@@ -123,7 +120,6 @@ impl ConnectionState {
             exchange: None,
             facts: KeptFacts::None,
             is_closing: false,
-            compression: CompressionParams::default(),
             standing,
         }
     }

@@ -12,11 +12,9 @@ use super::transports::Transports;
 use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::connection::Codec;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::model::{ChangeNotification, TaskDetail, TaskStatus, TaskView};
 use crate::server::connection_state::ConnectionState;
-use crate::server::framing::write_message;
 use crate::server::outbox::{NotificationKind, Outbox};
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
@@ -316,29 +314,12 @@ impl NotificationWriter<'_> {
         key: Key,
         id: Option<Id<'_>>,
     ) {
-        let Transports { connections, websockets, .. } = &mut *self.transports;
-        if connections.table.codec(key) == Codec::Http {
-            return self.write_event(change, key, id);
-        }
-        let write = |out: &mut Vec<u8>| self.notification.write_frame(change, id, out);
-        if !write_message(connections, websockets, key, write) {
-            return;
-        }
-        self.outbox.counters.traffic.messages_out += 1;
-        self.outbox.counters.subscriptions.notifications_sent += 1;
-        self.mark_notified(key);
-    }
-
-    /// Writes one notification as an SSE event.
-    fn write_event(&mut self, change: &ChangeNotification<'_>, key: Key, id: Option<Id<'_>>) {
         let Self { transports, notification, outbox, now, .. } = self;
-        let Transports { connections, http, .. } = &mut **transports;
-        let mut exchanges = http.exchange_path(connections, outbox, *now);
-        exchanges.write_message(key, Outcome::Notification, None, |out| {
-            notification.write_frame(change, id, out);
-        });
-        self.outbox.counters.subscriptions.notifications_sent += 1;
-        self.mark_notified(key);
+        let write = |out: &mut Vec<u8>| notification.write_frame(change, id, out);
+        if transports.write_message(key, Outcome::Notification, outbox, *now, write) {
+            self.outbox.counters.subscriptions.notifications_sent += 1;
+            self.mark_notified(key);
+        }
     }
 
     fn mark_notified(&mut self, key: Key) {

@@ -7,7 +7,7 @@ use super::large_work::LargeWork;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::tls::TlsCounters;
-use crate::connection::{ConnectionStatistics, Connections};
+use crate::connection::{Codec, ConnectionStatistics, Connections};
 use crate::engine::ring::Completion;
 use crate::protocol::json::{LARGE_TEXT_BYTES, Parser};
 use crate::server::acceptance::Acceptor;
@@ -17,7 +17,7 @@ use crate::server::http::{GaugeTotals, HttpFrontend};
 use crate::server::memory::HolderSearch;
 use crate::server::outbox::Outbox;
 use crate::server::parity::{ParityFrontend, ParityPath};
-use crate::server::reply_to::PeerId;
+use crate::server::reply_to::{Outcome, PeerId};
 use crate::server::shard_message::ShardLimits;
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::counters::Counters;
@@ -52,6 +52,29 @@ impl Transports {
     pub(in crate::server) fn session_peers(&mut self) -> Vec<PeerId> {
         let legacy = self.http.sessions.iter_mut().map(|(key, _)| PeerId::HttpSession(key));
         legacy.chain(self.parity.session_keys().map(PeerId::Parity)).collect()
+    }
+
+    /// Writes a message to a connection, and counts it. Returns whether the connection accepts
+    /// output; what an HTTP exchange does not take is dropped.
+    #[inline]
+    pub(in crate::server) fn write_message(
+        &mut self,
+        key: Key,
+        outcome: Outcome,
+        outbox: &mut Outbox,
+        now: Instant,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        let Self { connections, http, .. } = self;
+        let Some(entry) = connections.entry(key) else { return false };
+        if entry.connection.codec() == Codec::Http {
+            http.exchange_path(connections, outbox, now).write_message(key, outcome, None, write);
+            return true;
+        }
+        let Some(message) = entry.begin_message() else { return false };
+        message.write(write);
+        outbox.count_outcome(outcome);
+        true
     }
 
     /// Returns the path of messages of the parity dialect.

@@ -78,7 +78,7 @@ impl Shard {
     fn reject<R: Ring>(&mut self, ring: &mut R, key: Key, reason: RefusalReason) {
         let error = refusal_error(reason);
         self.outbox.count_error(&error);
-        if self.transports.connections.table.codec(key) == Codec::Http {
+        if self.transports.connections.table.codec(key) == Some(Codec::Http) {
             self.send_closing_error(key, &error);
         } else {
             let mut text = Vec::new();
@@ -161,7 +161,7 @@ impl Shard {
         let Transports { connections, http, .. } = &mut self.transports;
         let key = connections.table.key_of(socket);
         let next = connections.handle_sent(ring, socket, buffer, result, self.now);
-        if let Some(key) = key.filter(|key| connections.table.codec(*key) == Codec::Http) {
+        if let Some(key) = key.filter(|key| connections.table.codec(*key) == Some(Codec::Http)) {
             http.exchange_path(connections, &mut self.outbox, self.now).close_sent(key);
         }
         self.handle_event(ring, next);
@@ -258,7 +258,7 @@ impl Shard {
         bytes.resize(length + PADDING_BYTES, 0);
         let input = PaddedText::new(&mut bytes[from..], length - from);
         let codec = self.transports.connections.table.codec(key);
-        let read = self.read(key, codec, input);
+        let read = codec.map_or(0, |codec| self.read(key, codec, input));
         bytes.truncate(length);
         self.transports.connections.restore_pending_input(key, bytes, from + read);
         self.transports.record_read(key, &mut self.parser, self.now);
@@ -275,7 +275,7 @@ impl Shard {
             return;
         }
         let codec = self.transports.connections.table.codec(key);
-        if codec == Codec::Http {
+        if codec == Some(Codec::Http) {
             self.abort_exchange(key);
         }
         if let Some(line) = self.transports.connections.table.last_line(key) {

@@ -10,18 +10,11 @@
 //! The opening handshake is in `http`; pings, timeouts and the closing handshake are in
 //! [`crate::connection`].
 
-use super::lines::is_blank;
-use super::{context, peer_state};
 use crate::base::slab::Key;
 use crate::connection::{MessageEvent, first_message};
-use crate::protocol::error::Error;
-use crate::protocol::json::{PaddedText, ParseError};
-use crate::protocol::message_head::MessageHead;
+use crate::protocol::json::PaddedText;
 use crate::server::connections::Transports;
-use crate::server::dispatch::write_text_error;
-use crate::server::framing::BegunMessage;
 use crate::server::outbox::Effect;
-use crate::server::reply_to::Outcome;
 use crate::server::shard::Shard;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
@@ -38,23 +31,22 @@ impl Shard {
             let Transports { connections, websockets, .. } = &mut self.transports;
             let limits = &websockets.rules.frame_limits;
             let arrived = input.as_bytes_mut();
-            let deferred = match connections.next_message(key, arrived, &mut from, limits, self.now)
-            {
+            let rest = match connections.next_message(key, arrived, &mut from, limits, self.now) {
                 MessageEvent::InPlace { start, end, is_compressed: false } => {
-                    self.dispatch_message(key, &mut input.part(start, end), false)
+                    self.read_message(key, &mut input.part(start, end))
                 }
                 MessageEvent::InPlace { start, end, is_compressed: true } => {
-                    self.dispatch_compressed(key, &input.as_bytes()[start..end])
+                    self.read_compressed(key, &input.as_bytes()[start..end])
                 }
                 MessageEvent::Assembled { is_compressed } => {
                     let mut message = connections.table.take_message(key);
-                    let deferred = if is_compressed {
-                        self.dispatch_compressed(key, message.as_bytes())
+                    let rest = if is_compressed {
+                        self.read_compressed(key, message.as_bytes())
                     } else {
-                        self.dispatch_message(key, &mut message.text(), true)
+                        self.read_message(key, &mut message.text())
                     };
                     self.transports.connections.pool.put(message.into_buffer());
-                    deferred
+                    rest
                 }
                 MessageEvent::Invalid(error) => {
                     self.fail_websocket(key, error);
@@ -66,8 +58,8 @@ impl Shard {
                 }
                 MessageEvent::NeedMore => return from,
             };
-            if let Some(Deferred) = deferred {
-                // Later input queues behind the deferred rest.
+            if let Some(WaitingRest) = rest {
+                // Later input queues behind the rest.
                 let connections = &mut self.transports.connections;
                 connections.append_pending_input(key, &input.as_bytes()[from..]);
                 from = input.as_bytes().len();
@@ -75,15 +67,9 @@ impl Shard {
         }
     }
 
-    /// Dispatches the texts of one message. Defers the rest if the peer's output queue is full.
-    /// `is_checked`: the message is known to be UTF-8.
+    /// Dispatches the texts of one message. Has the rest wait if the peer's output queue is full.
     #[inline]
-    fn dispatch_message(
-        &mut self,
-        key: Key,
-        message: &mut PaddedText<'_>,
-        is_checked: bool,
-    ) -> Option<Deferred> {
+    fn read_message(&mut self, key: Key, message: &mut PaddedText<'_>) -> Option<WaitingRest> {
         if self.transports.websockets.rules.requires_newline
             && let Err(error) = DelimitedMessages::strict(message.as_bytes())
         {
@@ -97,13 +83,16 @@ impl Shard {
         };
         let (mut start, mut end) = (range.start, range.end);
         loop {
-            if !self.dispatch_part(key, message.part(start, end), is_checked) {
+            let mut text = message.part(start, end);
+            if let Err(error) = self.dispatch_text(key, &mut text)
+                && !self.reject_text(key, &text, error)
+            {
                 return None;
             }
-            // At the end of the message there is nothing to defer.
+            // At the end of the message nothing is left.
             if end + 1 < length && self.is_queue_full(key) {
                 self.transports.websockets.counters.bytes_in += end as u64;
-                return Some(self.defer_rest(key, &message.as_bytes()[end..]));
+                return Some(self.append_rest(key, &message.as_bytes()[end..]));
             }
             let Some(range) = DelimitedMessages::new(&message.as_bytes()[end..]).next() else {
                 self.transports.websockets.counters.bytes_in += length as u64;
@@ -125,52 +114,14 @@ impl Shard {
         }
     }
 
-    /// Dispatches one text of a message. Returns `false` if that closed the connection.
-    #[inline]
-    fn dispatch_part(&mut self, key: Key, mut text: PaddedText<'_>, is_checked: bool) -> bool {
-        match self.dispatch_text(key, &mut text) {
-            Ok(()) => true,
-            Err(error) => self.reject_part(key, &text, is_checked, error),
-        }
-    }
-
-    /// Rejects a text that does not parse. Returns `false` if that closed the connection.
-    #[cold]
-    fn reject_part(
-        &mut self,
-        key: Key,
-        text: &PaddedText<'_>,
-        is_checked: bool,
-        error: ParseError,
-    ) -> bool {
-        let bytes = text.as_bytes();
-        if !is_checked && error.is_invalid_utf8(bytes) {
-            self.fail_websocket(key, ProtocolError::INVALID_UTF8);
-            return false;
-        }
-        let Transports { connections, websockets, .. } = &mut self.transports;
-        let Some(connection) = connections.table.get_mut(key) else { return false };
-        first_message::record_invalid(connection);
-        if !is_blank(bytes) {
-            let begun = BegunMessage::new(connection);
-            let mut peer = peer_state(connection, &mut self.outbox);
-            let (ctx, head) = (context(key, self.now), MessageHead::read(bytes));
-            match self.dispatcher.reject_text(ctx, &mut peer, &head, &error.into()) {
-                Outcome::None => begun.cancel(connection),
-                _ => begun.end(connection, websockets),
-            }
-        }
-        true
-    }
-
     /// Inflates and dispatches a compressed message.
     #[cold]
-    fn dispatch_compressed(&mut self, key: Key, deflated: &[u8]) -> Option<Deferred> {
+    fn read_compressed(&mut self, key: Key, deflated: &[u8]) -> Option<WaitingRest> {
         match self.transports.websockets.inflate(deflated) {
             Ok(mut message) => {
-                let deferred = self.dispatch_message(key, &mut message.text(), false);
+                let rest = self.read_message(key, &mut message.text());
                 self.transports.websockets.recycle_buffer(message);
-                deferred
+                rest
             }
             Err(error) => {
                 self.fail_websocket(key, error);
@@ -187,20 +138,20 @@ impl Shard {
         connection.is_some_and(|it| it.queued_bytes() > it.queue_bytes_max(&connections.options))
     }
 
-    /// Defers the rest of a message, as a message of its own, until the peer has read.
+    /// Has the rest of a message wait, as a message of its own, until the peer has read.
     #[cold]
-    fn defer_rest(&mut self, key: Key, rest: &[u8]) -> Deferred {
+    fn append_rest(&mut self, key: Key, rest: &[u8]) -> WaitingRest {
         let (header, length) = writer::client_header(rest.len());
         let connections = &mut self.transports.connections;
         connections.append_pending_input(key, &header[..length]);
         connections.append_pending_input(key, rest);
-        Deferred
+        WaitingRest
     }
 
     /// Fails the connection after a violation of the protocol or a limit: cancels its calls and
     /// sends the close frame.
     #[cold]
-    fn fail_websocket(&mut self, key: Key, error: ProtocolError) {
+    pub(super) fn fail_websocket(&mut self, key: Key, error: ProtocolError) {
         let Transports { acceptor, websockets, .. } = &mut self.transports;
         let errors = &mut self.outbox.counters.input_errors;
         match error {
@@ -220,19 +171,6 @@ impl Shard {
         self.outbox.push(Effect::CancelCalls(key));
     }
 
-    /// Sends an error response without id.
-    #[cold]
-    pub(super) fn send_error_message(&mut self, key: Key, error: &Error) {
-        let Transports { connections, websockets, .. } = &mut self.transports;
-        if let Some(mut entry) = connections.entry(key)
-            && entry.reserve_output()
-        {
-            let begun = BegunMessage::new(entry.connection);
-            write_text_error(&mut peer_state(entry.connection, &mut self.outbox), None, error);
-            begun.end(entry.connection, websockets);
-        }
-    }
-
     /// Handles the peer's close frame: it accepts no more responses.
     #[cold]
     fn handle_close_frame(&mut self, key: Key) {
@@ -245,4 +183,4 @@ impl Shard {
 
 /// The rest of a message was queued as pending input.
 #[derive(Debug)]
-struct Deferred;
+struct WaitingRest;

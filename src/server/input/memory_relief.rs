@@ -4,7 +4,6 @@
 //! what a closed one holds is freed at once, except a send that the ring still owns. One that does
 //! not take its error in time is reset, so that the kernel frees its part as well.
 
-use super::lines::write_error;
 use crate::base::slab::Key;
 use crate::connection::{CloseReason, Codec};
 use crate::engine::ring::Ring;
@@ -49,8 +48,8 @@ impl Shard {
     fn close_holder<R: Ring>(&mut self, ring: &mut R, key: Key) {
         let transports = &mut self.transports;
         let connections = &mut transports.connections;
-        let codec = connections.table.codec(key);
         let Some(connection) = connections.table.get_mut(key) else { return };
+        let codec = connection.codec();
         let transport = connection.state.transport;
         let held_bytes = connection.held_bytes();
         // The only connection of a server is not closed: it loses the current message.
@@ -82,21 +81,11 @@ impl Shard {
 
     fn send_memory_error(&mut self, key: Key, codec: Codec) {
         let error = short_of_memory();
-        match codec {
-            Codec::WebSocket => self.send_error_message(key, &error),
-            Codec::Http => {
-                self.outbox.count_error(&error);
-                self.send_closing_error(key, &error);
-            }
-            // Reserves the output buffer, which a partial message has not done yet.
-            Codec::Ndjson => {
-                let connections = &mut self.transports.connections;
-                if connections.outgoing(key).is_some()
-                    && let Some(connection) = connections.table.get_mut(key)
-                {
-                    write_error(&mut self.outbox, connection, &error);
-                }
-            }
+        if codec == Codec::Http {
+            self.outbox.count_error(&error);
+            self.send_closing_error(key, &error);
+        } else {
+            self.send_error(key, &error);
         }
         self.transports.connections.account_memory(key);
     }

@@ -6,6 +6,8 @@
 //! Invariants: a response is framed where the dispatcher has written it; input that is not a
 //! message gets an error, and costs its connection nothing else unless it violates a limit.
 
+mod rejections;
+
 mod lines;
 
 mod frames;
@@ -23,9 +25,7 @@ use crate::base::time::Instant;
 use crate::connection::{Codec, Connection};
 use crate::protocol::json::{PaddedText, ParseError};
 use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
-use crate::server::connections::Transports;
 use crate::server::dispatch::MessageContext;
-use crate::server::framing::BegunMessage;
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::Shard;
@@ -42,8 +42,8 @@ impl Shard {
                 let mut from = self.read_requests(key, input.reborrow());
                 // One of them may be an upgrade: frames follow it.
                 let length = input.as_bytes().len();
-                if from < length && self.transports.connections.table.codec(key) == Codec::WebSocket
-                {
+                let codec = self.transports.connections.table.codec(key);
+                if from < length && codec == Some(Codec::WebSocket) {
                     from += self.read_frames(key, input.part(from, length));
                 }
                 from
@@ -63,27 +63,25 @@ impl Shard {
         let Self { transports, parser, dispatcher, outbox, now, .. } = self;
         let now = *now;
         parser.read(text, |document| {
-            let Transports { connections, websockets, .. } = &mut *transports;
-            let Some(connection) = connections.table.get_mut(key) else { return };
-            if connection.state.dialect.is_parity() {
+            let Some(entry) = transports.connections.entry(key) else { return };
+            if entry.connection.state.dialect.is_parity() {
                 outbox.counters.traffic.messages_in += 1;
                 let mut parity = transports.parity_path(dispatcher, outbox, now);
                 return parity.receive(key, document.root(), length);
             }
-            let begun = BegunMessage::new(connection);
-            let mut peer = peer_state(connection, outbox);
+            let Some(mut response) = entry.begin_response() else { return };
+            let mut peer = peer_state(response.connection(), outbox);
             match dispatcher.dispatch(context(key, now), &mut peer, document.root()) {
                 Outcome::None => {
-                    begun.cancel(connection);
-                    if connection.state.dialect.is_parity() {
+                    if response.cancel().connection.state.dialect.is_parity() {
                         let mut parity = transports.parity_path(dispatcher, outbox, now);
                         return parity.receive(key, document.root(), length);
                     }
                     if !dispatcher.held.is_empty() && dispatcher.held.contains(key) {
-                        connections.table.hold_input(key);
+                        transports.connections.table.hold_input(key);
                     }
                 }
-                _ => begun.end(connection, websockets),
+                _ => response.end(),
             }
         })
     }

@@ -22,7 +22,6 @@ use crate::protocol::parity::stream::{OutgoingStream, WindowLimits};
 use crate::protocol::parity::write;
 use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;
-use crate::server::framing::write_message;
 use crate::server::outbox::{Effect, Outbox};
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{
@@ -46,9 +45,9 @@ pub(in crate::server) struct ParityPath<'a> {
 impl ParityPath<'_> {
     /// Writes one message to a connection.
     pub(super) fn write_message(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>)) {
-        let Self { connections, websockets, outbox, .. } = self;
-        if write_message(connections, websockets, key, write) {
-            outbox.counters.traffic.messages_out += 1;
+        if let Some(message) = self.connections.begin_message(key) {
+            message.write(write);
+            self.outbox.counters.traffic.messages_out += 1;
         }
     }
 
@@ -460,7 +459,7 @@ impl ParityPath<'_> {
 
     /// Closes a connection once its output is sent. `close_code`: of a WebSocket.
     pub(super) fn close_connection(&mut self, key: Key, close_code: u16, reason: &'static str) {
-        if self.connections.table.codec(key) == Codec::WebSocket {
+        if self.connections.table.codec(key) == Some(Codec::WebSocket) {
             let code = CloseCode::from_u16(close_code).unwrap_or(CloseCode::POLICY);
             // One that closes already is counted for its reason.
             let connection = self.connections.table.get(key);

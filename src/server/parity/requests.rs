@@ -20,7 +20,6 @@ use crate::protocol::parity::error::ParityError;
 use crate::protocol::parity::write;
 use crate::server::connection_state::{MessageOrigin, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
-use crate::server::framing::BegunMessage;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard_message::ParityHttpOutput;
 use crate::telemetry::counters::ParityRequestCounters;
@@ -59,20 +58,16 @@ impl ParityPath<'_> {
     /// Starts a request that has one response.
     #[inline]
     fn start_call(&mut self, connection_key: Key, key: Key, request: &Request<'_>) {
-        let Self { parity, connections, websockets, dispatcher, outbox, now } = self;
-        // Reserves the output buffer, and marks it for the flush.
-        if connections.outgoing(connection_key).is_none() {
-            return;
-        }
+        let Self { parity, connections, dispatcher, outbox, now, .. } = self;
         let Some(session) = parity.get_mut(key) else { return };
-        let Some(connection) = connections.table.get_mut(connection_key) else { return };
+        let Some(mut response) = connections.begin_message(connection_key) else { return };
         let number = session.requests.next_number();
         // More than its number has to be known at its end.
         let is_kept = request.idempotency_key.is_some() || parity_event::is_enabled();
         if is_kept {
             add(session, number, request, *now);
         }
-        let begun = BegunMessage::new(connection);
+        let connection = response.connection();
         let start = connection.outgoing.len();
         let mut peer = PeerState {
             origin: MessageOrigin::of_peer(connection.record.peer_address()),
@@ -112,12 +107,12 @@ impl ParityPath<'_> {
                 }
             }
         }
-        if outcome.is_response() {
-            begun.end(connection, websockets);
-        } else {
-            begun.cancel(connection);
-        }
         connection.state.violation = connection.state.violation.or(session.state.violation);
+        if outcome.is_response() {
+            response.end();
+        } else {
+            response.cancel();
+        }
         outbox.count_outcome(outcome);
     }
 

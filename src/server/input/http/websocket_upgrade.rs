@@ -9,7 +9,6 @@
 use super::incoming::IncomingRequest;
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
-use crate::server::websocket::CompressionParams;
 use crate::transport::websocket::handshake;
 use crate::transport::websocket::reader::FrameReader;
 
@@ -44,7 +43,7 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
     if shard.transports.connections.upgrade_to_websocket(key, reader, shard.now)
         && let Some(connection) = shard.transports.connections.table.get_mut(key)
     {
-        connection.state.compression = CompressionParams { window_bits };
+        connection.window_bits = window_bits;
         let fields = handshake::other_fields(head, bytes);
         shard.dispatcher.facts.keep_upgrade_fields(&mut connection.state, fields);
         shard.dispatcher.require_handshake(&mut connection.state);
