@@ -319,7 +319,8 @@ impl<S> Connections<S> {
         self.flush_queue = scheduled;
     }
 
-    /// Handles a completed send: returns its buffer to the pool and schedules the next send.
+    /// Handles a completed send: returns its buffer to the pool and schedules the next send. Returns
+    /// the connection, unless it has been removed.
     pub fn handle_sent<R: Ring>(
         &mut self,
         ring: &mut R,
@@ -327,13 +328,13 @@ impl<S> Connections<S> {
         buffer: Vec<u8>,
         result: &io::Result<usize>,
         now: Instant,
-    ) -> ConnectionEvent {
+    ) -> Option<(Key, ConnectionEvent)> {
         let key = self.table.key_of(socket);
         let Some(mut entry) = key.and_then(|key| Entry::find(self, key)) else {
             self.pool.put(buffer);
-            return ConnectionEvent::None;
+            return None;
         };
-        sends::handle(&mut entry, ring, socket, buffer, result, now)
+        Some((entry.key, sends::handle(&mut entry, ring, socket, buffer, result, now)))
     }
 
     /// Stops reading and closes the connection once all pending responses are sent.

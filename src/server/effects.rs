@@ -1,33 +1,43 @@
-//! Applies the effects that concern peers and connections.
+//! Applies the effects of all components: the only place that tells what each one does.
 
-use crate::connection::first_message;
+use crate::base::slab::Key;
+use crate::connection::{Codec, first_message};
 use crate::engine::ring::Ring;
+use crate::protocol::jsonrpc::Id;
+use crate::server::connections::Transports;
 use crate::server::outbox::{Effect, NotificationKind};
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::Shard;
 
 impl Shard {
+    /// Applies the effects of all components, in order, and then reads the connections that waited
+    /// for them.
+    #[inline]
+    pub(super) fn apply_outbox<R: Ring>(&mut self, ring: &mut R) {
+        while !self.outbox.is_empty() {
+            match self.outbox.next_resumed() {
+                Some(key) => self.try_resume(ring, key),
+                None => self.apply_effects(ring),
+            }
+        }
+    }
+
+    fn apply_effects<R: Ring>(&mut self, ring: &mut R) {
+        let mut effects = self.outbox.take();
+        for effect in effects.list.drain(..) {
+            self.apply(ring, effect, &effects.texts);
+        }
+        self.outbox.recycle(effects);
+    }
+
     /// Applies an effect whose text is in `texts`.
-    pub(super) fn apply<R: Ring>(&mut self, ring: &mut R, effect: Effect, texts: &[u8]) {
+    fn apply<R: Ring>(&mut self, ring: &mut R, effect: Effect, texts: &[u8]) {
         match effect {
             Effect::Respond { to, id, outcome, text } => {
-                self.complete_request(to, id.as_id());
-                if !self.has_violation(to.peer_id) {
-                    self.send(to, outcome, &texts[text]);
-                }
-                if let PeerId::Connection(key) = to.peer_id {
-                    self.check_memory(ring, key);
-                    self.start_waiting(ring, key);
-                    self.schedule_reading(key);
-                } else if let PeerId::Parity(session) = to.peer_id
-                    && let Some(key) = self.transports.parity.connection_of(session)
-                {
-                    self.check_memory(ring, key);
-                    self.schedule_reading(key);
-                }
+                self.complete_request(ring, to, id.as_id(), outcome, &texts[text]);
             }
             Effect::EndSubscription { to, id, text } => {
-                if let Some((state, _)) = self.peer_mut(to.peer_id) {
+                if let Some((state, _)) = self.transports.peer_mut(to.peer_id) {
                     state.in_flight.remove(id.as_id(), to.exchange());
                 }
                 self.send(to, Outcome::Response, &texts[text]);
@@ -38,6 +48,10 @@ impl Shard {
             Effect::Request { to, number, text } => {
                 self.send_request(ring, to, number, &texts[text]);
             }
+            Effect::Forward { shard, message } if shard == self.id => {
+                self.handle_message(ring, message);
+            }
+            Effect::Forward { shard, message } => self.inbox.send(shard, message),
             Effect::CloseReply(ReplyTo { peer_id, stream }) => match peer_id {
                 PeerId::Connection(key) => self.start_waiting(ring, key),
                 PeerId::HttpSession(key) => {
@@ -47,7 +61,6 @@ impl Shard {
                 // Its last chunk is written with the cancellation.
                 PeerId::Parity(_) => {}
             },
-            Effect::HoldInput(key) => self.hold_input(ring, key),
             Effect::CloseStream(ReplyTo { peer_id, stream }) => {
                 if let PeerId::HttpSession(key) = peer_id {
                     self.transports.http.close_stream(key, stream, &mut self.outbox, self.now);
@@ -62,20 +75,84 @@ impl Shard {
                     first_message::record_invalid(connection);
                 }
             }
+            Effect::HoldInput(key) => self.hold_input(ring, key),
             Effect::AdvanceExchange(key) => self.advance_exchange(ring, key),
+            Effect::SendMissedLists(key) => {
+                if let Some(session) = self.transports.http.sessions.get_mut(key) {
+                    let subscriptions = &mut session.state.subscriptions;
+                    self.broadcaster.send_missed_lists(key, subscriptions, &mut self.outbox);
+                }
+            }
             Effect::Log(event) => self.transports.acceptor.log(&event, self.now),
             Effect::Close { key, reason } => self.close_gracefully(ring, key, reason),
-            // Applied by the shard.
-            Effect::Forward { .. } | Effect::SendMissedLists(_) | Effect::EndInput => {}
+            Effect::EndInput => self.lifecycle.end_input(self.now),
+        }
+    }
+
+    /// Completes a request in flight with its response. Its connection is read again if it waited
+    /// for that.
+    fn complete_request<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        to: ReplyTo,
+        id: Id<'_>,
+        outcome: Outcome,
+        text: &[u8],
+    ) {
+        match to.peer_id {
+            PeerId::Connection(key) => {
+                self.write_response(key, id, outcome, text);
+                self.check_memory(ring, key);
+                self.start_waiting(ring, key);
+                self.schedule_reading(key);
+            }
+            PeerId::HttpSession(key) => {
+                let sessions = &mut self.transports.http.sessions;
+                if let Some(session) = sessions.get_mut(key) {
+                    session.state.in_flight.remove(id, to.exchange());
+                    session.pending_work.complete_request();
+                    sessions.end_request(key, self.now);
+                }
+                self.send(to, outcome, text);
+            }
+            PeerId::Parity(session) => {
+                self.parity_path().complete_request(session, id);
+                self.send(to, outcome, text);
+                if let Some(key) = self.transports.connection_of(to.peer_id) {
+                    self.check_memory(ring, key);
+                    self.schedule_reading(key);
+                }
+            }
+        }
+    }
+
+    /// Completes a request of a connection: it waits for one response less. The error of a
+    /// violation is the last message, and nothing follows it.
+    fn write_response(&mut self, key: Key, id: Id<'_>, outcome: Outcome, text: &[u8]) {
+        let Self { transports, outbox, now, .. } = self;
+        let Transports { connections, http, .. } = transports;
+        let Some(entry) = connections.entry(key) else { return };
+        entry.connection.state.in_flight.remove(id, ReplyTo::STANDALONE);
+        entry.connection.complete_request(*now);
+        if entry.connection.state.violation.is_some() {
+            return;
+        }
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
+        if entry.connection.codec() == Codec::Http {
+            let mut exchanges = http.exchange_path(connections, outbox, *now);
+            exchanges.write_message(key, outcome, None, write);
+        } else if let Some(message) = entry.begin_message() {
+            message.write(write);
+            outbox.count_outcome(outcome);
         }
     }
 
     /// Sends a client request. It fails if the peer cannot respond any more, and waits if the
     /// handshake of the peer is not complete.
     fn send_request<R: Ring>(&mut self, ring: &mut R, to: ReplyTo, number: u64, text: &[u8]) {
-        let awaits_notification = self
-            .peer_mut(to.peer_id)
-            .is_some_and(|(state, _)| state.lifecycle.awaits_notification());
+        let peer = self.transports.peer_mut(to.peer_id);
+        let awaits_notification =
+            peer.is_some_and(|(state, _)| state.lifecycle.awaits_notification());
         if !self.can_respond(to.peer_id) {
             self.dispatcher.deferred.fail_unsent_request(number, self.now);
         } else if awaits_notification {
@@ -104,7 +181,7 @@ impl Shard {
                 self.outbox.counters.requests.progress_notifications += 1;
             }
             NotificationKind::Log { level, is_modern } => {
-                let peer = self.peer_mut(to.peer_id);
+                let peer = self.transports.peer_mut(to.peer_id);
                 if peer.is_none_or(|(state, _)| !is_modern && level < state.log_level) {
                     return;
                 }
@@ -117,12 +194,7 @@ impl Shard {
     }
 
     fn check_peer_memory<R: Ring>(&mut self, ring: &mut R, peer_id: PeerId) {
-        let key = match peer_id {
-            PeerId::Connection(key) => Some(key),
-            PeerId::Parity(session) => self.transports.parity.connection_of(session),
-            PeerId::HttpSession(_) => None,
-        };
-        if let Some(key) = key {
+        if let Some(key) = self.transports.connection_of(peer_id) {
             self.check_memory(ring, key);
         }
     }

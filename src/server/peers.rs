@@ -6,40 +6,16 @@
 use std::time::Duration;
 
 use crate::base::slab::Key;
-use crate::connection::{Connection, PendingWork};
+use crate::connection::Connection;
 use crate::protocol::error::Error;
-use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
 use crate::server::calls::CancelReason;
-use crate::server::connection_state::{ConnectionState, HttpSession};
 use crate::server::connections::Transports;
 use crate::server::parity::pause_stream;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::Shard;
 
 impl Shard {
-    /// Returns the state and pending work of a peer, or `None` if it is gone.
-    pub(super) fn peer_mut(
-        &mut self,
-        peer_id: PeerId,
-    ) -> Option<(&mut ConnectionState, &mut PendingWork)> {
-        let Transports { connections, http, parity, .. } = &mut self.transports;
-        match peer_id {
-            PeerId::Connection(key) => {
-                let Connection { state, pending_work, .. } = connections.table.get_mut(key)?;
-                Some((state, pending_work))
-            }
-            PeerId::HttpSession(key) => {
-                let HttpSession { state, pending_work, .. } = http.sessions.get_mut(key)?;
-                Some((state, pending_work))
-            }
-            PeerId::Parity(key) => {
-                let session = parity.get_mut(key)?;
-                Some((&mut session.state, &mut session.pending_work))
-            }
-        }
-    }
-
     /// Sends a message to a peer, if it is still connected. It leaves at the end of the turn.
     pub(super) fn send(&mut self, to: ReplyTo, outcome: Outcome, text: &[u8]) {
         let Self { transports, dispatcher, outbox, now, .. } = self;
@@ -89,37 +65,6 @@ impl Shard {
         })
     }
 
-    /// Returns whether a peer has violated a limit, or has no valid credential: the error is the
-    /// last message to it.
-    pub(super) fn has_violation(&self, peer_id: PeerId) -> bool {
-        let PeerId::Connection(key) = peer_id else { return false };
-        let connection = self.transports.connections.table.get(key);
-        connection.is_some_and(|connection| connection.state.violation.is_some())
-    }
-
-    /// Completes a request in flight: its peer waits for one response less.
-    pub(super) fn complete_request(&mut self, to: ReplyTo, id: Id<'_>) {
-        let Transports { connections, http, .. } = &mut self.transports;
-        match to.peer_id {
-            PeerId::Connection(key) => {
-                if let Some(connection) = connections.table.get_mut(key) {
-                    connection.state.in_flight.remove(id, to.exchange());
-                    connection.complete_request(self.now);
-                }
-            }
-            PeerId::HttpSession(key) => {
-                if let Some(http_session) = http.sessions.get_mut(key) {
-                    http_session.state.in_flight.remove(id, to.exchange());
-                    http_session.pending_work.complete_request();
-                    http.sessions.end_request(key, self.now);
-                }
-            }
-            PeerId::Parity(key) => {
-                self.parity_path().complete_request(key, id);
-            }
-        }
-    }
-
     /// Cancels every call and stream of a connection; none of them gets a response.
     pub(super) fn cancel_calls(&mut self, key: Key) {
         self.cancel_streams(key);
@@ -151,13 +96,7 @@ impl Shard {
     /// Cancels every call of a peer and responds to it with `error`.
     pub(super) fn fail_calls(&mut self, peer_id: PeerId, reason: &CancelReason) {
         let Self { transports, dispatcher, outbox, .. } = self;
-        let Transports { connections, http, parity, .. } = transports;
-        let in_flight = match peer_id {
-            PeerId::Connection(key) => connections.table.get(key).map(|it| &it.state.in_flight),
-            PeerId::HttpSession(key) => http.sessions.get_mut(key).map(|it| &it.state.in_flight),
-            PeerId::Parity(key) => parity.in_flight(key),
-        };
-        if let Some(in_flight) = in_flight {
+        if let Some(in_flight) = transports.in_flight(peer_id) {
             dispatcher.deferred.fail_calls(in_flight, reason, outbox);
         }
     }
@@ -202,12 +141,7 @@ impl Shard {
     /// Fails the open client requests of a peer, because no response will be read.
     pub(super) fn fail_client_requests(&mut self, peer_id: PeerId) {
         let Self { transports, dispatcher, outbox, now, .. } = self;
-        let Transports { connections, http, parity, .. } = transports;
-        let in_flight = match peer_id {
-            PeerId::Connection(key) => connections.table.get(key).map(|it| &it.state.in_flight),
-            PeerId::HttpSession(key) => http.sessions.get_mut(key).map(|it| &it.state.in_flight),
-            PeerId::Parity(key) => parity.in_flight(key),
-        };
+        let in_flight = transports.in_flight(peer_id);
         dispatcher.deferred.fail_client_requests(Some((peer_id, in_flight)), *now, outbox);
     }
 }

@@ -266,7 +266,9 @@ impl<R: Ring> Driver<R> for EchoDriver {
             }
             Completion::Sent { socket, buffer, result } => {
                 let next = self.connections.handle_sent(ring, socket, buffer, &result, now);
-                self.handle_event(ring, next, now);
+                if let Some((_, next)) = next {
+                    self.handle_event(ring, next, now);
+                }
             }
             Completion::EndOfStream { socket, result } => {
                 let next = self.connections.handle_end_of_stream(ring, socket, &result);

@@ -243,7 +243,9 @@ impl Harness {
     pub(crate) fn complete_send(&mut self, socket: Socket, result: &io::Result<usize>) {
         let (buffer, _) = self.ring.sends.remove(&socket).expect("a send is in flight");
         let next = self.connections.handle_sent(&mut self.ring, socket, buffer, result, self.now);
-        self.handle_event(next);
+        if let Some((_, next)) = next {
+            self.handle_event(next);
+        }
     }
 
     /// Completes the send in flight of `socket` in full; returns its text.

@@ -61,8 +61,6 @@ pub struct Connection<S> {
     pub(super) lifecycle: Lifecycle,
     flush_marks: FlushMarks,
     pub(super) reading: ReadState,
-    /// Window bits of the compressor of WebSocket messages; 0 if they are not compressed.
-    pub window_bits: u8,
     pub(super) sockets: Sockets,
     /// Bytes submitted to the ring and not yet sent.
     pub(super) sending_bytes: usize,
@@ -120,7 +118,6 @@ impl<S> Connection<S> {
             lifecycle: Lifecycle::new(),
             flush_marks: FlushMarks::default(),
             reading: ReadState::default(),
-            window_bits: 0,
             sockets: Sockets { receive, send },
             sending_bytes: 0,
             outgoing: Vec::new(),
@@ -137,6 +134,11 @@ impl<S> Connection<S> {
     #[inline]
     pub const fn codec(&self) -> Codec {
         self.input.codec()
+    }
+
+    /// Compresses the messages that are sent over a WebSocket, with this window.
+    pub const fn compress_messages(&mut self, window_bits: u8) {
+        self.input.compress_messages(window_bits);
     }
 
     /// Returns the control frames of a WebSocket.

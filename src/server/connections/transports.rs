@@ -7,8 +7,9 @@ use super::large_work::LargeWork;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::tls::TlsCounters;
-use crate::connection::{Codec, ConnectionStatistics, Connections};
+use crate::connection::{Codec, ConnectionStatistics, Connections, PendingWork};
 use crate::engine::ring::Completion;
+use crate::protocol::in_flight::RequestsInFlight;
 use crate::protocol::json::{LARGE_TEXT_BYTES, Parser};
 use crate::server::acceptance::Acceptor;
 use crate::server::connection_state::ConnectionState;
@@ -52,6 +53,41 @@ impl Transports {
     pub(in crate::server) fn session_peers(&mut self) -> Vec<PeerId> {
         let legacy = self.http.sessions.iter_mut().map(|(key, _)| PeerId::HttpSession(key));
         legacy.chain(self.parity.session_keys().map(PeerId::Parity)).collect()
+    }
+
+    /// Returns the state and pending work of a peer, or `None` if it is gone.
+    pub(in crate::server) fn peer_mut(
+        &mut self,
+        peer_id: PeerId,
+    ) -> Option<(&mut ConnectionState, &mut PendingWork)> {
+        match peer_id {
+            PeerId::Connection(key) => {
+                let connection = self.connections.table.get_mut(key)?;
+                Some((&mut connection.state, &mut connection.pending_work))
+            }
+            PeerId::HttpSession(key) => {
+                let session = self.http.sessions.get_mut(key)?;
+                Some((&mut session.state, &mut session.pending_work))
+            }
+            PeerId::Parity(key) => {
+                let session = self.parity.get_mut(key)?;
+                Some((&mut session.state, &mut session.pending_work))
+            }
+        }
+    }
+
+    /// Returns the requests of a peer in flight, or `None` if it is gone.
+    pub(in crate::server) fn in_flight(&mut self, peer_id: PeerId) -> Option<&RequestsInFlight> {
+        self.peer_mut(peer_id).map(|(state, _)| &state.in_flight)
+    }
+
+    /// Returns the connection of a peer, or `None` for a session that has none of its own.
+    pub(in crate::server) fn connection_of(&self, peer_id: PeerId) -> Option<Key> {
+        match peer_id {
+            PeerId::Connection(key) => Some(key),
+            PeerId::Parity(session) => self.parity.connection_of(session),
+            PeerId::HttpSession(_) => None,
+        }
     }
 
     /// Writes a message to a connection, and counts it. Returns whether the connection accepts

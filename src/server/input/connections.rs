@@ -159,13 +159,12 @@ impl Shard {
         result: &io::Result<usize>,
     ) -> Option<Key> {
         let Transports { connections, http, .. } = &mut self.transports;
-        let key = connections.table.key_of(socket);
-        let next = connections.handle_sent(ring, socket, buffer, result, self.now);
-        if let Some(key) = key.filter(|key| connections.table.codec(*key) == Some(Codec::Http)) {
+        let (key, next) = connections.handle_sent(ring, socket, buffer, result, self.now)?;
+        if connections.table.codec(key) == Some(Codec::Http) {
             http.exchange_path(connections, &mut self.outbox, self.now).close_sent(key);
         }
         self.handle_event(ring, next);
-        key
+        Some(key)
     }
 
     /// Processes the end of the input of a connection.
@@ -184,10 +183,13 @@ impl Shard {
     /// violation closes once the error is sent.
     #[inline]
     pub(in crate::server) fn check_memory<R: Ring>(&mut self, ring: &mut R, key: Key) {
-        self.transports.connections.account_memory(key);
+        let mut violation = None;
+        if let Some(mut entry) = self.transports.connections.entry(key) {
+            entry.account_memory();
+            violation = entry.connection.state.violation;
+        }
         self.relieve_memory(ring);
-        let connection = self.transports.connections.table.get(key);
-        if let Some(reason) = connection.and_then(|connection| connection.state.violation) {
+        if let Some(reason) = violation {
             self.close_violating(ring, key, reason);
         }
     }

@@ -15,7 +15,11 @@ use crate::server::shard_message::{
 use crate::server::subscriptions::CatalogList;
 
 impl Shard {
-    pub(super) fn handle_message<R: Ring>(&mut self, ring: &mut R, message: ShardMessage) {
+    pub(in crate::server) fn handle_message<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        message: ShardMessage,
+    ) {
         let Self { dispatcher, outbox, now, .. } = self;
         let now = *now;
         match message {

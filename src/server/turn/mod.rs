@@ -228,39 +228,6 @@ impl Shard {
         self.transports.connections.table.iter().map(|(key, _)| key).collect()
     }
 
-    /// Applies the effects of all components, in order, and then reads the connections that waited
-    /// for them.
-    #[inline]
-    fn apply_outbox<R: Ring>(&mut self, ring: &mut R) {
-        while !self.outbox.is_empty() {
-            match self.outbox.next_resumed() {
-                Some(key) => self.try_resume(ring, key),
-                None => self.apply_effects(ring),
-            }
-        }
-    }
-
-    fn apply_effects<R: Ring>(&mut self, ring: &mut R) {
-        let mut effects = self.outbox.take();
-        for effect in effects.list.drain(..) {
-            match effect {
-                Effect::Forward { shard, message } if shard == self.id => {
-                    self.handle_message(ring, message);
-                }
-                Effect::Forward { shard, message } => self.inbox.send(shard, message),
-                Effect::SendMissedLists(key) => {
-                    if let Some(session) = self.transports.http.sessions.get_mut(key) {
-                        let subscriptions = &mut session.state.subscriptions;
-                        self.broadcaster.send_missed_lists(key, subscriptions, &mut self.outbox);
-                    }
-                }
-                Effect::EndInput => self.lifecycle.end_input(self.now),
-                effect => self.apply(ring, effect, &effects.texts),
-            }
-        }
-        self.outbox.recycle(effects);
-    }
-
     /// Lets handlers read the extensions in `slot`, and makes a principal among them the caller.
     fn attach_extensions(&mut self, key: Key, slot: ExtensionSlot) {
         if let Some(connection) = self.transports.connections.table.get_mut(key) {
