@@ -48,7 +48,7 @@ impl<'a, S> BegunMessage<'a, S> {
     #[inline]
     pub fn end(self) {
         let Self { entry: Entry { connection, statistics, deflater, .. }, mark } = self;
-        let (window_bits, counters) = (connection.input.window_bits(), &mut statistics.websocket);
+        let (window_bits, counters) = (connection.window_bits(), &mut statistics.websocket);
         mark.end(&mut connection.outgoing, window_bits, deflater, counters);
         connection.record.traffic.messages_out += 1;
     }

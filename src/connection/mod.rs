@@ -319,8 +319,8 @@ impl<S> Connections<S> {
         self.flush_queue = scheduled;
     }
 
-    /// Handles a completed send: returns its buffer to the pool and schedules the next send. Returns
-    /// the connection, unless it has been removed.
+    /// Handles a completed send: returns its buffer to the pool and schedules the next send.
+    /// Returns the connection, unless it has been removed.
     pub fn handle_sent<R: Ring>(
         &mut self,
         ring: &mut R,

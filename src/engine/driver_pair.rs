@@ -221,8 +221,8 @@ impl<R: Ring, D: Driver<R>> Driver<R> for DriverPair<D> {
     }
 
     #[inline]
-    fn handle_deferred(&mut self, ring: &mut R, now: Instant) -> bool {
-        self.shard.handle_deferred(ring, now)
+    fn handle_late_completions(&mut self, ring: &mut R, now: Instant) -> bool {
+        self.shard.handle_late_completions(ring, now)
     }
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {

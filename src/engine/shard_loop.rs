@@ -11,13 +11,13 @@ use crate::engine::ring::{Completion, ParkTimeout, Ring};
 ///
 /// Every method receives the ring for submissions and the time of the turn. None may block.
 pub trait Driver<R: Ring> {
-    /// Handles one completion, or defers it.
+    /// Handles one completion, now or late.
     fn handle_completion(&mut self, ring: &mut R, completion: Completion, now: Instant);
 
-    /// Handles a bounded number of the completions that were deferred; returns whether more are
+    /// Handles a bounded number of the completions that are handled late; returns whether more are
     /// left.
     #[inline]
-    fn handle_deferred(&mut self, _: &mut R, _: Instant) -> bool {
+    fn handle_late_completions(&mut self, _: &mut R, _: Instant) -> bool {
         false
     }
 
@@ -104,7 +104,7 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
         for completion in self.completions.drain(..) {
             self.driver.handle_completion(&mut self.ring, completion, self.now);
         }
-        let has_deferred = self.driver.handle_deferred(&mut self.ring, self.now);
+        let has_late = self.driver.handle_late_completions(&mut self.ring, self.now);
         if self.deadline.is_some_and(|deadline| deadline <= self.now) {
             self.driver.expire_timers(&mut self.ring, self.now);
         }
@@ -112,7 +112,7 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
         let has_futures = self.driver.poll_futures(&mut self.ring, self.now);
         self.driver.flush(&mut self.ring, self.now);
         self.deadline = self.driver.next_deadline();
-        has_deferred || has_messages || has_futures
+        has_late || has_messages || has_futures
     }
 
     /// Returns the time until the driver's next deadline, at most `timeout_max`.

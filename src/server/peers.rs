@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use crate::base::slab::Key;
 use crate::connection::Connection;
-use crate::protocol::error::Error;
-use crate::protocol::model;
 use crate::server::calls::CancelReason;
 use crate::server::connections::Transports;
 use crate::server::parity::pause_stream;
@@ -99,24 +97,6 @@ impl Shard {
         if let Some(in_flight) = transports.in_flight(peer_id) {
             dispatcher.deferred.fail_calls(in_flight, reason, outbox);
         }
-    }
-
-    /// Responds with `error` to the requests of a connection that wait for the one before. Returns
-    /// their number.
-    pub(super) fn respond_waiting(&mut self, key: Key, error: &Error) -> u64 {
-        let mut failed = 0;
-        while let Some(connection) = self.transports.connections.table.get_mut(key)
-            && let Some(id) = self.dispatcher.waiting.discard_next(&mut connection.state.in_flight)
-        {
-            let revision = connection.state.lifecycle.revision();
-            let mut text = Vec::new();
-            model::write_error_response(&mut text, Some(id.as_id()), error, revision);
-            self.outbox.count_error(error);
-            let to = ReplyTo::standalone(PeerId::Connection(key));
-            self.send(to, Outcome::Error(error.kind), &text);
-            failed += 1;
-        }
-        failed
     }
 
     /// Removes the streams of a connection without a response.

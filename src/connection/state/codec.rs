@@ -85,11 +85,7 @@ impl MessageMark {
 pub(super) enum CodecState {
     Ndjson(LineReader),
     Http(RequestReader),
-    WebSocket {
-        frames: Box<WebSocketState>,
-        /// Window of the compressor of messages; 0 if they are not compressed.
-        window_bits: u8,
-    },
+    WebSocket(Box<WebSocketState>),
 }
 
 impl CodecState {
@@ -103,14 +99,14 @@ impl CodecState {
 
     /// Creates the state of a connection that is upgraded to WebSocket.
     pub(super) fn upgraded(reader: FrameReader, now: Instant) -> Self {
-        Self::WebSocket { frames: Box::new(WebSocketState::new(reader, now)), window_bits: 0 }
+        Self::WebSocket(Box::new(WebSocketState::new(reader, now)))
     }
 
     pub(super) const fn codec(&self) -> Codec {
         match self {
             Self::Ndjson(_) => Codec::Ndjson,
             Self::Http(_) => Codec::Http,
-            Self::WebSocket { .. } => Codec::WebSocket,
+            Self::WebSocket(_) => Codec::WebSocket,
         }
     }
 
@@ -119,7 +115,7 @@ impl CodecState {
         match self {
             Self::Ndjson(reader) => reader.held_bytes(),
             Self::Http(reader) => reader.held_bytes(),
-            Self::WebSocket { frames, .. } => frames.held_bytes(),
+            Self::WebSocket(frames) => frames.held_bytes(),
         }
     }
 
@@ -128,7 +124,7 @@ impl CodecState {
         match self {
             Self::Ndjson(reader) => reader.skip_line().unwrap_or_default(),
             Self::Http(reader) => reader.discard_request(),
-            Self::WebSocket { frames, .. } => frames.discard_messages(),
+            Self::WebSocket(frames) => frames.discard_messages(),
         }
     }
 
@@ -143,7 +139,7 @@ impl CodecState {
     ) -> LineEvent {
         match self {
             Self::Ndjson(reader) => reader.next(arrival, from, bytes_max, spare),
-            Self::Http(_) | Self::WebSocket { .. } => {
+            Self::Http(_) | Self::WebSocket(_) => {
                 *from = arrival.len();
                 LineEvent::NeedMore
             }
@@ -154,7 +150,7 @@ impl CodecState {
     pub(super) fn take_text(&mut self) -> PaddedBuffer {
         match self {
             Self::Ndjson(reader) => reader.take(),
-            Self::Http(_) | Self::WebSocket { .. } => PaddedBuffer::default(),
+            Self::Http(_) | Self::WebSocket(_) => PaddedBuffer::default(),
         }
     }
 
@@ -163,7 +159,7 @@ impl CodecState {
     pub(super) fn take_head(&mut self) -> MessageHead {
         match self {
             Self::Ndjson(reader) => reader.take_head(),
-            Self::Http(_) | Self::WebSocket { .. } => MessageHead::default(),
+            Self::Http(_) | Self::WebSocket(_) => MessageHead::default(),
         }
     }
 
@@ -172,7 +168,7 @@ impl CodecState {
     pub(super) fn skip_text(&mut self) -> Option<Vec<u8>> {
         match self {
             Self::Ndjson(reader) => reader.skip_line(),
-            Self::Http(_) | Self::WebSocket { .. } => None,
+            Self::Http(_) | Self::WebSocket(_) => None,
         }
     }
 
@@ -181,7 +177,7 @@ impl CodecState {
     pub(super) fn take_last_text(&mut self) -> Option<PaddedBuffer> {
         match self {
             Self::Ndjson(reader) => reader.finish(),
-            Self::Http(_) | Self::WebSocket { .. } => None,
+            Self::Http(_) | Self::WebSocket(_) => None,
         }
     }
 }

@@ -140,24 +140,7 @@ impl Input {
     /// Returns the state of a WebSocket, if that is the codec.
     #[inline]
     pub(in crate::connection) fn websocket(&mut self) -> Option<&mut WebSocketState> {
-        if let CodecState::WebSocket { frames, .. } = &mut self.reader {
-            Some(frames)
-        } else {
-            None
-        }
-    }
-
-    /// Returns the window of the compressor of WebSocket messages; 0 if they are not compressed.
-    #[inline]
-    pub(in crate::connection) const fn window_bits(&self) -> u8 {
-        if let CodecState::WebSocket { window_bits, .. } = &self.reader { *window_bits } else { 0 }
-    }
-
-    /// Compresses the messages that are sent over a WebSocket, with this window.
-    pub(super) const fn compress_messages(&mut self, bits: u8) {
-        if let CodecState::WebSocket { window_bits, .. } = &mut self.reader {
-            *window_bits = bits;
-        }
+        if let CodecState::WebSocket(frames) = &mut self.reader { Some(frames) } else { None }
     }
 
     /// Replaces the parser of HTTP requests by one of frames. Returns the buffer of the incomplete
@@ -209,12 +192,12 @@ impl Input {
 
     /// Returns whether the peer has answered the close frame of a WebSocket with its own.
     pub(in crate::connection) const fn is_close_answered(&self) -> bool {
-        matches!(&self.reader, CodecState::WebSocket { frames, .. } if frames.is_close_answered())
+        matches!(&self.reader, CodecState::WebSocket(frames) if frames.is_close_answered())
     }
 
     /// Returns the control frames of a WebSocket.
     pub(super) const fn pings(&self) -> PingCounts {
-        if let CodecState::WebSocket { frames, .. } = &self.reader {
+        if let CodecState::WebSocket(frames) = &self.reader {
             frames.pings
         } else {
             PingCounts { pings_in: 0, pings_out: 0, pongs_in: 0 }

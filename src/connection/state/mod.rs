@@ -1,8 +1,8 @@
 //! State of one connection.
 
 pub mod first_message;
-mod flush_marks;
 mod lifecycle;
+mod output_marks;
 mod read_state;
 mod record;
 mod websocket_state;
@@ -15,10 +15,10 @@ use std::net::SocketAddr;
 
 pub use self::codec::Codec;
 pub(super) use self::codec::MessageMark;
-use self::flush_marks::FlushMarks;
 pub(super) use self::input::{DiscardedInput, Input};
 pub use self::lifecycle::CloseReason;
 pub(super) use self::lifecycle::{Lifecycle, Phase};
+use self::output_marks::OutputMarks;
 pub(super) use self::read_state::ReadState;
 pub use self::record::{ConnectionRecord, PeerAddress};
 pub(super) use self::websocket_state::{PeerClose, ReadStatus, TimeoutCheck};
@@ -59,7 +59,7 @@ pub struct SocketPair {
 #[repr(C)]
 pub struct Connection<S> {
     pub(super) lifecycle: Lifecycle,
-    flush_marks: FlushMarks,
+    output_marks: OutputMarks,
     pub(super) reading: ReadState,
     pub(super) sockets: Sockets,
     /// Bytes submitted to the ring and not yet sent.
@@ -116,7 +116,7 @@ impl<S> Connection<S> {
         let SocketPair { receive, send, peer, codec } = stream;
         Self {
             lifecycle: Lifecycle::new(),
-            flush_marks: FlushMarks::default(),
+            output_marks: OutputMarks::default(),
             reading: ReadState::default(),
             sockets: Sockets { receive, send },
             sending_bytes: 0,
@@ -136,9 +136,16 @@ impl<S> Connection<S> {
         self.input.codec()
     }
 
-    /// Compresses the messages that are sent over a WebSocket, with this window.
-    pub const fn compress_messages(&mut self, window_bits: u8) {
-        self.input.compress_messages(window_bits);
+    /// Sets the window of the compressor of the messages that are sent over a WebSocket: 9 to 15
+    /// bits, or 0, which is the default, for none.
+    pub const fn set_window_bits(&mut self, bits: u8) {
+        self.output_marks.set_window_bits(bits);
+    }
+
+    /// Returns the window of the compressor of messages; 0 if they are not compressed.
+    #[inline]
+    pub(super) const fn window_bits(&self) -> u8 {
+        self.output_marks.window_bits()
     }
 
     /// Returns the control frames of a WebSocket.
@@ -211,19 +218,19 @@ impl<S> Connection<S> {
     /// already.
     #[inline]
     pub(super) const fn schedule_flush(&mut self) -> bool {
-        self.flush_marks.schedule()
+        self.output_marks.schedule()
     }
 
     /// Marks output as to be accounted by the next flush.
     #[inline]
     pub(super) const fn account_output_later(&mut self) {
-        self.flush_marks.add_unaccounted_output();
+        self.output_marks.add_unaccounted_output();
     }
 
     /// Removes the mark of the flush. Returns whether there is output to account.
     #[inline]
     pub(super) fn start_flush(&mut self) -> bool {
-        self.flush_marks.start()
+        self.output_marks.start()
     }
 
     /// Returns whether input is parsed at present.

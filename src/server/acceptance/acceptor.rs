@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::connection_count::{ConnectionCount, ConnectionLimit};
 use crate::base::client_address::ClientAddress;
 use crate::base::time::Instant;
-use crate::connection::{CloseReason, ConnectionRecord};
+use crate::connection::{CloseReason, Codec, ConnectionRecord};
 use crate::engine::mesh::ShardId;
 use crate::engine::ring::{Listener, Operation, Ring, SPARE_SOCKETS_MAX, Shortage, SocketLimit};
 use crate::guard::pressure::PressureStep;
@@ -39,6 +39,8 @@ pub(in crate::server) enum ListenerKind {
 pub(in crate::server) struct ListenerEntry {
     pub(in crate::server) listener: Listener,
     pub(in crate::server) kind: ListenerKind,
+    /// The codec of the connections.
+    pub(in crate::server) codec: Codec,
 }
 
 /// The numbers of connections of all shards.
@@ -106,7 +108,8 @@ impl ListenerKind {
 impl Acceptor {
     pub(in crate::server) fn new(
         shard: ShardId,
-        (counts, rates): (ConnectionCounts, Arc<RateSource>),
+        counts: ConnectionCounts,
+        rates: Arc<RateSource>,
         limits: &ShardLimits,
     ) -> Self {
         let [tcp, http, websocket] = connection_limits(limits);
@@ -167,11 +170,12 @@ impl Acceptor {
         self.shard
     }
 
-    /// Returns the connections that `listener` accepts, also once it is closed.
-    pub(in crate::server) fn kind_of(&self, listener: Listener) -> ListenerKind {
+    /// Returns the entry of `listener`, also once it is closed.
+    pub(in crate::server) fn entry_of(&self, listener: Listener) -> ListenerEntry {
         let entry = self.listeners.iter().find(|entry| entry.listener == listener);
         debug_assert!(entry.is_some(), "a ring accepts for listeners of its shard only");
-        entry.map_or(ListenerKind::Clients(Transport::Tcp), |entry| entry.kind)
+        let kind = ListenerKind::Clients(Transport::Tcp);
+        entry.copied().unwrap_or(ListenerEntry { listener, kind, codec: Codec::Ndjson })
     }
 
     /// Counts a new connection of `client` against the limits of its listener, unless sockets are
@@ -363,7 +367,8 @@ impl Acceptor {
     pub(in crate::server) fn record_refusal(
         &mut self,
         reason: RefusalReason,
-        (transport, peer): (Transport, Option<SocketAddr>),
+        transport: Transport,
+        peer: Option<SocketAddr>,
         now: Instant,
         outbox: &mut Outbox,
     ) {

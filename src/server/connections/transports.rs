@@ -35,7 +35,7 @@ pub(in crate::server) struct Transports {
     pub(in crate::server) holder_search: HolderSearch,
     pub(in crate::server) large_work: LargeWork,
     /// Begins and ends of connections that are handled behind the input of open ones.
-    pub(in crate::server) deferred: VecDeque<Completion>,
+    pub(in crate::server) late_completions: VecDeque<Completion>,
     pub(in crate::server) parity: ParityFrontend,
 }
 

@@ -1,7 +1,7 @@
 //! Lines of TCP and stdio.
 
 use crate::base::slab::Key;
-use crate::protocol::json::PaddedText;
+use crate::protocol::json::{PaddedBuffer, PaddedText};
 use crate::server::shard::Shard;
 use crate::transport::ndjson::LineEvent;
 
@@ -36,5 +36,14 @@ impl Shard {
         if let Err(error) = self.dispatch_text(key, &mut text) {
             self.reject_text(key, &text, error);
         }
+    }
+
+    /// Dispatches a line that was kept apart from the input.
+    pub(super) fn dispatch_kept_line(&mut self, key: Key, mut text: PaddedBuffer) {
+        // Reserves the output buffer, as input does.
+        if self.transports.connections.outgoing(key).is_some() {
+            self.dispatch_line(key, text.text());
+        }
+        self.transports.connections.pool.put(text.into_buffer());
     }
 }

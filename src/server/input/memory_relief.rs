@@ -14,6 +14,39 @@ use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 
 impl Shard {
+    /// Accounts the memory of a connection after input or output. A connection with a
+    /// violation closes once the error is sent.
+    #[inline]
+    pub(in crate::server) fn check_memory<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        let mut violation = None;
+        if let Some(mut entry) = self.transports.connections.entry(key) {
+            entry.account_memory();
+            violation = entry.connection.state.violation;
+        }
+        self.relieve_memory(ring);
+        if let Some(reason) = violation {
+            self.close_violating(ring, key, reason);
+        }
+    }
+
+    /// Closes the connections that hold most, if the memory limit of the shard is exceeded.
+    #[inline]
+    pub(in crate::server) fn relieve_memory<R: Ring>(&mut self, ring: &mut R) {
+        let held_bytes = held_memory(&self.transports, &self.dispatcher).total();
+        let limit = self.dispatcher.handlers.memory.limit();
+        if self.transports.holder_search.is_due(held_bytes, limit) {
+            self.free_memory(ring);
+        }
+    }
+
+    /// Closes the connections that hold most.
+    #[cold]
+    pub(in crate::server) fn free_memory<R: Ring>(&mut self, ring: &mut R) {
+        self.close_largest(ring);
+        let held_bytes = held_memory(&self.transports, &self.dispatcher).total();
+        self.transports.holder_search.record(held_bytes);
+    }
+
     /// Closes the connections that have to go. Cost: one pass over all connections, and a sort of
     /// those that hold something.
     ///

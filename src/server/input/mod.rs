@@ -1,7 +1,7 @@
 //! Input: from what a connection has received to the dispatcher.
 //!
-//! `connections` accepts, reads and closes connections. Their input is read by its codec: `lines`,
-//! `frames` of a WebSocket, `http` requests.
+//! Connections are opened (`opening`), read (`reading`) and closed (`closing`). Their input is read
+//! by its codec: `lines`, `frames` of a WebSocket, `http` requests.
 //!
 //! Invariants: a response is framed where the dispatcher has written it; input that is not a
 //! message gets an error, and costs its connection nothing else unless it violates a limit.
@@ -16,9 +16,15 @@ mod http;
 
 mod sessions;
 
+mod closing;
+
 mod memory_relief;
 
-mod connections;
+mod opening;
+
+mod waiting;
+
+mod reading;
 
 use crate::base::slab::Key;
 use crate::base::time::Instant;

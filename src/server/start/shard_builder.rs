@@ -205,12 +205,14 @@ impl ShardBuilder {
         for shard_input in inputs {
             match *shard_input {
                 ShardInput::Listener { listener, transport } => {
-                    let kind = ListenerKind::Clients(transport);
-                    driver.transports.acceptor.listen(ring, ListenerEntry { listener, kind });
+                    let (kind, codec) = (ListenerKind::Clients(transport), codec_of(transport));
+                    let entry = ListenerEntry { listener, kind, codec };
+                    driver.transports.acceptor.listen(ring, entry);
                 }
                 ShardInput::AdminListener { listener } => {
-                    let kind = ListenerKind::Operators;
-                    driver.transports.acceptor.listen(ring, ListenerEntry { listener, kind });
+                    let (kind, codec) = (ListenerKind::Operators, Codec::Http);
+                    let entry = ListenerEntry { listener, kind, codec };
+                    driver.transports.acceptor.listen(ring, entry);
                 }
                 ShardInput::OnlyConnection { input, output, transport } => {
                     let mut state = ConnectionState::new(transport, None, Standing::Rejected);
@@ -279,13 +281,13 @@ impl ShardBuilder {
         };
         let transports = Transports {
             connections: Connections::new(limits.connections),
-            acceptor: Acceptor::new(shard, (self.connections, self.rate), &limits),
+            acceptor: Acceptor::new(shard, self.connections, self.rate, &limits),
             half_closed: HalfClosed::new(limits.half_close, self.half_closed),
             http: HttpFrontend::new(http, shard, shards),
             websockets: websockets(&self.options, &limits),
             holder_search: HolderSearch::default(),
             large_work: LargeWork::default(),
-            deferred: VecDeque::new(),
+            late_completions: VecDeque::new(),
             parity: parity_frontend(&self.options, &self.entropy, &limits, (shard, shards)),
         };
         Shard {
@@ -303,6 +305,14 @@ impl ShardBuilder {
             limits: Arc::new(limits),
             now: Instant::ORIGIN,
         }
+    }
+}
+
+/// Returns the codec of the connections of a listener.
+const fn codec_of(transport: Transport) -> Codec {
+    match transport {
+        Transport::Http | Transport::WebSocket => Codec::Http,
+        Transport::InProcess | Transport::Stdio | Transport::Tcp => Codec::Ndjson,
     }
 }
 

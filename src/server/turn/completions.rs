@@ -6,25 +6,27 @@
 //! Invariant: begins and ends are handled in the order in which they came, since the socket of a
 //! connection that has ended may be that of a new one.
 
+use crate::connection::SocketPair;
 use crate::engine::ring::{Completion, Ring};
 use crate::engine::shard_loop::Driver;
+use crate::server::acceptance::ListenerEntry;
 use crate::server::connections::Transports;
 use crate::server::shard::Shard;
 
 /// Begins and ends handled in one turn.
 const PER_TURN_MAX: usize = 64;
 
-/// Handles or defers a completion of a connection's begin or end. Apart from the frequent ones,
+/// Handles a completion of a connection's begin or end, now or late. Apart from the frequent ones,
 /// which are inlined into the shard loop without it.
 #[inline(never)]
 pub(super) fn handle_rare(shard: &mut Shard, completion: Completion) {
     match completion {
         Completion::Accepted { .. } | Completion::EndOfStream { .. } => {
-            shard.transports.deferred.push_back(completion);
+            shard.transports.late_completions.push_back(completion);
         }
         Completion::AcceptFailed { listener, error } => {
             let Shard { transports: Transports { acceptor, .. }, outbox, now, .. } = shard;
-            let transport = acceptor.kind_of(listener).transport();
+            let transport = acceptor.entry_of(listener).kind.transport();
             acceptor.record_failure(transport, &error, *now, outbox);
         }
         Completion::PeerCertificate { socket, certificate } => {
@@ -36,14 +38,15 @@ pub(super) fn handle_rare(shard: &mut Shard, completion: Completion) {
     }
 }
 
-/// Opens and closes connections whose begin or end was deferred. Returns whether more are left.
+/// Opens and closes connections whose begin or end is handled late. Returns whether more are left.
 #[inline(never)]
-pub(super) fn handle_deferred<R: Ring>(shard: &mut Shard, ring: &mut R) -> bool {
+pub(super) fn handle_late<R: Ring>(shard: &mut Shard, ring: &mut R) -> bool {
     for _ in 0..PER_TURN_MAX {
-        match shard.transports.deferred.pop_front() {
+        match shard.transports.late_completions.pop_front() {
             Some(Completion::Accepted { listener, socket, peer }) => {
-                let kind = shard.transports.acceptor.kind_of(listener);
-                shard.open_connection(ring, kind, socket, peer);
+                let ListenerEntry { kind, codec, .. } =
+                    shard.transports.acceptor.entry_of(listener);
+                shard.open(ring, kind, SocketPair { receive: socket, send: socket, peer, codec });
             }
             Some(Completion::EndOfStream { socket, result }) => {
                 shard.handle_end_of_stream(ring, socket, &result);
@@ -53,5 +56,5 @@ pub(super) fn handle_deferred<R: Ring>(shard: &mut Shard, ring: &mut R) -> bool 
         }
         shard.apply_outbox(ring);
     }
-    !shard.transports.deferred.is_empty()
+    !shard.transports.late_completions.is_empty()
 }

@@ -17,11 +17,11 @@ mod memory_report;
 
 #[cfg(feature = "tower")]
 use std::io;
-use std::net::SocketAddr;
 #[cfg(feature = "tower")]
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+#[cfg(feature = "tower")]
 use super::acceptance::ListenerKind;
 use super::calls::CancelReason;
 use super::connection_state::ConnectionState;
@@ -34,6 +34,8 @@ use super::shard::Shard;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, Connection};
+#[cfg(feature = "tower")]
+use crate::connection::{Codec, SocketPair};
 use crate::engine::ring::{Completion, Ring, Socket};
 #[cfg(feature = "tower")]
 use crate::engine::ring::{Registered, Source};
@@ -158,24 +160,6 @@ impl Shard {
         self.lifecycle.has_ended_sessions = ends && self.end_all_sessions();
     }
 
-    /// Serves a new connection, or sends an error and closes it.
-    fn open_connection<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        kind: ListenerKind,
-        socket: Socket,
-        peer: Option<SocketAddr>,
-    ) {
-        self.open(ring, kind, socket, peer);
-        if self.lifecycle.is_aborted() {
-            // The time of the drain is over, also for the error response.
-            let connections = &mut self.transports.connections;
-            if let Some(key) = connections.table.key_of(socket) {
-                connections.close(ring, key, CloseReason::Drain);
-            }
-        }
-    }
-
     /// Opens an HTTP connection over the stream socket of another thread. On failure the socket is
     /// closed.
     #[cfg(feature = "tower")]
@@ -184,7 +168,8 @@ impl Shard {
         let error = match ring.register(Source::Stream(stream)) {
             Ok(Registered::Socket(socket)) => {
                 let kind = ListenerKind::Clients(transport);
-                self.open_connection(ring, kind, socket, None);
+                let (peer, codec) = (None, Codec::Http);
+                self.open(ring, kind, SocketPair { receive: socket, send: socket, peer, codec });
                 let key = self.transports.connections.table.key_of(socket);
                 if let Some(key) = key {
                     self.attach_extensions(key, extensions);
@@ -255,7 +240,7 @@ impl<R: Ring> Driver<R> for Shard {
     fn handle_completion(&mut self, ring: &mut R, completion: Completion, now: Instant) {
         self.now = now;
         match completion {
-            Completion::Received { socket, buffer } => self.receive(ring, socket, buffer),
+            Completion::Received { socket, buffer } => self.handle_received(ring, socket, buffer),
             Completion::Sent { socket, buffer, result } => {
                 let key = self.handle_sent(ring, socket, buffer, &result);
                 self.send_missed(ring, key);
@@ -266,9 +251,9 @@ impl<R: Ring> Driver<R> for Shard {
     }
 
     #[inline]
-    fn handle_deferred(&mut self, ring: &mut R, now: Instant) -> bool {
+    fn handle_late_completions(&mut self, ring: &mut R, now: Instant) -> bool {
         self.now = now;
-        !self.transports.deferred.is_empty() && completions::handle_deferred(self, ring)
+        !self.transports.late_completions.is_empty() && completions::handle_late(self, ring)
     }
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
@@ -362,7 +347,7 @@ impl<R: Ring> Driver<R> for Shard {
         let has_sessions = !self.lifecycle.is_aborted() && self.transports.http.sessions.len() > 0;
         let is_left = !self.transports.connections.table.is_empty()
             || !self.transports.large_work.is_empty()
-            || !self.transports.deferred.is_empty()
+            || !self.transports.late_completions.is_empty()
             || self.inbox.queued() > 0
             || self.transports.parity.owes_responses();
         self.lifecycle.ends() && !waits && !has_sessions && !is_left

@@ -102,28 +102,30 @@ impl Shard {
         if matches!(connection.state.standing, Standing::Undecided | Standing::Surplus) {
             connection.state.standing = Standing::Rejected;
         }
-        let peer = (connection.state.transport, connection.record.peer());
+        let (transport, peer) = (connection.state.transport, connection.record.peer());
         let format = ResponseFormat { closes: true, ..incoming.format };
-        self.respond_refused(&IncomingRequest { format, ..*incoming }, peer, reason);
+        self.respond_refused(&IncomingRequest { format, ..*incoming }, transport, peer, reason);
     }
 
     /// Responds that the limit of WebSocket connections is reached. The connection stays HTTP.
     #[cold]
     pub(super) fn refuse_upgrade(&mut self, incoming: &IncomingRequest<'_>, reason: RefusalReason) {
         let Some(connection) = self.transports.connections.table.get(incoming.key) else { return };
-        let peer = (Transport::WebSocket, connection.record.peer());
+        let peer = connection.record.peer();
         self.record_invalid(incoming.key);
-        self.respond_refused(incoming, peer, reason);
+        self.respond_refused(incoming, Transport::WebSocket, peer, reason);
     }
 
     /// Records that a connection or its upgrade is refused, and responds with status 503.
     fn respond_refused(
         &mut self,
         incoming: &IncomingRequest<'_>,
-        peer: (Transport, Option<SocketAddr>),
+        transport: Transport,
+        peer: Option<SocketAddr>,
         reason: RefusalReason,
     ) {
-        self.transports.acceptor.record_refusal(reason, peer, self.now, &mut self.outbox);
+        let acceptor = &mut self.transports.acceptor;
+        acceptor.record_refusal(reason, transport, peer, self.now, &mut self.outbox);
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
         let text = self.error_text(incoming, None, &refusal_error(reason));

@@ -43,7 +43,7 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
     if shard.transports.connections.upgrade_to_websocket(key, reader, shard.now)
         && let Some(connection) = shard.transports.connections.table.get_mut(key)
     {
-        connection.compress_messages(window_bits);
+        connection.set_window_bits(window_bits);
         let fields = handshake::other_fields(head, bytes);
         shard.dispatcher.facts.keep_upgrade_fields(&mut connection.state, fields);
         shard.dispatcher.require_handshake(&mut connection.state);
