@@ -216,6 +216,9 @@ impl HttpConnection {
                     let problem = format!("status {status} without body to {request:?}");
                     return if is_right { Ok((None, false)) } else { Err(problem) };
                 }
+                if is_connection_refusal(status, &body) {
+                    return Ok((None, true));
+                }
                 check_status(status, &body)?;
                 // The event stream was refused.
                 Ok((Some(body), was_events))
@@ -231,6 +234,13 @@ impl HttpConnection {
             }
         }
     }
+}
+
+/// Returns whether a server that drains has refused the connection before it read a request, so
+/// that it does not know the dialect of the client.
+fn is_connection_refusal(status: u16, body: &[u8]) -> bool {
+    let message: Value = serde_json::from_slice(body).unwrap_or_default();
+    status == 503 && message["jsonrpc"] == "2.0" && message["error"]["code"] == 1001
 }
 
 /// Checks that the status is that of the message.
