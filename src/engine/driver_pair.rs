@@ -436,7 +436,8 @@ mod tests {
         fn complete(&mut self, completion: Completion) -> String {
             self.completions.borrow_mut().push(completion);
             self.run_turn();
-            self.run_turn().1.remove(0)
+            let events = self.run_turn().1;
+            events.into_iter().find(|event| event.contains("completes")).unwrap_or_default()
         }
     }
 

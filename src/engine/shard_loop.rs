@@ -1,8 +1,12 @@
 //! The shard loop: one thread, one ring.
 //!
-//! A turn handles completions, expires timers, receives messages, polls ready futures, flushes
+//! A turn receives messages, handles completions, expires timers, polls ready futures, flushes
 //! output, and then submits and waits in a single system call. Each step is bounded. The loop owns
 //! the order; the [`Driver`] implements the steps.
+//!
+//! Messages come before completions, so that a turn knows what other threads sent before its input
+//! arrived: a request that a client sends after a catalog update has returned finds that version,
+//! also on a shard that was busy in the meantime.
 
 use crate::base::time::Instant;
 use crate::engine::ring::{Completion, ParkTimeout, Ring};
@@ -11,6 +15,9 @@ use crate::engine::ring::{Completion, ParkTimeout, Ring};
 ///
 /// Every method receives the ring for submissions and the time of the turn. None may block.
 pub trait Driver<R: Ring> {
+    /// Handles a bounded number of messages from other threads; returns whether more are waiting.
+    fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool;
+
     /// Handles one completion, now or late.
     fn handle_completion(&mut self, ring: &mut R, completion: Completion, now: Instant);
 
@@ -23,9 +30,6 @@ pub trait Driver<R: Ring> {
 
     /// Handles expired timers.
     fn expire_timers(&mut self, ring: &mut R, now: Instant);
-
-    /// Handles a bounded number of messages from other threads; returns whether more are waiting.
-    fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool;
 
     /// Polls a bounded number of ready futures; returns whether more are ready.
     fn poll_futures(&mut self, ring: &mut R, now: Instant) -> bool;
@@ -101,6 +105,7 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
     /// Runs the steps before waiting; returns whether work is left for the next turn. Timers that
     /// a turn sets expire in the next one at the earliest: deadlines are compared once a turn.
     fn run_steps(&mut self) -> bool {
+        let has_messages = self.driver.receive_messages(&mut self.ring, self.now);
         for completion in self.completions.drain(..) {
             self.driver.handle_completion(&mut self.ring, completion, self.now);
         }
@@ -108,7 +113,6 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
         if self.deadline.is_some_and(|deadline| deadline <= self.now) {
             self.driver.expire_timers(&mut self.ring, self.now);
         }
-        let has_messages = self.driver.receive_messages(&mut self.ring, self.now);
         let has_futures = self.driver.poll_futures(&mut self.ring, self.now);
         self.driver.flush(&mut self.ring, self.now);
         self.deadline = self.driver.next_deadline();

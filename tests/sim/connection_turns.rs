@@ -12,7 +12,7 @@ use corelane::engine::ring::{
 use corelane::engine::shard_loop::ShardLoop;
 use corelane::protocol::model::Implementation;
 use corelane::server::{Entropy, Handle, Options, Server, Shard, ShardInput};
-use corelane::service::Catalog;
+use corelane::service::{Catalog, NoArguments, Tool};
 use corelane::telemetry::label::Transport;
 
 const LISTENER: Listener = Listener(0);
@@ -20,6 +20,14 @@ const LISTENER: Listener = Listener(0);
 const PEERS: u32 = 300;
 /// The connection that is open.
 const OPEN: Socket = Socket(PEERS);
+const LIST_TOOLS: &[u8] = concat!(
+    r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"#,
+    r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+    r#""io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"#,
+    r#""io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+    "\n",
+)
+.as_bytes();
 const PING: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
 
 /// A ring whose completions the test decides, and that records what is submitted in a turn.
@@ -104,10 +112,19 @@ impl TurnServer {
 
     /// Runs a turn with these completions. Returns the ring with what was submitted in it.
     fn run_turn(&mut self, completions: impl Iterator<Item = Completion>) -> &TurnRing {
-        let ring = self.0.ring_mut();
-        ring.completions.extend(completions);
+        self.complete(completions);
+        self.run_next_turn()
+    }
+
+    /// Has the next turn handle these completions.
+    fn complete(&mut self, completions: impl Iterator<Item = Completion>) {
+        self.0.ring_mut().completions.extend(completions);
         // The turn before reaps.
         self.0.run_turn(ParkTimeout::Zero);
+    }
+
+    /// Runs a turn. Returns the ring with what was submitted in it.
+    fn run_next_turn(&mut self) -> &TurnRing {
         let ring = self.0.ring_mut();
         (ring.receives, ring.sends, ring.closes) = (0, Vec::new(), Vec::new());
         ring.sent.clear();
@@ -125,7 +142,12 @@ impl TurnServer {
 }
 
 fn ping() -> Completion {
-    let len = u32::try_from(PING.len()).expect("a short message");
+    received(PING)
+}
+
+/// A message of the open connection.
+fn received(message: &[u8]) -> Completion {
+    let len = u32::try_from(message.len()).expect("a short message");
     Completion::Received { socket: OPEN, buffer: ReceiveBuffer { index: 0, len } }
 }
 
@@ -168,6 +190,20 @@ fn response_leaves_before_many_connections_close() {
 }
 
 #[test]
+fn request_after_catalog_update_finds_new_version() {
+    let mut server = TurnServer::start();
+    server.open([OPEN.0].into_iter());
+    server.0.ring_mut().received = [LIST_TOOLS, &[0; PADDING]].concat();
+    // Both wait for a shard that is busy.
+    server.complete([received(LIST_TOOLS)].into_iter());
+    let tool = Tool::new("added").inline_writer(|NoArguments {}, _, _| Ok(()));
+    server.1.update_catalog(|catalog| catalog.tool(tool)).expect("a catalog");
+    let sent = server.run_next_turn().sent.concat();
+    let text = String::from_utf8_lossy(&sent);
+    assert!(text.contains("\"name\":\"added\""), "{text}");
+}
+
+#[test]
 fn drain_refuses_accepted_connections_over_their_transport() {
     let clients = |transport| ShardInput::Listener { listener: LISTENER, transport };
     let http = "HTTP/1.1 503 Service Unavailable\r\n";
@@ -181,7 +217,7 @@ fn drain_refuses_accepted_connections_over_their_transport() {
         server.1.try_drain().expect("the drain begins");
         let mut refusals = Vec::new();
         for _ in 0..PEERS {
-            let ring = server.run_turn([].into_iter());
+            let ring = server.run_next_turn();
             refusals
                 .extend(ring.sent.iter().map(|text| String::from_utf8_lossy(text).into_owned()));
         }

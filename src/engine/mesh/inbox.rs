@@ -57,7 +57,7 @@ impl<M: Send> Inbox<M> {
         Self {
             schedule: ReadSchedule::new(
                 endpoint.read_order,
-                endpoint.incoming.len() + 1,
+                endpoint.incoming.len(),
                 endpoint.alive.shard.0,
             ),
             send_queue: SendQueue::new(shards),
@@ -173,27 +173,30 @@ impl<M: Send> Inbox<M> {
         }
     }
 
-    /// Appends at most `messages_max` messages to `messages` and returns whether more are waiting.
-    /// Messages of one sender stay in order.
+    /// Appends messages to `messages`: at most `messages_max` of other threads, then at most
+    /// `messages_max` of other shards. Returns whether more may be waiting.
+    ///
+    /// Messages of one sender stay in order. Those of other threads come first, so that a message
+    /// of a shard that follows one to all shards is read after it.
     pub fn receive(&mut self, messages: &mut Vec<M>, messages_max: usize) -> bool {
         if std::mem::take(&mut self.has_announced) {
             self.own_entry().event_count.cancel_wait();
         }
+        if !self.schedule.start_round() {
+            return self.has_messages();
+        }
         let before = messages.len();
-        self.schedule.start_round();
-        for step in 0..=self.incoming.len() {
-            let capacity = messages_max - (messages.len() - before);
-            let (source, count_max) = self.schedule.source_at(step, capacity);
-            if let Some(channel) = self.incoming.get_mut(source) {
-                channel.pop_into(messages, count_max);
-            } else {
-                let inbox = &self.alive.own_entry().queue;
-                messages.extend(std::iter::from_fn(|| inbox.pop()).take(count_max));
-            }
+        let inbox = &self.alive.own_entry().queue;
+        messages.extend(std::iter::from_fn(|| inbox.pop()).take(messages_max));
+        let of_threads = messages.len() - before;
+        for step in 0..self.incoming.len() {
+            let capacity = messages_max - (messages.len() - before - of_threads);
+            let (channel, count_max) = self.schedule.channel_at(step, capacity);
+            self.incoming[channel].pop_into(messages, count_max);
         }
         let received = messages.len() - before;
         self.counts.received += received as u64;
-        received == messages_max && self.has_messages()
+        received >= messages_max && self.has_messages()
     }
 
     /// Announces that the shard is about to park. Returns `false`, so that it must not park, if a
@@ -312,7 +315,7 @@ mod tests {
         assert_eq!(sender.try_send(ShardId(1), 6), Ok(()));
         assert_eq!(sender.try_send(ShardId(1), 7), Err(TrySendError::Full(7)));
         assert_eq!(inboxes[1].waiting(), 4);
-        assert_eq!(received(&mut inboxes[1]), [1, 2, 5, 6]);
+        assert_eq!(received(&mut inboxes[1]), [6, 1, 2, 5]);
         assert_eq!((inboxes[1].waiting(), inboxes[2].waiting()), (0, 1));
         assert_eq!(inboxes[0].counts().channel_full, 1);
         assert_eq!(inboxes[1].counts().inbox_full, 1);
@@ -362,10 +365,9 @@ mod tests {
         }
         let mut messages = Vec::new();
         assert!(inboxes[1].receive(&mut messages, 2));
-        assert!(inboxes[1].receive(&mut messages, 2));
-        assert_eq!(messages, [0, 1, 10, 11]);
+        assert_eq!(messages, [10, 11, 0, 1]);
         assert!(!inboxes[1].receive(&mut messages, 4));
-        assert_eq!(messages[4..], [2, 3, 12, 13]);
+        assert_eq!(messages[4..], [12, 13, 2, 3]);
     }
 
     #[test]

@@ -8,6 +8,8 @@
 //!
 //! - Messages from one sender to one shard arrive once and in order, or are returned to the sender:
 //!   a full channel refuses and counts, it never blocks.
+//! - A message to all shards is read before what follows from it: a shard reads its inbox first,
+//!   and its channels after it.
 //! - A shard never blocks on another one and loses no message to a full channel: [`Inbox::send`]
 //!   queues it, and the queue is retried at the end of every turn. The shard does not park before
 //!   the queue is empty.
@@ -89,7 +91,8 @@ pub struct MeshOptions {
     /// Capacity of a shard's inbox for messages from other threads; at least 1. Cost: the size of a
     /// message and 8 bytes each. Default 4,096; at most 256 over stdio and in-process.
     pub inbox_messages_max: u32,
-    /// The order in which a shard reads its sources. Default [`ReadOrder::RoundRobin`].
+    /// The order in which a shard reads the channels of other shards. Default
+    /// [`ReadOrder::RoundRobin`].
     pub read_order: ReadOrder,
 }
 
