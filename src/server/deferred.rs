@@ -196,10 +196,14 @@ impl DeferredWork {
         let kind = NotificationKind::Log { level: message.level, is_modern: revision.is_modern() };
         let data = message.data.to_string();
         let (level, logger, data) = (message.level, message.logger.as_deref(), data.as_bytes());
-        outbox.notify(reply_to, kind, |text| match task {
-            Some(task) => model::write_task_logging_message(text, level, logger, data, &task),
-            None => model::write_logging_message(text, level, logger, data),
-        });
+        match task {
+            Some(task) => outbox.notify(reply_to, kind, |text| {
+                model::write_task_logging_message(text, level, logger, data, &task);
+            }),
+            None => outbox.notify_with_data(reply_to, kind, |text| {
+                model::write_logging_message(text, level, logger, data)
+            }),
+        }
     }
 
     /// Turns a call into a task: the caller gets a `CreateTaskResult` and the handler continues.
@@ -227,7 +231,7 @@ impl DeferredWork {
         let Some(mut call) = calls.remove(call_id) else { return };
         call.log_end("task");
         outbox.counters.requests.tasks_created += 1;
-        outbox.respond((call.reply_to, call.id, call.revision), |id, text| {
+        outbox.respond(call.reply_to, call.id, |id, text| {
             tasks.write_create_result((id.as_id(), text), key, catalog);
             Ok(())
         });

@@ -5,8 +5,8 @@ use crate::connection::{Codec, first_message};
 use crate::engine::ring::Ring;
 use crate::protocol::jsonrpc::Id;
 use crate::server::connections::Transports;
-use crate::server::outbox::{Effect, NotificationKind};
-use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::outbox::{Effect, NotificationKind, OutgoingMessage};
+use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard::Shard;
 
 impl Shard {
@@ -33,17 +33,21 @@ impl Shard {
     /// Applies an effect whose text is in `texts`.
     fn apply<R: Ring>(&mut self, ring: &mut R, effect: Effect, texts: &[u8]) {
         match effect {
-            Effect::Respond { to, id, outcome, text } => {
-                self.complete_request(ring, to, id.as_id(), outcome, &texts[text]);
+            Effect::Respond { to, id, response } => {
+                let id = id.as_id();
+                let message = OutgoingMessage::response(id, &response, texts);
+                self.complete_request(ring, to, id, &message);
             }
             Effect::EndSubscription { to, id, text } => {
                 if let Some((state, _)) = self.transports.peer_mut(to.peer_id) {
                     state.in_flight.remove(id.as_id(), to.exchange());
                 }
-                self.send(to, Outcome::Response, &texts[text]);
+                self.send(to, &OutgoingMessage::response(id.as_id(), &Ok(text), texts));
             }
-            Effect::Notify { to, kind, text } => {
-                self.send_notification(ring, to, kind, &texts[text]);
+            Effect::Notify { to, kind, text, data } => {
+                let (text, data) = (&texts[text], &texts[data]);
+                let message = OutgoingMessage::Notification { kind, text, data };
+                self.send_notification(ring, to, kind, &message);
             }
             Effect::Request { to, number, text } => {
                 self.send_request(ring, to, number, &texts[text]);
@@ -96,12 +100,11 @@ impl Shard {
         ring: &mut R,
         to: ReplyTo,
         id: Id<'_>,
-        outcome: Outcome,
-        text: &[u8],
+        message: &OutgoingMessage<'_>,
     ) {
         match to.peer_id {
             PeerId::Connection(key) => {
-                self.write_response(key, id, outcome, text);
+                self.write_response(key, id, message);
                 self.check_memory(ring, key);
                 self.start_waiting(ring, key);
                 self.schedule_reading(key);
@@ -113,11 +116,11 @@ impl Shard {
                     session.pending_work.complete_request();
                     sessions.end_request(key, self.now);
                 }
-                self.send(to, outcome, text);
+                self.send(to, message);
             }
             PeerId::Parity(session) => {
                 self.parity_path().complete_request(session, id);
-                self.send(to, outcome, text);
+                self.send(to, message);
                 if let Some(key) = self.transports.connection_of(to.peer_id) {
                     self.check_memory(ring, key);
                     self.schedule_reading(key);
@@ -128,7 +131,7 @@ impl Shard {
 
     /// Completes a request of a connection: it waits for one response less. The error of a
     /// violation is the last message, and nothing follows it.
-    fn write_response(&mut self, key: Key, id: Id<'_>, outcome: Outcome, text: &[u8]) {
+    fn write_response(&mut self, key: Key, id: Id<'_>, message: &OutgoingMessage<'_>) {
         let Self { transports, outbox, now, .. } = self;
         let Transports { connections, http, .. } = transports;
         let Some(entry) = connections.entry(key) else { return };
@@ -137,12 +140,12 @@ impl Shard {
         if entry.connection.state.violation.is_some() {
             return;
         }
-        let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
+        let outcome = message.outcome();
         if entry.connection.codec() == Codec::Http {
             let mut exchanges = http.exchange_path(connections, outbox, *now);
-            exchanges.write_message(key, outcome, None, write);
-        } else if let Some(message) = entry.begin_message() {
-            message.write(write);
+            exchanges.write_message(key, outcome, None, |out| message.write(out));
+        } else if let Some(begun) = entry.begin_message() {
+            begun.write(|out| message.write(out));
             outbox.count_outcome(outcome);
         }
     }
@@ -160,7 +163,7 @@ impl Shard {
             self.check_peer_memory(ring, to.peer_id);
         } else if self.dispatcher.deferred.client_requests.mark_sent(number) {
             self.outbox.counters.client_requests.sent += 1;
-            self.send(to, Outcome::Notification, text);
+            self.send(to, &OutgoingMessage::Request(text));
             self.check_peer_memory(ring, to.peer_id);
         }
     }
@@ -171,13 +174,13 @@ impl Shard {
         ring: &mut R,
         to: ReplyTo,
         kind: NotificationKind,
-        text: &[u8],
+        message: &OutgoingMessage<'_>,
     ) {
         if kind != NotificationKind::Required && !self.takes_best_effort(to.peer_id) {
             return;
         }
         match kind {
-            NotificationKind::Progress => {
+            NotificationKind::Progress | NotificationKind::Partial => {
                 self.outbox.counters.requests.progress_notifications += 1;
             }
             NotificationKind::Log { level, is_modern } => {
@@ -189,7 +192,7 @@ impl Shard {
             }
             NotificationKind::Required | NotificationKind::TaskStatus => {}
         }
-        self.send(to, Outcome::Notification, text);
+        self.send(to, message);
         self.check_peer_memory(ring, to.peer_id);
     }
 

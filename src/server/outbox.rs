@@ -8,6 +8,7 @@
 //! message; texts are stored in one buffer, so that a deferred message allocates nothing once the
 //! buffer has grown.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -18,21 +19,21 @@ use crate::connection::CloseReason;
 use crate::engine::mesh::ShardId;
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::jsonrpc::IdBuf;
-use crate::protocol::model;
-use crate::protocol::revision::Revision;
+use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::protocol::model::{self, EncodedResponse};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
 
 /// One effect.
 #[derive(Debug)]
 pub(super) enum Effect {
-    /// Completes a request in flight, sends its response and lets its connection be read again.
-    Respond { to: ReplyTo, id: IdBuf, outcome: Outcome, text: Range<usize> },
+    /// Completes a request in flight, sends its response, or the one with an error, and lets its
+    /// connection be read again.
+    Respond { to: ReplyTo, id: IdBuf, response: Result<Range<usize>, Box<Error>> },
     /// Completes a subscription stream with its result.
     EndSubscription { to: ReplyTo, id: IdBuf, text: Range<usize> },
-    /// Sends a notification.
-    Notify { to: ReplyTo, kind: NotificationKind, text: Range<usize> },
+    /// Sends a notification. `data` is its part in `text` that dialects without the text have, too.
+    Notify { to: ReplyTo, kind: NotificationKind, text: Range<usize>, data: Range<usize> },
     /// Sends client request `number`, which fails if the peer cannot respond any more.
     Request { to: ReplyTo, number: u64, text: Range<usize> },
     /// Sends a message to a shard; the own shard handles it in the same turn.
@@ -64,12 +65,78 @@ pub(super) enum Effect {
 pub(super) enum NotificationKind {
     /// Always sent.
     Required,
-    /// Dropped while the output queue of the peer is full.
+    /// Dropped while the output queue of the peer is full. Its data: the members of its params
+    /// without the token, and the end of their object.
     Progress,
-    /// Dropped while the output queue is full. A legacy session must have asked for `level`.
+    /// A part of the result, ahead of it, for a client that reads such. Its data: that value, which
+    /// is no message of MCP.
+    Partial,
+    /// Dropped while the output queue is full. A legacy session must have asked for `level`. Its
+    /// data: the params.
     Log { level: LoggingLevel, is_modern: bool },
     /// Dropped while the output queue is full.
     TaskStatus,
+}
+
+/// A message to a peer, in the parts that its dialect writes an envelope around.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum OutgoingMessage<'a> {
+    /// The response to request `id` with its result.
+    Result { id: Id<'a>, response: EncodedResponse<'a> },
+    /// The response to request `id` with an error.
+    Error { id: Id<'a>, error: &'a Error },
+    /// A notification with its data.
+    Notification { kind: NotificationKind, text: &'a [u8], data: &'a [u8] },
+    /// A request of the server.
+    Request(&'a [u8]),
+}
+
+impl<'a> OutgoingMessage<'a> {
+    /// The response to request `id`, whose text is in `texts`.
+    #[inline]
+    pub(super) fn response(
+        id: Id<'a>,
+        response: &'a Result<Range<usize>, Box<Error>>,
+        texts: &'a [u8],
+    ) -> Self {
+        match response {
+            Ok(text) => Self::Result { id, response: EncodedResponse::new(&texts[text.clone()]) },
+            Err(error) => Self::Error { id, error },
+        }
+    }
+
+    /// Returns what it is in MCP.
+    #[inline]
+    pub(super) const fn outcome(&self) -> Outcome {
+        match self {
+            Self::Result { .. } => Outcome::Response,
+            Self::Error { error, .. } => Outcome::Error(error.kind),
+            Self::Notification { .. } | Self::Request(_) => Outcome::Notification,
+        }
+    }
+
+    /// Appends it as a message of MCP.
+    #[inline]
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Result { response, .. } => out.extend_from_slice(response.as_bytes()),
+            Self::Error { id, error } => model::write_error_response(out, Some(id), error, None),
+            Self::Notification { text, .. } | Self::Request(text) => out.extend_from_slice(text),
+        }
+    }
+
+    /// Returns it as a message of MCP.
+    pub(super) fn text(&self) -> Cow<'a, [u8]> {
+        match *self {
+            Self::Result { response, .. } => response.as_bytes().into(),
+            Self::Error { .. } => {
+                let mut text = Vec::new();
+                self.write(&mut text);
+                text.into()
+            }
+            Self::Notification { text, .. } | Self::Request(text) => text.into(),
+        }
+    }
 }
 
 /// Effects with the buffer of their texts.
@@ -136,23 +203,22 @@ impl Outbox {
     /// Sends the response that `write` appends to the buffer, which may be an error instead.
     pub(super) fn respond(
         &mut self,
-        (to, id, revision): (ReplyTo, IdBuf, Revision),
+        to: ReplyTo,
+        id: IdBuf,
         write: impl FnOnce(&IdBuf, &mut Vec<u8>) -> Result<(), Error>,
     ) {
         let texts = &mut self.pushed.texts;
         let start = texts.len();
         let written = write(&id, texts);
-        let outcome = match written {
-            Ok(()) => Outcome::Response,
+        let response = match written {
+            Ok(()) => Ok(start..texts.len()),
             Err(error) => {
                 texts.truncate(start);
-                model::write_error_response(texts, Some(id.as_id()), &error, Some(revision));
                 self.count_error(&error);
-                Outcome::Error(error.kind)
+                Err(Box::new(error))
             }
         };
-        let text = start..self.pushed.texts.len();
-        self.push(Effect::Respond { to, id, outcome, text });
+        self.push(Effect::Respond { to, id, response });
     }
 
     /// Sends the notification that `write` appends to the buffer.
@@ -163,7 +229,23 @@ impl Outbox {
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let text = self.append(write);
-        self.push(Effect::Notify { to, kind, text });
+        let data = text.end..text.end;
+        self.push(Effect::Notify { to, kind, text, data });
+    }
+
+    /// Sends the notification that `write` appends to the buffer. `write` returns where its data
+    /// stands.
+    pub(super) fn notify_with_data(
+        &mut self,
+        to: ReplyTo,
+        kind: NotificationKind,
+        write: impl FnOnce(&mut Vec<u8>) -> Range<usize>,
+    ) {
+        let texts = &mut self.pushed.texts;
+        let start = texts.len();
+        let data = write(texts);
+        let text = start..texts.len();
+        self.push(Effect::Notify { to, kind, text, data });
     }
 
     /// Sends client request `number`, which `write` appends to the buffer.
@@ -219,7 +301,6 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::jsonrpc::Id;
     use crate::server::reply_to::PeerId;
 
     const TO: ReplyTo = ReplyTo::standalone(PeerId::Connection(Key::from_bits(1)));
@@ -268,16 +349,18 @@ mod tests {
     fn failed_response_becomes_an_error() {
         let mut outbox = Outbox::default();
         outbox.notify(TO, NotificationKind::Required, |text| text.push(b'x'));
-        outbox.respond((TO, Id::Signed(4).into(), Revision::LATEST), |_, text| {
+        outbox.respond(TO, Id::Signed(4).into(), |_, text| {
             text.extend_from_slice(b"half a result");
             Err(Error::invalid_params("no"))
         });
         let effects = outbox.take();
-        let Effect::Respond { outcome: Outcome::Error(_), text, .. } = &effects.list[1] else {
+        let Effect::Respond { id, response: Err(error), .. } = &effects.list[1] else {
             panic!("{effects:?}");
         };
-        let text = std::str::from_utf8(&effects.texts[text.clone()]).unwrap();
+        let message = OutgoingMessage::Error { id: id.as_id(), error };
+        assert!(matches!(message.outcome(), Outcome::Error(_)), "{message:?}");
+        let text = String::from_utf8(message.text().into_owned()).unwrap();
         assert!(text.starts_with('{') && text.contains("\"id\":4"), "{text}");
-        assert_eq!(effects.texts[0], b'x');
+        assert_eq!(effects.texts, b"x");
     }
 }

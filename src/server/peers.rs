@@ -9,26 +9,28 @@ use crate::base::slab::Key;
 use crate::connection::Connection;
 use crate::server::calls::CancelReason;
 use crate::server::connections::Transports;
+use crate::server::outbox::OutgoingMessage;
 use crate::server::parity::pause_stream;
-use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard::Shard;
 
 impl Shard {
     /// Sends a message to a peer, if it is still connected. It leaves at the end of the turn.
-    pub(super) fn send(&mut self, to: ReplyTo, outcome: Outcome, text: &[u8]) {
+    pub(super) fn send(&mut self, to: ReplyTo, message: &OutgoingMessage<'_>) {
         let Self { transports, dispatcher, outbox, now, .. } = self;
         match to.peer_id {
             PeerId::Connection(key) => {
-                let write = |out: &mut Vec<u8>| out.extend_from_slice(text);
-                transports.write_message(key, outcome, outbox, *now, write);
+                let write = |out: &mut Vec<u8>| message.write(out);
+                transports.write_message(key, message.outcome(), outbox, *now, write);
             }
             PeerId::HttpSession(key) => {
+                let (outcome, text) = (message.outcome(), message.text());
                 let http = &mut transports.http;
-                http.send_to_session(key, to.stream, outcome, text, outbox, *now);
+                http.send_to_session(key, to.stream, outcome, &text, outbox, *now);
             }
             PeerId::Parity(key) => {
                 let mut path = transports.parity_path(dispatcher, outbox, *now);
-                if path.send(key, to.stream, outcome, Duration::ZERO, text) {
+                if path.send(key, to.stream, message, Duration::ZERO) {
                     let calls = &mut path.dispatcher.deferred.calls;
                     pause_stream(path.parity, key, to.stream, calls);
                 }

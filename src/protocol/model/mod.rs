@@ -68,8 +68,8 @@ pub use notification::{
 };
 pub use read_resource_result::ReadResourceResultWriter;
 pub use response::{
-    begin_response, end_response, write_empty_result, write_error_response, write_progress,
-    write_response,
+    EncodedResponse, begin_response, end_response, write_empty_result, write_error_response,
+    write_progress, write_response,
 };
 pub use task::{
     TaskDetail, TaskStatus, TaskView, write_cancel_task_result, write_create_task_result,

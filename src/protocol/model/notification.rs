@@ -7,6 +7,8 @@
 //! MCP schema: `ServerNotification` of each revision; 2026-07-28 `basic/patterns/subscriptions`;
 //! the Tasks extension.
 
+use std::ops::Range;
+
 use super::task::{TaskDetail, TaskView, write_related_task_meta};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::json::{ObjectWriter, write};
@@ -141,18 +143,21 @@ pub fn write_subscriptions_listen_result(out: &mut Vec<u8>, subscription: Id<'_>
 }
 
 /// Appends `notifications/message`, the same in every revision. `data` is encoded JSON. The caller
-/// checks the client's log level.
+/// checks the client's log level. Returns where the params stand.
 pub fn write_logging_message(
     out: &mut Vec<u8>,
     level: LoggingLevel,
     logger: Option<&str>,
     data: &[u8],
-) {
+) -> Range<usize> {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/message","params":"#);
+    let start = out.len();
     let mut params = ObjectWriter::open(out);
     params.string("level", level.as_str()).string_opt("logger", logger).raw("data", data);
     params.close();
+    let end = out.len();
     out.push(b'}');
+    start..end
 }
 
 /// Appends `notifications/message` for a task (2025-11-25), with the task's id in `_meta`.

@@ -6,13 +6,10 @@ use super::envelope::{ChunkType, Target};
 use super::error::ParityError;
 use crate::protocol::json::{ObjectWriter, write};
 use crate::protocol::jsonrpc::Id;
+use crate::protocol::model::EncodedResponse;
 
 /// The beginning of a response, up to the id.
-pub const RESPONSE_HEAD: &[u8; 24] = br#"{"type":"response","id":"#;
-
-/// The beginning of [`partial_notification`].
-pub const PARTIAL_NOTIFICATION_HEAD: &[u8] =
-    br#"{"jsonrpc":"2.0","method":"notifications/partial","params":"#;
+const RESPONSE_HEAD: &[u8; 24] = br#"{"type":"response","id":"#;
 
 /// The members of a `handshakeAck`.
 #[derive(Clone, Copy, Debug)]
@@ -46,13 +43,6 @@ pub fn dropped_chunks(out: &mut Vec<u8>, count: u64) {
     data.unsigned("dropped", count);
     data.close();
     object.close();
-}
-
-/// Appends the notification that becomes a `partial` chunk with `data`; it is never sent as such.
-pub fn partial_notification(out: &mut Vec<u8>, data: &[u8]) {
-    out.extend_from_slice(PARTIAL_NOTIFICATION_HEAD);
-    out.extend_from_slice(data);
-    out.push(b'}');
 }
 
 /// Appends a `handshakeAck`.
@@ -177,6 +167,15 @@ pub fn request(out: &mut Vec<u8>, request: &RequestParams<'_>) {
     object.close();
 }
 
+/// Appends a response with a result.
+#[inline]
+pub fn response(out: &mut Vec<u8>, response: EncodedResponse<'_>) {
+    let members = response.id_and_result();
+    out.reserve(RESPONSE_HEAD.len() + members.len());
+    out.extend_from_slice(RESPONSE_HEAD);
+    out.extend_from_slice(members);
+}
+
 /// Appends a response with an error.
 pub fn error_response(out: &mut Vec<u8>, id: Id<'_>, error: &ParityError) {
     out.extend_from_slice(RESPONSE_HEAD);
@@ -196,22 +195,22 @@ pub fn stream_response(out: &mut Vec<u8>, id: Id<'_>, stream_id: &str) {
 }
 
 /// Appends a `stream.chunk` with `data`, one encoded value.
-pub fn chunk(out: &mut Vec<u8>, (stream_id, seq): (&str, u64), chunk_type: ChunkType, data: &[u8]) {
-    begin_chunk(out, (stream_id, seq), chunk_type);
+pub fn chunk(out: &mut Vec<u8>, stream_id: &str, seq: u64, chunk_type: ChunkType, data: &[u8]) {
+    begin_chunk(out, stream_id, seq, chunk_type);
     out.extend_from_slice(br#","data":"#);
     out.extend_from_slice(data);
     out.push(b'}');
 }
 
 /// Appends the last chunk of a stream.
-pub fn eos(out: &mut Vec<u8>, (stream_id, seq): (&str, u64), reason: &str) {
-    begin_chunk(out, (stream_id, seq), ChunkType::Eos);
+pub fn eos(out: &mut Vec<u8>, stream_id: &str, seq: u64, reason: &str) {
+    begin_chunk(out, stream_id, seq, ChunkType::Eos);
     out.extend_from_slice(br#","reason":"#);
     write::string(out, reason);
     out.push(b'}');
 }
 
-fn begin_chunk(out: &mut Vec<u8>, (stream_id, seq): (&str, u64), chunk_type: ChunkType) {
+fn begin_chunk(out: &mut Vec<u8>, stream_id: &str, seq: u64, chunk_type: ChunkType) {
     out.extend_from_slice(br#"{"type":"stream.chunk","streamId":"#);
     write::string(out, stream_id);
     out.extend_from_slice(br#","seq":"#);
@@ -264,6 +263,8 @@ fn open<'o>(out: &'o mut Vec<u8>, kind: &str) -> ObjectWriter<'o> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::error::Error;
+    use crate::protocol::model;
     use crate::protocol::parity::capabilities::Feature;
 
     fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
@@ -303,14 +304,35 @@ mod tests {
     }
 
     #[test]
+    fn response_keeps_its_result() {
+        for (id, text) in [(Id::Signed(7), "7"), (Id::Signed(-3), "-3"), (Id::Text("q"), "\"q\"")] {
+            let mut encoded = Vec::new();
+            model::write_response(&mut encoded, id, br#"{"tools":[]}"#);
+            let out = written(|out| response(out, EncodedResponse::new(&encoded)));
+            let expected = format!(r#"{{"type":"response","id":{text},"result":{{"tools":[]}}}}"#);
+            assert_eq!(out, expected);
+        }
+    }
+
+    #[test]
+    fn error_of_mcp_is_written() {
+        let error = ParityError::from(&Error::invalid_params("no name"));
+        let expected = concat!(
+            r#"{"type":"response","id":1,"error":{"code":"error.internal","#,
+            r#""message":"no name","retryable":false,"details":{"mcpCode":-32602}}}"#
+        );
+        assert_eq!(written(|out| error_response(out, Id::Signed(1), &error)), expected);
+    }
+
+    #[test]
     fn chunks_and_responses_are_written() {
         for (text, expected) in [
             (
-                written(|out| chunk(out, ("s1", 3), ChunkType::Partial, b"[1]")),
+                written(|out| chunk(out, "s1", 3, ChunkType::Partial, b"[1]")),
                 r#"{CHUNK,"seq":3,"chunkType":"partial","data":[1]}"#,
             ),
             (
-                written(|out| eos(out, ("s1", 4), "completed")),
+                written(|out| eos(out, "s1", 4, "completed")),
                 r#"{CHUNK,"seq":4,"chunkType":"eos","reason":"completed"}"#,
             ),
             (

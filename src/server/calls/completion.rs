@@ -8,7 +8,6 @@ use super::{Call, CallTable, CancelledWork};
 use crate::protocol::error::Error;
 use crate::protocol::in_flight::CallId;
 use crate::protocol::model;
-use crate::protocol::parity::write;
 use crate::server::client_requests::{ClientRequests, PendingInput};
 use crate::server::outbox::{NotificationKind, Outbox};
 use crate::server::overload::{EndOfCall, outcome_of};
@@ -70,7 +69,7 @@ impl CallTable {
         outbox.counters.client_requests.input_required += u64::from(needs_input);
         let (mut is_failed, mut is_answered) = (false, false);
         let (mut is_handler, mut failure) = (false, None);
-        outbox.respond((reply_to, id, revision), |id, text| match result {
+        outbox.respond(reply_to, id, |id, text| match result {
             CallResult::Handler(result) => {
                 is_handler = true;
                 let written = catalog.write_output(revision, id.as_id(), result, text);
@@ -135,7 +134,7 @@ impl CallTable {
         outbox: &mut Outbox,
     ) -> bool {
         let Some(call) = self.find_awaited(call_id) else { return false };
-        let target = (call.reply_to, call.id.clone(), call.revision);
+        let (reply_to, id) = (call.reply_to, call.id.clone());
         self.log_end(call_id, "cancelled");
         let left = self.cancel_work(call_id);
         let error = match reason {
@@ -145,7 +144,7 @@ impl CallTable {
             }
             CancelReason::Drain => Error::cut_by_drain(),
         };
-        outbox.respond(target, |_, _| Err(error));
+        outbox.respond(reply_to, id, |_, _| Err(error));
         true
     }
 
@@ -171,10 +170,10 @@ impl CallTable {
             return;
         }
         call.progress = progress.progress;
-        outbox.notify(call.reply_to, NotificationKind::Progress, |text| {
+        outbox.notify_with_data(call.reply_to, NotificationKind::Progress, |text| {
             let Progress { progress, total, message, .. } = progress;
             let (token, revision) = (token.as_id(), call.revision);
-            model::write_progress(text, token, *progress, *total, message.as_deref(), revision);
+            model::write_progress(text, token, *progress, *total, message.as_deref(), revision)
         });
     }
 }
@@ -183,8 +182,10 @@ impl Call {
     /// Sends a part of the result ahead of it.
     pub(in crate::server) fn send_partial(&self, data: &serde_json::Value, outbox: &mut Outbox) {
         let data = data.to_string();
-        outbox.notify(self.reply_to, NotificationKind::Progress, |text| {
-            write::partial_notification(text, data.as_bytes());
+        outbox.notify_with_data(self.reply_to, NotificationKind::Partial, |text| {
+            let start = text.len();
+            text.extend_from_slice(data.as_bytes());
+            start..text.len()
         });
     }
 }

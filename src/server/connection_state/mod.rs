@@ -22,6 +22,7 @@ use crate::base::principal::{Principal, is_same_caller};
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, PeerAddress, PendingWork};
 use crate::protocol::eras::{Lifecycle, LoggingLevel};
+use crate::protocol::error::Error;
 use crate::protocol::in_flight::RequestsInFlight;
 use crate::telemetry::label::Transport;
 use crate::transport::http::request_id::RequestIdBuf;
@@ -277,6 +278,9 @@ pub(super) struct PeerState<'a> {
     pub(super) outbox: &'a mut Outbox,
     /// Header fields of the response, if the request is refused for lack of a scope or by a limit.
     pub(super) refusal: Option<RefusalFields>,
+    /// Takes the error of a failed request, which is not written then: the dialect of the peer has
+    /// errors of its own.
+    pub(super) failure: Option<&'a mut Option<Error>>,
 }
 
 impl PeerState<'_> {

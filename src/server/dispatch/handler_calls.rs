@@ -31,7 +31,7 @@ use crate::server::handlers::slow_handlers::TimedHandler;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_bridge;
 use crate::server::overload::{Admission, CallPermit, EndOfCall, outcome_of};
-use crate::server::reply_to::{Outcome, PeerId};
+use crate::server::reply_to::Outcome;
 use crate::server::shard_message::Requester;
 use crate::service::{
     BlockingWork, CallToolRequest, Dispatch, Features, LocalWork, call_tool_at, tool_position,
@@ -231,12 +231,11 @@ impl Dispatcher {
         let handler = self.handlers.prepare(work, peer, request, state_bytes, held_bytes)?;
         let handler = handler.count_running(&self.deferred.overload, request)?;
         let (token, argument_bytes) = (Rc::<CancellationToken>::default(), handler.charge.bytes());
-        let handler = match ctx.reply_to.peer_id {
-            PeerId::Parity(_) => {
-                let queue = &self.handlers.queue;
-                handler.map(|work| pausable(work, &token, queue))
-            }
-            PeerId::Connection(_) | PeerId::HttpSession(_) => handler,
+        let handler = if peer.origin.is_streamed {
+            let queue = &self.handlers.queue;
+            handler.map(|work| pausable(work, &token, queue))
+        } else {
+            handler
         };
         let local = HandlerWork::Local { task: None, token: Rc::clone(&token), argument_bytes };
         let call_id = self.register_call(ctx, peer, request, local, permit)?;

@@ -506,7 +506,10 @@ fn write_error(
     revision: Option<Revision>,
 ) -> Outcome {
     peer.outbox.count_error(error);
-    model::write_error_response(peer.outgoing, id, error, revision);
+    match &mut peer.failure {
+        Some(failure) => **failure = Some(error.clone()),
+        None => model::write_error_response(peer.outgoing, id, error, revision),
+    }
     Outcome::Error(error.kind)
 }
 

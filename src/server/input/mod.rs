@@ -101,7 +101,7 @@ const fn peer_state<'a>(
 ) -> PeerState<'a> {
     let Connection { state, pending_work, outgoing, record, .. } = connection;
     let origin = MessageOrigin::of_peer(record.peer_address());
-    PeerState { origin, state, pending_work, outgoing, outbox, refusal: None }
+    PeerState { origin, state, pending_work, outgoing, outbox, refusal: None, failure: None }
 }
 
 /// Returns the context of a message on a connection.

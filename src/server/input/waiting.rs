@@ -4,8 +4,8 @@
 use crate::base::slab::Key;
 use crate::engine::ring::Ring;
 use crate::protocol::error::Error;
-use crate::protocol::model;
-use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::outbox::OutgoingMessage;
+use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard::Shard;
 
 impl Shard {
@@ -81,12 +81,9 @@ impl Shard {
         while let Some(connection) = self.transports.connections.table.get_mut(key)
             && let Some(id) = self.dispatcher.waiting.discard_next(&mut connection.state.in_flight)
         {
-            let revision = connection.state.lifecycle.revision();
-            let mut text = Vec::new();
-            model::write_error_response(&mut text, Some(id.as_id()), error, revision);
             self.outbox.count_error(error);
             let to = ReplyTo::standalone(PeerId::Connection(key));
-            self.send(to, Outcome::Error(error.kind), &text);
+            self.send(to, &OutgoingMessage::Error { id: id.as_id(), error });
             failed += 1;
         }
         failed

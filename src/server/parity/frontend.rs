@@ -27,8 +27,10 @@ pub(in crate::server) struct ParityFrontend {
     ids: OwnerIds,
     pub(super) tokens: ResumeTokens,
     pub(in crate::server) flow: FlowControl,
-    /// Buffer for reuse.
+    /// Buffer of chunks, for reuse.
     pub(super) scratch: Vec<u8>,
+    /// Buffer of responses that are written at once, for reuse.
+    pub(super) response: Vec<u8>,
     /// Bytes of the chunks that all sessions keep.
     held_bytes: usize,
     /// Whether the present HTTP request has its response, or will have it.
@@ -50,6 +52,7 @@ impl ParityFrontend {
             tokens,
             flow: FlowControl::default(),
             scratch: Vec::new(),
+            response: Vec::new(),
             held_bytes: 0,
             is_answered: false,
         }

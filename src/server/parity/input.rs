@@ -29,10 +29,6 @@ impl ParityPath<'_> {
     /// Handles a message of `bytes` bytes on a connection of the dialect.
     pub(in crate::server) fn receive(&mut self, connection: Key, value: Value<'_>, bytes: usize) {
         if let Some(key) = self.session_of(connection) {
-            if self.parity.get(key).is_some_and(|session| session.relay.is_some()) {
-                let front = FrontAddress { shard: self.dispatcher.handlers.shard, key };
-                return self.forward_message(connection, front, value, bytes);
-            }
             self.receive_from(Carrier::Connection(connection), key, value, bytes);
         }
     }
@@ -48,6 +44,12 @@ impl ParityPath<'_> {
         let Self { parity, now, .. } = self;
         let mut settings = parity.settings.session;
         let Some(session) = parity.get_mut(key) else { return };
+        if let Carrier::Connection(connection) = carrier
+            && session.relay.is_some()
+        {
+            let front = FrontAddress { shard: self.dispatcher.handlers.shard, key };
+            return self.forward_message(connection, front, value, bytes);
+        }
         if !session.has_begun() {
             let offered = offered_features(&self.dispatcher.catalog, session.state.transport);
             settings.capabilities = settings.capabilities.intersect(&offered);
@@ -326,6 +328,7 @@ impl ParityPath<'_> {
             outgoing: &mut Vec::new(),
             outbox,
             refusal: None,
+            failure: None,
         };
         let reply_to = ReplyTo::standalone(PeerId::Parity(key));
         let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
@@ -342,10 +345,10 @@ impl ParityPath<'_> {
         {
             parity_event::record_rejection(&session.log_fields(), sent_error(error));
         }
-        let status = match error.details.as_deref() {
+        let status = match error.code {
             // A malformed message is no failure of the server.
-            Some(details) if details.contains("mcpCode") => 400,
-            _ => error.code.properties().http_status,
+            ErrorCode::Internal => 400,
+            code => code.properties().http_status,
         };
         self.reply(carrier, key, status, |out| match target {
             Some(Target::Request(id)) if *is_response => write::error_response(out, *id, error),

@@ -15,7 +15,6 @@
 //! number of sessions and the bytes that they keep are bounded.
 
 mod carrier;
-mod convert;
 mod resume_tokens;
 mod session;
 mod settings;

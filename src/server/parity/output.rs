@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use super::carrier::{Carrier, Relay};
-use super::convert;
 use super::flow::load_of;
 use super::frontend::ParityFrontend;
 use super::session::{
@@ -22,8 +21,7 @@ use crate::protocol::parity::stream::{OutgoingStream, WindowLimits};
 use crate::protocol::parity::write;
 use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;
-use crate::server::outbox::{Effect, Outbox};
-use crate::server::reply_to::Outcome;
+use crate::server::outbox::{Effect, NotificationKind, Outbox, OutgoingMessage};
 use crate::server::shard_message::{
     ExchangeAddress, FrontAddress, HttpOutput, ParityHttpOutput, SessionMessage,
 };
@@ -111,83 +109,77 @@ impl ParityPath<'_> {
         }
     }
 
-    /// Sends what the dispatcher has written for a call of a session. Returns whether its handler
-    /// must pause: what carries the session is full.
+    /// Sends a message for a call or stream of a session. Returns whether its handler must pause:
+    /// what carries the session is full.
     pub(in crate::server) fn send(
         &mut self,
         key: Key,
         number: u32,
-        outcome: Outcome,
+        message: &OutgoingMessage<'_>,
         took: Duration,
-        text: &[u8],
     ) -> bool {
-        if is_stream(number) {
-            return self.send_to_stream(key, number, outcome, took, text);
+        let streams = is_stream(number);
+        if streams && !self.has_stream(key, number) {
+            return false;
         }
-        match outcome {
-            Outcome::Response => {
-                self.end_request(key, number, took, EndOutcome::Result(text));
-                self.respond(key, number, 200, |out| {
-                    let start = out.len();
-                    out.extend_from_slice(text);
-                    convert::response_in_place(out, start);
-                });
+        match *message {
+            OutgoingMessage::Result { id, response } => {
+                self.end_request(key, number, took, EndOutcome::Result(response));
+                if streams {
+                    self.write_chunk(key, number, ChunkType::Result, response.result(id));
+                    self.end_stream(key, number, "completed");
+                } else {
+                    self.respond(key, number, 200, |out| write::response(out, response));
+                }
             }
-            Outcome::Error(kind) => {
-                let mut response = Vec::new();
-                let error = convert::write_error_response(&mut response, text, kind);
+            OutgoingMessage::Error { id, error } => {
+                let error = ParityError::from(error);
                 self.end_request(key, number, took, EndOutcome::Failed(&error));
-                let status = error.code.properties().http_status;
-                self.respond(key, number, status, |out| out.extend_from_slice(&response));
+                if streams {
+                    let mut data = Vec::new();
+                    error.write(&mut data);
+                    self.write_chunk(key, number, ChunkType::Error, &data);
+                    self.end_stream(key, number, "error");
+                } else {
+                    let status = error.code.properties().http_status;
+                    self.respond(key, number, status, |out| write::error_response(out, id, &error));
+                }
             }
-            // The dialect has no notifications outside of streams.
-            Outcome::Notification | Outcome::None => {}
+            OutgoingMessage::Notification { kind, data, .. } if streams => {
+                return self.send_chunk(key, number, kind, data);
+            }
+            // The dialect has no notifications outside of streams, and no requests of the server.
+            OutgoingMessage::Notification { .. } | OutgoingMessage::Request(_) => {}
         }
         false
     }
 
-    /// Sends the next chunk of a stream; after a response, the last ones. Returns whether its
+    fn has_stream(&mut self, key: Key, number: u32) -> bool {
+        let session = self.parity.get_mut(key);
+        session.is_some_and(|session| session.protocol.streams.get_mut(number).is_some())
+    }
+
+    /// Sends a chunk of a stream that is not one of its last, or drops it. Returns whether its
     /// handler must pause.
-    pub(super) fn send_to_stream(
-        &mut self,
-        key: Key,
-        number: u32,
-        outcome: Outcome,
-        took: Duration,
-        text: &[u8],
-    ) -> bool {
+    fn send_chunk(&mut self, key: Key, number: u32, kind: NotificationKind, data: &[u8]) -> bool {
         let settings = self.parity.settings.session;
         let Some(session) = self.parity.get_mut(key) else { return false };
-        match outcome {
-            Outcome::Notification => {
-                let load = load_of(session, number, self.connections, &settings);
-                let Some(stream) = session.protocol.streams.get_mut(number) else { return false };
-                let is_over = stream.excess_bytes() > settings.window_bytes_max;
-                if load.is_closed() || is_over {
-                    stream.record_dropped();
-                } else if let Some((kind, data)) = convert::notification(text, number) {
-                    self.write_chunk(key, number, (kind, &data));
-                }
-                return load.is_high();
-            }
-            Outcome::Response => {
-                let Some(stream) = session.protocol.streams.get_mut(number) else { return false };
-                let result = convert::result_range(text, stream.request());
-                self.end_request(key, number, took, EndOutcome::Result(text));
-                self.write_chunk(key, number, (ChunkType::Result, &text[result]));
-                self.end_stream(key, number, "completed");
-            }
-            Outcome::Error(kind) => {
-                let mut data = Vec::new();
-                let error = convert::error_of(text, kind);
-                error.write(&mut data);
-                self.end_request(key, number, took, EndOutcome::Failed(&error));
-                self.write_chunk(key, number, (ChunkType::Error, &data));
-                self.end_stream(key, number, "error");
-            }
-            Outcome::None => {}
+        let load = load_of(session, number, self.connections, &settings);
+        let Some(stream) = session.protocol.streams.get_mut(number) else { return false };
+        if load.is_closed() || stream.excess_bytes() > settings.window_bytes_max {
+            stream.record_dropped();
+            return load.is_high();
         }
-        false
+        match kind {
+            NotificationKind::Progress => {
+                let progress = [b"{", data].concat();
+                self.write_chunk(key, number, ChunkType::Progress, &progress);
+            }
+            NotificationKind::Log { .. } => self.write_chunk(key, number, ChunkType::Log, data),
+            NotificationKind::Partial => self.write_chunk(key, number, ChunkType::Partial, data),
+            NotificationKind::Required | NotificationKind::TaskStatus => {}
+        }
+        load.is_high()
     }
 
     /// Ends a request before its last message is written.
@@ -205,19 +197,19 @@ impl ParityPath<'_> {
 
     /// Writes a chunk to what carries the session, and keeps it. Before the first one after a gap:
     /// the number of dropped ones.
-    fn write_chunk(&mut self, key: Key, number: u32, chunk: (ChunkType, &[u8])) {
+    fn write_chunk(&mut self, key: Key, number: u32, chunk_type: ChunkType, data: &[u8]) {
         let session = self.parity.get_mut(key);
         let stream = session.and_then(|session| session.protocol.streams.get_mut(number));
         let dropped = stream.map_or(0, OutgoingStream::take_dropped);
         if dropped > 0 {
             let mut data = Vec::new();
             write::dropped_chunks(&mut data, dropped);
-            self.write_chunk(key, number, (ChunkType::Log, &data));
+            self.write_chunk(key, number, ChunkType::Log, &data);
         }
-        count_chunk(&mut self.outbox.counters.parity.chunks, chunk.0);
+        count_chunk(&mut self.outbox.counters.parity.chunks, chunk_type);
         self.write_stream(key, number, |session, window, out, now| {
             if let Some(stream) = session.protocol.streams.get_mut(number) {
-                stream.write_chunk(out, chunk, window, now);
+                stream.write_chunk(out, chunk_type, data, window, now);
             }
         });
     }

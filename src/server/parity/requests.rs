@@ -6,20 +6,22 @@
 use std::time::Duration;
 
 use super::carrier::{Carrier, ResponseKind};
-use super::convert;
 use super::output::ParityPath;
-use super::session::{EndOutcome, ParitySession, RequestEnd, is_stream};
+use super::session::{EndOutcome, ParitySession};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::ring::cycles::CycleCount;
+use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::protocol::model::EncodedResponse;
 use crate::protocol::params::RequestParams;
 use crate::protocol::parity::envelope::{Request, Target};
 use crate::protocol::parity::error::ParityError;
 use crate::protocol::parity::write;
 use crate::server::connection_state::{MessageOrigin, PeerState};
-use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
+use crate::server::dispatch::{MessageContext, RawRequest};
+use crate::server::outbox::OutgoingMessage;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard_message::ParityHttpOutput;
 use crate::telemetry::counters::ParityRequestCounters;
@@ -39,134 +41,127 @@ fn count(requests: &mut ParityRequestCounters, method: &str) {
     *counter += 1;
 }
 
+/// What a request has come to when its dispatch ends.
+struct Dispatched {
+    /// The number of its call or stream.
+    number: u32,
+    outcome: Outcome,
+    /// How long that took.
+    took: Duration,
+    /// Its response, encoded, if it has a result.
+    text: Vec<u8>,
+    /// Its error.
+    failure: Option<Error>,
+}
+
+/// Largest buffer of responses that is stored for reuse.
+const RESPONSE_BYTES_KEPT_MAX: usize = 64 << 10;
+
 impl ParityPath<'_> {
-    /// Starts a request of a session.
+    /// Starts a request of a session, and answers it if that is possible at once.
     pub(super) fn start_request(&mut self, carrier: Carrier<'_>, key: Key, request: &Request<'_>) {
         count(&mut self.outbox.counters.parity.requests, request.method);
-        match carrier {
-            _ if request.streams => self.start_stream(carrier, key, request),
-            Carrier::Connection(connection) => {
-                self.start_call(connection, key, request);
+        let mut stream = None;
+        if request.streams {
+            stream = self.open_stream(carrier, key, request);
+            if stream.is_none() {
+                return;
             }
-            Carrier::Exchange { .. } | Carrier::Remote => {
-                self.start_distant_call(carrier, key, request);
-            }
-        }
-        self.copy_pending_work(key);
-    }
-
-    /// Starts a request that has one response.
-    #[inline]
-    fn start_call(&mut self, connection_key: Key, key: Key, request: &Request<'_>) {
-        let Self { parity, connections, dispatcher, outbox, now, .. } = self;
-        let Some(session) = parity.get_mut(key) else { return };
-        let Some(mut response) = connections.begin_message(connection_key) else { return };
-        let number = session.requests.next_number();
-        // More than its number has to be known at its end.
-        let is_kept = request.idempotency_key.is_some() || parity_event::is_enabled();
-        if is_kept {
-            add(session, number, request, *now);
-        }
-        let connection = response.connection();
-        let start = connection.outgoing.len();
-        let mut peer = PeerState {
-            origin: MessageOrigin::of_peer(connection.record.peer_address()),
-            state: &mut session.state,
-            pending_work: &mut session.pending_work,
-            outgoing: &mut connection.outgoing,
-            outbox,
-            refusal: None,
-        };
-        let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
-        let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
-        let record = if is_kept { session.requests.record_mut(number) } else { None };
-        let (outcome, took) = dispatch(dispatcher, ctx, record, &mut peer, request, None);
-        let counters = &mut outbox.counters.parity;
-        let mut end = |outcome| {
-            if is_kept {
-                session.end_request(number, &RequestEnd { outcome, took, now: *now }, counters);
-            } else {
-                counters.latency.record(took);
-            }
-        };
-        let out = &mut connection.outgoing;
-        match outcome {
-            Outcome::Response => {
-                end(EndOutcome::Result(&out[start..]));
-                convert::response_in_place(out, start);
-            }
-            Outcome::Error(kind) => {
-                let error = convert::error_in_place(out, start, kind);
-                end(EndOutcome::Failed(&error));
-            }
-            Outcome::None | Outcome::Notification => {
-                // Nothing else is written for a request of the dialect.
-                out.truncate(start);
-                if !is_kept {
-                    session.requests.add(number, *now, None, None);
-                }
-            }
-        }
-        connection.state.violation = connection.state.violation.or(session.state.violation);
-        if outcome.is_response() {
-            response.end();
-        } else {
-            response.cancel();
-        }
-        outbox.count_outcome(outcome);
-    }
-
-    /// Starts a request that has one response, over HTTP or a connection of another shard.
-    fn start_distant_call(&mut self, carrier: Carrier<'_>, key: Key, request: &Request<'_>) {
-        let Some(session) = self.parity.get_mut(key) else { return };
-        let number = session.requests.next_number();
-        add(session, number, request, self.now);
-        if let Carrier::Exchange { address, .. } = carrier {
-            session.http.get_or_insert_default().exchanges.push((number, address));
+        } else if let Carrier::Exchange { .. } = carrier {
             self.parity.is_answered = true;
         }
-        let mut text = Vec::new();
-        let (outcome, took) = self.dispatch_apart(carrier, key, number, request, &mut text);
-        self.outbox.count_outcome(outcome);
-        let _at_once = self.send(key, number, outcome, took, &text);
+        let Some(dispatched) = self.dispatch(carrier, key, stream, request) else { return };
+        let Dispatched { number, outcome, took, text, failure } = dispatched;
+        // What goes to a connection of this shard, or into a stream, is counted there.
+        if stream.is_none() && !matches!(carrier, Carrier::Connection(_)) {
+            self.outbox.count_outcome(outcome);
+        }
+        let id = request.id;
+        let message = match &failure {
+            Some(error) => OutgoingMessage::Error { id, error },
+            None => OutgoingMessage::Result { id, response: EncodedResponse::new(&text) },
+        };
+        if outcome.is_response() {
+            let _at_once = self.send(key, number, &message, took);
+        } else {
+            self.copy_pending_work(key);
+        }
+        if text.capacity() <= RESPONSE_BYTES_KEPT_MAX {
+            self.parity.response = text;
+        }
     }
 
-    /// Dispatches a request whose messages are written to `text`. The number of a stream is its
-    /// progress token.
-    fn dispatch_apart(
+    /// Dispatches a request, in its span if it has one. `stream`: the number of its stream, which
+    /// is its progress token. Returns `None` if its response could not be sent.
+    fn dispatch(
         &mut self,
         carrier: Carrier<'_>,
         key: Key,
-        number: u32,
+        stream: Option<u32>,
         request: &Request<'_>,
-        text: &mut Vec<u8>,
-    ) -> (Outcome, Duration) {
+    ) -> Option<Dispatched> {
         let Self { parity, connections, dispatcher, outbox, now, .. } = self;
-        let Some(session) = parity.get_mut(key) else { return (Outcome::None, Duration::ZERO) };
+        let mut text = std::mem::take(&mut parity.response);
+        text.clear();
+        let session = parity.get_mut(key)?;
         let address = match carrier {
             Carrier::Connection(connection) => {
-                connections.table.get(connection).and_then(|it| it.record.peer_address().copied())
+                let mut entry = connections.entry(connection)?;
+                if stream.is_none() && !entry.reserve_output() {
+                    return None;
+                }
+                entry.connection.record.peer_address().copied()
             }
             Carrier::Remote => session.remote().and_then(|remote| remote.peer_address),
             Carrier::Exchange { .. } => None,
         };
-        let origin = match carrier {
-            Carrier::Connection(_) | Carrier::Remote => MessageOrigin::of_peer(address.as_ref()),
-            Carrier::Exchange { caller, .. } => MessageOrigin::of_caller(caller, session.id),
-        };
+        let number = stream.unwrap_or_else(|| session.requests.next_number());
+        // More than its number has to be known at its end.
+        let is_described = request.idempotency_key.is_some() || parity_event::is_enabled();
+        if stream.is_none() && is_described {
+            add(session, number, request, *now);
+        }
+        let mut sent_by = MessageOrigin::of_peer(address.as_ref());
+        if let Carrier::Exchange { address, caller, .. } = carrier {
+            sent_by = MessageOrigin::of_caller(caller, session.id);
+            if stream.is_none() {
+                session.http.get_or_insert_default().exchanges.push((number, address));
+            }
+        }
+        let (traceparent, is_streamed) = (request.traceparent, stream.is_some());
+        let mut failure = None;
         let mut peer = PeerState {
-            origin,
+            origin: MessageOrigin { traceparent, is_streamed, ..sent_by },
             state: &mut session.state,
             pending_work: &mut session.pending_work,
-            outgoing: text,
+            outgoing: &mut text,
             outbox,
             refusal: None,
+            failure: Some(&mut failure),
         };
+        let call_params = &RequestParams::read(request.params);
+        let token = stream.map(|number| Id::Signed(number.into()));
+        let meta = &call_params.meta().map(|meta| meta.with_progress_token(token));
+        let Request { id, method, params, .. } = *request;
+        let raw = RawRequest { id, method, params, call_params, meta };
         let reply_to = ReplyTo { peer_id: PeerId::Parity(key), stream: number };
         let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
-        let token = is_stream(number).then(|| Id::Signed(number.into()));
-        let record = session.requests.record_mut(number);
-        dispatch(dispatcher, ctx, record, &mut peer, request, token)
+        let record = if is_described { session.requests.record_mut(number) } else { None };
+        let span = record.map(|record| record.enter());
+        let begun = CycleCount::now();
+        let outcome = dispatcher.dispatch_request(ctx, &mut peer, &raw);
+        let took = dispatcher.slow_handlers.took(begun);
+        drop(span);
+        if stream.is_none() && !is_described && !outcome.is_response() {
+            session.requests.add(number, *now, None, None);
+        }
+        if let Carrier::Connection(connection) = carrier
+            && let Some(violation) = session.state.violation
+            && let Some(connection) = connections.table.get_mut(connection)
+        {
+            connection.state.violation.get_or_insert(violation);
+        }
+        Some(Dispatched { number, outcome, took, text, failure })
     }
 
     /// Opens the stream of a request, and answers with its id.
@@ -215,20 +210,6 @@ impl ParityPath<'_> {
             });
         }
         Some(number)
-    }
-
-    /// Starts a request whose result is streamed.
-    fn start_stream(&mut self, carrier: Carrier<'_>, key: Key, request: &Request<'_>) {
-        let Some(number) = self.open_stream(carrier, key, request) else { return };
-        let mut text = Vec::new();
-        let (outcome, took) = self.dispatch_apart(carrier, key, number, request, &mut text);
-        if let Carrier::Connection(connection) = carrier
-            && let Some(session) = self.parity.get_mut(key)
-            && let Some(connection) = self.connections.table.get_mut(connection)
-        {
-            connection.state.violation = connection.state.violation.or(session.state.violation);
-        }
-        let _at_once = self.send_to_stream(key, number, outcome, took, &text);
     }
 
     /// Cancels a request or stream, and writes its end. One that is not in flight is ignored: its
@@ -295,30 +276,4 @@ fn add(session: &mut ParitySession, number: u32, request: &Request<'_>, now: Ins
     });
     let keyed = request.idempotency_key.map(|key| (request.id, key));
     session.requests.add(number, now, keyed, record);
-}
-
-/// Dispatches a request, in its span if it has one. Returns how long that took, too.
-fn dispatch<'a>(
-    dispatcher: &mut Dispatcher,
-    ctx: MessageContext,
-    record: Option<&mut RequestRecord>,
-    peer: &mut PeerState<'a>,
-    request: &Request<'a>,
-    progress_token: Option<Id<'_>>,
-) -> (Outcome, Duration) {
-    peer.origin.traceparent = request.traceparent;
-    peer.origin.is_streamed = progress_token.is_some();
-    let call_params = &RequestParams::read(request.params);
-    let meta = &call_params.meta().map(|meta| meta.with_progress_token(progress_token));
-    let raw = RawRequest {
-        id: request.id,
-        method: request.method,
-        params: request.params,
-        call_params,
-        meta,
-    };
-    let _span = record.map(|record| record.enter());
-    let begun = CycleCount::now();
-    let outcome = dispatcher.dispatch_request(ctx, peer, &raw);
-    (outcome, dispatcher.slow_handlers.took(begun))
 }

@@ -237,7 +237,7 @@ fn client_and_server_agree() {
     let mut texts = Vec::new();
     for _ in 0..2 {
         let mut text = Vec::new();
-        stream.write_chunk(&mut text, (ChunkType::Partial, b"1"), window.as_ref(), at(1));
+        stream.write_chunk(&mut text, ChunkType::Partial, b"1", window.as_ref(), at(1));
         texts.push(String::from_utf8(text).unwrap());
     }
     assert_eq!(deliver(&mut client, &texts[0]).unwrap(), "chunk 1");

@@ -136,7 +136,8 @@ impl OutgoingStream {
     pub fn write_chunk(
         &mut self,
         out: &mut Vec<u8>,
-        (chunk_type, data): (ChunkType, &[u8]),
+        chunk_type: ChunkType,
+        data: &[u8],
         limits: Option<&WindowLimits>,
         now: Instant,
     ) {
@@ -144,7 +145,7 @@ impl OutgoingStream {
             return;
         }
         let start = out.len();
-        write::chunk(out, (&self.id, self.next_seq), chunk_type, data);
+        write::chunk(out, &self.id, self.next_seq, chunk_type, data);
         self.store(&out[start..], limits, now);
     }
 
@@ -160,7 +161,7 @@ impl OutgoingStream {
             return;
         }
         let start = out.len();
-        write::eos(out, (&self.id, self.next_seq), reason);
+        write::eos(out, &self.id, self.next_seq, reason);
         self.store(&out[start..], limits, now);
         self.ended_at = Some(now);
     }

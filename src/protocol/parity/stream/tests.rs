@@ -13,7 +13,7 @@ fn at(seconds: u64) -> Instant {
 fn write_partials(stream: &mut OutgoingStream, count: u64, now: Instant) {
     for _ in 0..count {
         let mut out = Vec::new();
-        stream.write_chunk(&mut out, (ChunkType::Partial, b"1"), Some(&LIMITS), now);
+        stream.write_chunk(&mut out, ChunkType::Partial, b"1", Some(&LIMITS), now);
     }
 }
 
@@ -46,8 +46,7 @@ fn window_is_bounded_in_bytes() {
     let data = format!("\"{}\"", "x".repeat(400));
     for _ in 0..10 {
         let mut out = Vec::new();
-        let chunk = (ChunkType::Partial, data.as_bytes());
-        stream.write_chunk(&mut out, chunk, Some(&LIMITS), at(0));
+        stream.write_chunk(&mut out, ChunkType::Partial, data.as_bytes(), Some(&LIMITS), at(0));
     }
     assert!(stream.window_bytes() <= LIMITS.bytes_max);
     assert_eq!(resumed(stream, 8, at(0)), Ok(vec![9, 10]));
@@ -60,7 +59,7 @@ fn nothing_follows_eos() {
     let mut out = Vec::new();
     stream.write_eos(&mut out, "completed", None, at(0));
     let length = out.len();
-    stream.write_chunk(&mut out, (ChunkType::Log, b"1"), None, at(0));
+    stream.write_chunk(&mut out, ChunkType::Log, b"1", None, at(0));
     stream.write_eos(&mut out, "completed", None, at(0));
     assert_eq!(out.len(), length);
     assert_eq!(stream.next_seq(), 2);

@@ -179,8 +179,9 @@ impl SessionOwner<'_> {
         let HttpSession { state, pending_work, .. } = sessions.get_mut(key)?;
         let before = pending_work.pending_responses;
         let cancelled = outbox.counters.requests.cancelled;
-        let refusal = None;
-        let mut peer = PeerState { origin, state, pending_work, outgoing, outbox, refusal };
+        let (refusal, failure) = (None, None);
+        let mut peer =
+            PeerState { origin, state, pending_work, outgoing, outbox, refusal, failure };
         let reply_to = ReplyTo { peer_id: PeerId::HttpSession(key), stream };
         let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
         let dispatched =

@@ -247,6 +247,7 @@ impl StatelessRequest<'_> {
             outgoing,
             outbox: self.outbox,
             refusal: None,
+            failure: None,
         };
         let outcome = self.dispatcher.dispatch_request(ctx, &mut peer, raw);
         let refusal = peer.refusal;
@@ -325,6 +326,7 @@ impl StatelessRequest<'_> {
             outgoing,
             outbox: self.outbox,
             refusal: None,
+            failure: None,
         };
         let outcome = self.dispatcher.dispatch_request(ctx, &mut peer, raw);
         let refusal = peer.refusal;

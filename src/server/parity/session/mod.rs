@@ -10,7 +10,6 @@ pub(super) use self::chunk_counts::count_chunk;
 pub(super) use self::in_flight::is_stream;
 use self::in_flight::{OpenRequest, SessionRequests};
 use super::carrier::{Front, Relay, RemoteConnection};
-use super::convert::result_range;
 use super::resume_tokens::Generations;
 use crate::base::principal::ANONYMOUS_TIER;
 use crate::base::slab::Key;
@@ -18,6 +17,7 @@ use crate::base::time::Instant;
 use crate::connection::PendingWork;
 use crate::protocol::eras::Lifecycle;
 use crate::protocol::jsonrpc::IdBuf;
+use crate::protocol::model::EncodedResponse;
 use crate::protocol::parity::capabilities::Feature;
 use crate::protocol::parity::error::ParityError;
 use crate::protocol::parity::machine::State;
@@ -160,8 +160,8 @@ impl ParitySession {
         if let Some(keyed) = keyed {
             let keys = &mut self.protocol.keys;
             match end.outcome {
-                EndOutcome::Result(text) => {
-                    let result = &text[result_range(text, keyed.id.as_id())];
+                EndOutcome::Result(response) => {
+                    let result = response.result(keyed.id.as_id());
                     keys.finish(&keyed.key, Some(sha256(result)));
                 }
                 // It may be repeated: it has not run.
@@ -212,7 +212,7 @@ pub(super) struct RequestEnd<'a> {
 #[derive(Debug)]
 pub(super) enum EndOutcome<'a> {
     /// With a response that has a result.
-    Result(&'a [u8]),
+    Result(EncodedResponse<'a>),
     /// With an error, a cancellation included.
     Failed(&'a ParityError),
 }
