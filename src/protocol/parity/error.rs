@@ -117,6 +117,25 @@ impl ErrorCode {
     }
 }
 
+/// The status of an HTTP response with a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct HttpStatus {
+    /// The status code.
+    pub code: u16,
+    /// The value of `Retry-After` in seconds, rounded up, where there is one.
+    pub retry_after: Option<u32>,
+}
+
+impl HttpStatus {
+    /// The status of a response with a result.
+    pub const OK: Self = Self::new(200);
+
+    /// A status without `Retry-After`.
+    pub const fn new(code: u16) -> Self {
+        Self { code, retry_after: None }
+    }
+}
+
 /// An error as it is sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ParityError {
@@ -173,15 +192,13 @@ impl ParityError {
         Self { details: Some(details.into()), ..self }
     }
 
-    /// Returns `retryAfter` of the error of a message in whole seconds, rounded up, for HTTP; one
-    /// second if it has none.
-    #[cold]
-    pub fn retry_after_seconds(message: &[u8]) -> u32 {
-        let message: serde_json::Value = serde_json::from_slice(message).unwrap_or_default();
-        let seconds = message["error"]["retryAfter"].as_f64().unwrap_or_default().ceil();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-        let seconds = seconds as u32;
-        seconds.max(1)
+    /// Returns the status of an HTTP response with it.
+    pub fn http_status(&self) -> HttpStatus {
+        let code = self.code.properties().http_status;
+        let seconds = self.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
+        let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+        let retry_after = (self.code == ErrorCode::RateLimited).then_some(seconds);
+        HttpStatus { code, retry_after }
     }
 
     /// Appends the error object.
@@ -328,5 +345,10 @@ mod tests {
         let limited = Error::new(ErrorKind::RateLimited, "wait")
             .with_data(r#"{"retryable":true,"retryAfterMs":250}"#);
         assert_eq!(ParityError::from(&limited).retry_after_ms, Some(250));
+        let status = |ms| ParityError::rate_limited("wait", ms).http_status();
+        for (ms, seconds) in [(0, 1), (250, 1), (1_000, 1), (1_001, 2), (u64::MAX, u32::MAX)] {
+            assert_eq!(status(ms), HttpStatus { code: 429, retry_after: Some(seconds) });
+        }
+        assert_eq!(unknown.http_status(), HttpStatus::new(400));
     }
 }

@@ -11,7 +11,7 @@ use crate::base::principal::is_same_caller;
 use crate::base::slab::Key;
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedBuffer, Parser};
-use crate::protocol::parity::error::{ErrorCode, ParityError};
+use crate::protocol::parity::error::{ErrorCode, HttpStatus, ParityError};
 use crate::protocol::parity::write::{self, Resumption};
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{
@@ -40,7 +40,7 @@ impl ParityPath<'_> {
         };
         let key = match found {
             Ok(key) => key,
-            Err((status, error)) => return self.send_error(address, status, &error),
+            Err(refused) => return self.send_error(address, &refused),
         };
         self.parity.is_answered = false;
         let response = match &op {
@@ -93,7 +93,8 @@ impl ParityPath<'_> {
         });
         if let Err(error) = received {
             let error = ParityError::from(&Error::from(error));
-            self.reply(carrier, key, 400, |out| write::error(out, None, &error));
+            let status = HttpStatus::new(400);
+            self.reply(carrier, key, status, |out| write::error(out, None, &error));
         }
     }
 
@@ -115,11 +116,12 @@ impl ParityPath<'_> {
     }
 
     /// Begins a session over HTTP.
-    fn begin_session(&mut self, caller: &SessionCaller) -> Result<Key, (u16, ParityError)> {
+    fn begin_session(&mut self, caller: &SessionCaller) -> Result<Key, NoSession> {
         let created = self.create_session(Transport::Http);
         let Some(key) = created else {
             let message = "the server has too many sessions; try again later";
-            return Err((429, ParityError::rate_limited(message, 1_000)));
+            let error = ParityError::rate_limited(message, 1_000);
+            return Err(NoSession { status: error.http_status(), error });
         };
         self.attach_http(key, caller);
         Ok(key)
@@ -142,14 +144,16 @@ impl ParityPath<'_> {
         is_same_caller(owner.map(|it| &**it), caller.map(|it| &**it))
     }
 
-    fn send_error(&mut self, address: ExchangeAddress, status: u16, error: &ParityError) {
+    fn send_error(&mut self, address: ExchangeAddress, refused: &NoSession) {
         let mut text = Vec::new();
-        write::error(&mut text, None, error);
+        write::error(&mut text, None, &refused.error);
+        let status = refused.status;
         let output = ParityHttpOutput::Response { status, session: None, text };
         self.forward(address, output);
     }
 
     fn send_empty(&mut self, address: ExchangeAddress, status: u16, session: Option<SessionId>) {
+        let status = HttpStatus::new(status);
         let output = ParityHttpOutput::Response { status, session, text: Vec::new() };
         self.forward(address, output);
     }
@@ -209,8 +213,15 @@ fn rewind(
     Ok(streams.collect())
 }
 
-fn unknown_session() -> (u16, ParityError) {
+/// Why a request has no session.
+struct NoSession {
+    status: HttpStatus,
+    error: ParityError,
+}
+
+fn unknown_session() -> NoSession {
     let message = "the session has expired or does not exist: send a handshake";
     let error = ParityError::new(ErrorCode::Internal, message);
-    (404, error.with_details(r#"{"reason":"unknown_session"}"#))
+    let error = error.with_details(r#"{"reason":"unknown_session"}"#);
+    NoSession { status: HttpStatus::new(404), error }
 }

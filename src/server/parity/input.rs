@@ -12,7 +12,7 @@ use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 use crate::protocol::parity::capabilities::{Capabilities, Feature};
 use crate::protocol::parity::envelope::{Envelope, Handshake, InvalidEnvelope, Target};
-use crate::protocol::parity::error::{ErrorCode, ParityError};
+use crate::protocol::parity::error::{ErrorCode, HttpStatus, ParityError};
 use crate::protocol::parity::machine::State;
 use crate::protocol::parity::server_session::{Action, Expired, Input, Rejection, ServerSession};
 use crate::protocol::parity::write::{self, HandshakeAckParams, Resumption};
@@ -83,7 +83,7 @@ impl ParityPath<'_> {
                 self.acknowledge(carrier, key, &handshake, both);
             }
             Ok(Action::AcknowledgeCapabilities(both)) => {
-                self.reply(carrier, key, 200, |out| write::capabilities_ack(out, &both));
+                self.reply(carrier, key, HttpStatus::OK, |out| write::capabilities_ack(out, &both));
                 self.parity.set_timer(key);
             }
             Err(rejection) => self.reject(carrier, key, &rejection),
@@ -306,7 +306,7 @@ impl ParityPath<'_> {
             self.parity.is_answered = true;
             return self.flush_events(key);
         }
-        self.reply(carrier, key, 200, |out| write::handshake_ack(out, &params));
+        self.reply(carrier, key, HttpStatus::OK, |out| write::handshake_ack(out, &params));
     }
 
     fn authenticate(&mut self, carrier: Carrier<'_>, key: Key) -> Result<(), Error> {
@@ -347,8 +347,8 @@ impl ParityPath<'_> {
         }
         let status = match error.code {
             // A malformed message is no failure of the server.
-            ErrorCode::Internal => 400,
-            code => code.properties().http_status,
+            ErrorCode::Internal => HttpStatus::new(400),
+            _ => error.http_status(),
         };
         self.reply(carrier, key, status, |out| match target {
             Some(Target::Request(id)) if *is_response => write::error_response(out, *id, error),
@@ -378,8 +378,7 @@ impl ParityPath<'_> {
         if let Some(session) = self.parity.get_mut(key) {
             session.protocol.close();
         }
-        let status = error.code.properties().http_status;
-        self.reply(carrier, key, status, |out| write::error(out, None, error));
+        self.reply(carrier, key, error.http_status(), |out| write::error(out, None, error));
         match carrier {
             Carrier::Connection(connection) => self.close_for(connection, error.code),
             Carrier::Exchange { .. } | Carrier::Remote => {

@@ -16,7 +16,7 @@ use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, Connections};
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::parity::envelope::ChunkType;
-use crate::protocol::parity::error::{ErrorCode, ParityError};
+use crate::protocol::parity::error::{ErrorCode, HttpStatus, ParityError};
 use crate::protocol::parity::stream::{OutgoingStream, WindowLimits};
 use crate::protocol::parity::write;
 use crate::server::connection_state::ConnectionState;
@@ -67,7 +67,7 @@ impl ParityPath<'_> {
         &mut self,
         carrier: Carrier<'_>,
         key: Key,
-        status: u16,
+        status: HttpStatus,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         match carrier {
@@ -89,7 +89,7 @@ impl ParityPath<'_> {
         &mut self,
         key: Key,
         number: u32,
-        status: u16,
+        status: HttpStatus,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let Some(session) = self.parity.get_mut(key) else { return };
@@ -129,7 +129,7 @@ impl ParityPath<'_> {
                     self.write_chunk(key, number, ChunkType::Result, response.result(id));
                     self.end_stream(key, number, "completed");
                 } else {
-                    self.respond(key, number, 200, |out| write::response(out, response));
+                    self.respond(key, number, HttpStatus::OK, |out| write::response(out, response));
                 }
             }
             OutgoingMessage::Error { id, error } => {
@@ -141,7 +141,7 @@ impl ParityPath<'_> {
                     self.write_chunk(key, number, ChunkType::Error, &data);
                     self.end_stream(key, number, "error");
                 } else {
-                    let status = error.code.properties().http_status;
+                    let status = error.http_status();
                     self.respond(key, number, status, |out| write::error_response(out, id, &error));
                 }
             }
@@ -436,9 +436,9 @@ impl ParityPath<'_> {
                 self.forward(exchange, ParityHttpOutput::End);
                 continue;
             };
-            let mut text = Vec::new();
-            write::error_response(&mut text, id.as_id(), &ParityError::cancelled());
-            let (status, session) = (ErrorCode::Internal.properties().http_status, None);
+            let (error, mut text) = (ParityError::cancelled(), Vec::new());
+            write::error_response(&mut text, id.as_id(), &error);
+            let (status, session) = (error.http_status(), None);
             self.forward(exchange, ParityHttpOutput::Response { status, session, text });
         }
     }

@@ -17,7 +17,7 @@ use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::model::EncodedResponse;
 use crate::protocol::params::RequestParams;
 use crate::protocol::parity::envelope::{Request, Target};
-use crate::protocol::parity::error::ParityError;
+use crate::protocol::parity::error::{HttpStatus, ParityError};
 use crate::protocol::parity::write;
 use crate::server::connection_state::{MessageOrigin, PeerState};
 use crate::server::dispatch::{MessageContext, RawRequest};
@@ -184,7 +184,7 @@ impl ParityPath<'_> {
                 if let Some(idempotency_key) = request.idempotency_key {
                     session.protocol.keys.forget(idempotency_key);
                 }
-                let status = error.code.properties().http_status;
+                let status = error.http_status();
                 self.reply(carrier, key, status, |out| {
                     write::error_response(out, request.id, &error);
                 });
@@ -205,7 +205,7 @@ impl ParityPath<'_> {
             self.forward(address, ParityHttpOutput::Event { session, name, id, data });
             self.parity.is_answered = true;
         } else {
-            self.reply(carrier, key, 200, |out| {
+            self.reply(carrier, key, HttpStatus::OK, |out| {
                 write::stream_response(out, request.id, &stream_id);
             });
         }
@@ -250,7 +250,7 @@ impl ParityPath<'_> {
             }
             (None, Some(number), Some(id)) => {
                 let error = ParityError::cancelled();
-                let status = error.code.properties().http_status;
+                let status = error.http_status();
                 self.respond(key, number, status, |out| {
                     write::error_response(out, id.as_id(), &error);
                 });

@@ -26,6 +26,7 @@ use crate::engine::mesh::ShardId;
 use crate::protocol::error::ErrorKind;
 use crate::protocol::json::PaddedBuffer;
 use crate::protocol::parity::capabilities::Capabilities;
+use crate::protocol::parity::error::HttpStatus;
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::owner_id::SessionId;
 use crate::server::refusal_fields::RefusalFields;
@@ -335,8 +336,7 @@ impl HttpOutput {
 pub(in crate::server) enum ParityHttpOutput {
     /// The complete response.
     Response {
-        /// Its HTTP status.
-        status: u16,
+        status: HttpStatus,
         /// The session, if there is one.
         session: Option<SessionId>,
         /// The body; empty for none.

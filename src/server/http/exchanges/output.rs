@@ -5,7 +5,7 @@ use crate::base::slab::Key;
 use crate::connection::{CloseReason, first_message};
 use crate::protocol::error::Error;
 use crate::protocol::model;
-use crate::protocol::parity::error::{ErrorCode, ParityError};
+use crate::protocol::parity::error::HttpStatus;
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
 use crate::server::http::session_error_message;
 use crate::server::reply_to::Outcome;
@@ -107,20 +107,22 @@ impl ExchangePath<'_> {
     fn write_parity_output(&mut self, key: Key, output: ParityHttpOutput) {
         self.with_exchange(key, |exchange, out, heads| match output {
             ParityHttpOutput::Response { status, session, text } => {
-                let is_limited = status == ErrorCode::RateLimited.properties().http_status;
-                let status = Status::from(status);
-                if !exchange.is_streaming && is_limited {
-                    exchange.format.session_id = session;
-                    let retry_after = ParityError::retry_after_seconds(&text);
+                exchange.is_complete = true;
+                // The status precedes a stream that has begun.
+                if exchange.is_streaming {
+                    return;
+                }
+                exchange.format.session_id = session;
+                let HttpStatus { code, retry_after } = status;
+                let status = Status::from(code);
+                if let Some(retry_after) = retry_after {
                     exchange.write_retry_response(out, (status, retry_after), heads, &text);
-                } else if !exchange.is_streaming {
-                    exchange.format.session_id = session;
+                } else {
                     let body = if text.is_empty() { BodyKind::Empty } else { BodyKind::Json };
                     exchange.write_response(out, (status, body), heads, |out| {
                         out.extend_from_slice(&text);
                     });
                 }
-                exchange.is_complete = true;
             }
             ParityHttpOutput::Event { session, name, id, data } => {
                 exchange.owner = ResponseOwner::Parity(Some(session));
