@@ -5,8 +5,10 @@
 
 #![no_main]
 
+#[path = "../http_body.rs"]
+mod body;
+
 use corelane::model::Implementation;
-use corelane::server::fuzz;
 use corelane::service::demo;
 use libfuzzer_sys::fuzz_target;
 
@@ -14,5 +16,5 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&length, stream)) = bytes.split_first() else { return };
     let catalog =
         demo::catalog(Implementation::new("fuzz", "1")).expect("the demo catalog is valid");
-    fuzz::run_http(catalog, stream, &[usize::from(length).max(1)]);
+    body::run_http(catalog, stream, &[usize::from(length).max(1)]);
 });

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::job_owner::JobOwner;
+use super::memory::job_owner::JobOwner;
 use super::outbox::Outbox;
 use super::overload::Overload;
 use super::shard_message::{Requester, ShardMessage};

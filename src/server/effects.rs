@@ -4,10 +4,9 @@ use crate::base::slab::Key;
 use crate::connection::{Codec, first_message};
 use crate::engine::ring::Ring;
 use crate::protocol::jsonrpc::Id;
-use crate::server::connections::Transports;
 use crate::server::outbox::{Effect, NotificationKind, OutgoingMessage};
 use crate::server::reply_to::{PeerId, ReplyTo};
-use crate::server::shard::Shard;
+use crate::server::shard::{Shard, Transports};
 
 impl Shard {
     /// Applies the effects of all components, in order, and then reads the connections that waited

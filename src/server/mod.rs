@@ -4,7 +4,7 @@
 //! one shard per core and returns a [`Running`] server.
 //!
 //! `dispatch` is the request path and the place to begin reading. `input` feeds it with what
-//! `connections` receive, `peers` and `http` deliver its output, `calls`, `tasks` and `handlers`
+//! connections receive, `peers` and `http` deliver its output, `calls`, `tasks` and `handlers`
 //! hold what answers later, `client_requests` the requests from server to client, `subscriptions`
 //! the subscribed streams, `rate` how many requests a caller may send, `catalog_updates` the single
 //! writer of the catalog. `shard` composes these components, and `turn` runs their turn; effects
@@ -23,7 +23,6 @@ mod owner_id;
 mod reply_to;
 
 mod diagnostics;
-mod job_owner;
 mod refusal_fields;
 
 mod memory;
@@ -31,12 +30,12 @@ mod memory;
 mod overload;
 
 mod held_messages;
-mod result_memory;
 mod subscriptions;
-mod waiting_requests;
 mod websocket;
 
 mod shard_message;
+
+mod waiting_requests;
 
 mod outbox;
 
@@ -55,15 +54,11 @@ mod catalog_updates;
 
 mod tasks;
 
-mod deferred;
-
 mod dispatch;
 
 mod parity;
 
 mod http;
-
-mod connections;
 
 mod shard;
 
@@ -76,9 +71,6 @@ mod effects;
 mod turn;
 
 mod start;
-
-#[cfg(feature = "internals")]
-pub mod fuzz;
 
 #[cfg(feature = "cli")]
 pub use self::auth::check_auth;

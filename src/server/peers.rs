@@ -8,11 +8,10 @@ use std::time::Duration;
 use crate::base::slab::Key;
 use crate::connection::Connection;
 use crate::server::calls::CancelReason;
-use crate::server::connections::Transports;
 use crate::server::outbox::OutgoingMessage;
 use crate::server::parity::pause_stream;
 use crate::server::reply_to::{PeerId, ReplyTo};
-use crate::server::shard::Shard;
+use crate::server::shard::{Shard, Transports};
 
 impl Shard {
     /// Sends a message to a peer, if it is still connected. It leaves at the end of the turn.

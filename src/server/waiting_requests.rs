@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use super::memory::handler_memory::HandlerCharge;
 use super::reply_to::ReplyTo;
+use super::shard_message::ShardLimits;
 use crate::protocol::in_flight::{RequestKey, RequestsInFlight};
 use crate::protocol::json::{PaddedBuffer, Value, write};
 use crate::protocol::jsonrpc::{Id, IdBuf};
@@ -33,6 +34,15 @@ pub(super) struct WaitingRequests {
 pub(super) struct WaitingLimits {
     pub(super) bytes_max: usize,
     pub(super) requests_max: usize,
+}
+
+impl From<&ShardLimits> for WaitingLimits {
+    fn from(limits: &ShardLimits) -> Self {
+        Self {
+            bytes_max: limits.connections.message_bytes_max,
+            requests_max: limits.requests_in_flight_max,
+        }
+    }
 }
 
 /// A request with its text.

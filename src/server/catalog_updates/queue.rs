@@ -22,7 +22,7 @@ use crate::base::time::Instant;
 use crate::engine::mesh::{Sender, ShardId};
 use crate::server::blocking_jobs::{BlockingJob, BlockingPool};
 use crate::server::handlers::pending_update::PendingUpdate;
-use crate::server::job_owner::JobOwner;
+use crate::server::memory::job_owner::JobOwner;
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::{ShardMessage, UpdateResult};
 

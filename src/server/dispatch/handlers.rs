@@ -20,7 +20,7 @@ use crate::server::blocking_jobs::{self, BlockingJob, BlockingPool};
 use crate::server::calls::BlockingHandler;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::connection_state::PeerState;
-use crate::server::deferred::DeferredWork;
+use crate::server::dispatch::DeferredWork;
 use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
@@ -30,11 +30,11 @@ use crate::server::handlers::slow_handlers::SlowPoll;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_calls::TokioCalls;
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
-use crate::server::job_owner::JobOwner;
 use crate::server::memory::handler_memory::{HandlerCharge, HandlerMemory};
+use crate::server::memory::job_owner::JobOwner;
+use crate::server::memory::result_memory::ResultMemory;
 use crate::server::outbox::Outbox;
 use crate::server::overload::{Overload, RunningCall};
-use crate::server::result_memory::ResultMemory;
 use crate::server::shard_message::{self, BroadcastMessage, Requester, ShardMessage};
 use crate::service::{
     self, BlockingContext, BlockingWork, InternalError, LocalWork, RequestContext, RequestInfo,

@@ -19,6 +19,7 @@
 mod admission;
 mod task_context;
 
+mod deferred;
 mod handlers;
 mod task_creation;
 
@@ -42,13 +43,13 @@ use std::sync::Arc;
 
 pub(super) use self::admission::RawRequest;
 use self::admission::{Request, check_revision, count_request, record_invalid, validate};
+pub(super) use self::deferred::DeferredWork;
 pub(super) use self::dialect::ServedDialects;
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
 pub(super) use self::subscriptions::notifies_list_changed;
 use super::auth::Authentication;
 use super::connection_state::{FactsMemory, PeerState};
-use super::deferred::DeferredWork;
 use super::handlers::HandlerEvent;
 use super::handlers::slow_handlers::SlowHandlers;
 use super::held_messages::HeldMessages;
@@ -115,7 +116,7 @@ impl Dispatcher {
         self.handlers.memory.set_limit(limits.memory);
         self.handlers.results.set_limit(limits.memory);
         self.subscriptions.limits = limits.subscriptions;
-        self.waiting.set_limits(limits.waiting());
+        self.waiting.set_limits(limits.into());
     }
 
     /// Ends what has passed its deadline, and wakes the handlers that waited for this time.

@@ -17,7 +17,7 @@ use crate::protocol::error::Error;
 use crate::protocol::model;
 use crate::protocol::params::{self, PaginatedRequestParams, UpdateTaskRequestParams};
 use crate::server::connection_state::PeerState;
-use crate::server::deferred::DeferredWork;
+use crate::server::dispatch::DeferredWork;
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{RemoteTaskRequest, TaskMessage, TaskOp};

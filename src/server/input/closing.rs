@@ -8,10 +8,10 @@ use crate::engine::ring::{Ring, Socket};
 use crate::server::acceptance::count_close;
 use crate::server::calls::CancelReason;
 use crate::server::connection_state::ResponseOwner;
-use crate::server::connections::{HalfClose, Transports, half_close_refused, half_close_timeout};
 use crate::server::outbox::Effect;
 use crate::server::reply_to::PeerId;
 use crate::server::shard::Shard;
+use crate::server::shard::{HalfClose, Transports, half_close_refused, half_close_timeout};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 

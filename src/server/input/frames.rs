@@ -13,9 +13,9 @@
 use crate::base::slab::Key;
 use crate::connection::{MessageEvent, first_message};
 use crate::protocol::json::PaddedText;
-use crate::server::connections::Transports;
 use crate::server::outbox::Effect;
 use crate::server::shard::Shard;
+use crate::server::shard::Transports;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 use crate::transport::websocket::delimiter::DelimitedMessages;

@@ -9,9 +9,9 @@ use crate::engine::ring::{Operation, Ring};
 use crate::protocol::model;
 use crate::server::acceptance::{ListenerKind, refusal_error};
 use crate::server::connection_state::ConnectionState;
-use crate::server::connections::Transports;
 use crate::server::reply_to::Outcome;
 use crate::server::shard::Shard;
+use crate::server::shard::Transports;
 use crate::telemetry::label::{RefusalReason, Transport};
 
 impl Shard {

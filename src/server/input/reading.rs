@@ -9,8 +9,8 @@ use crate::connection::{CloseReason, Codec, ConnectionEvent};
 use crate::engine::ring::{ReceiveBuffer, Ring, Socket};
 use crate::protocol::json::{PADDING_BYTES, PaddedText};
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
-use crate::server::connections::Transports;
 use crate::server::shard::Shard;
+use crate::server::shard::Transports;
 
 impl Shard {
     /// Processes received bytes.

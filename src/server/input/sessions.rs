@@ -1,9 +1,9 @@
 //! Sessions on the shard that owns them: messages of other shards, deadlines, the end.
 
-use crate::server::connections::Transports;
 use crate::server::owner_id::SessionId;
 use crate::server::parity;
 use crate::server::shard::Shard;
+use crate::server::shard::Transports;
 use crate::server::shard_message::{
     CarrierAddress, ExchangeAddress, SessionCaller, SessionMessage, SessionOp,
 };

@@ -2,13 +2,16 @@
 //!
 //! What peers make a shard hold counts: partial messages, unread input and unsent output of
 //! connections, stored events of sessions, what handlers hold ([`handler_memory`]), results
-//! on their way from blocking handlers ([`super::result_memory`]), results of tasks, subscriptions.
+//! on their way from blocking handlers ([`result_memory`]), results of tasks, subscriptions.
 //! Each component knows what it holds.
 //!
 //! Invariants: at the limit the address whose connections hold most pays, not the one that sends
 //! next; who holds less than its share is never refused.
 
 pub(in crate::server) mod handler_memory;
+pub(in crate::server) mod job_owner;
+
+pub(in crate::server) mod result_memory;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

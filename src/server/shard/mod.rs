@@ -3,15 +3,26 @@
 //! The steps of its turn stand in `turn`; what input passes through on its way to a handler in
 //! `input`; what peers are sent in `peers`; the effects of components in `effects`.
 
+mod half_closed;
+mod large_work;
 mod lifecycle;
 mod unsent_messages;
+
+mod transports;
+
+mod broadcaster;
+mod held_memory;
 
 use std::fmt;
 use std::sync::Arc;
 
+pub(super) use self::broadcaster::{Broadcaster, Recipients};
+pub(super) use self::half_closed::{HalfClose, HalfClosed, half_close_refused, half_close_timeout};
+pub(super) use self::held_memory::{freeable_bytes, held_memory};
+pub(super) use self::large_work::{LargeWork, NextWork};
 pub(super) use self::lifecycle::Lifecycle;
+pub(super) use self::transports::Transports;
 pub(super) use self::unsent_messages::UnsentMessages;
-use super::connections::{Broadcaster, Transports};
 use super::dispatch::Dispatcher;
 use super::handlers::HandlerEvent;
 use super::http::{ExchangePath, SessionOwner};

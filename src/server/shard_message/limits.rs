@@ -7,7 +7,6 @@ use crate::connection::ConnectionOptions;
 use crate::server::memory::MemoryLimit;
 use crate::server::options::SecondStream;
 use crate::server::subscriptions::SubscriptionLimits;
-use crate::server::waiting_requests::WaitingLimits;
 use crate::server::websocket::MessageRules;
 use crate::transport::http::limits::RequestLimits;
 
@@ -44,16 +43,6 @@ pub(in crate::server) struct ConnectionsMax {
     pub(in crate::server) websocket: usize,
     /// Of each transport, those of one address.
     pub(in crate::server) per_address: usize,
-}
-
-impl ShardLimits {
-    /// Returns what may wait for the response to the request before (stdio).
-    pub(in crate::server) const fn waiting(&self) -> WaitingLimits {
-        WaitingLimits {
-            bytes_max: self.connections.message_bytes_max,
-            requests_max: self.requests_in_flight_max,
-        }
-    }
 }
 
 /// Times of a drain.

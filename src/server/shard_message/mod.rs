@@ -35,8 +35,8 @@ pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, T
 use super::diagnostics::CounterSnapshots;
 #[cfg(feature = "tower")]
 use super::extension_slot::ExtensionSlot;
+use super::memory::result_memory::{HandlerResult, ResultCharge};
 use super::overload::OverloadRules;
-use super::result_memory::{HandlerResult, ResultCharge};
 use super::subscriptions::CatalogLists;
 use crate::base::slab::Key;
 use crate::engine::mesh::{Sender, ShardId, SharedCounter};

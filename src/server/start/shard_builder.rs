@@ -32,8 +32,7 @@ use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, UpdateExecut
 use crate::server::client_requests::ClientRequests;
 use crate::server::client_requests::request_state::RequestStates;
 use crate::server::connection_state::{ConnectionState, FactsMemory, Standing};
-use crate::server::connections::{Broadcaster, HalfClosed, LargeWork, Transports};
-use crate::server::deferred::DeferredWork;
+use crate::server::dispatch::DeferredWork;
 use crate::server::dispatch::{Dispatcher, Handlers, ServedDialects};
 use crate::server::handlers::HandlerQueue;
 use crate::server::handlers::failures::HandlerFailures;
@@ -44,13 +43,14 @@ use crate::server::held_messages::HeldMessages;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks, SessionStore};
 use crate::server::memory::HolderSearch;
 use crate::server::memory::handler_memory::HandlerMemory;
+use crate::server::memory::result_memory::ResultMemory;
 use crate::server::options::{Options, ParityMode};
 use crate::server::outbox::Outbox;
 use crate::server::overload::{Overload, OverloadRules, RunningCalls};
 use crate::server::owner_id::{OwnerIds, ShardSet};
 use crate::server::parity::{ParityFrontend, ParitySettings, ResumeTokens};
 use crate::server::rate::RateSource;
-use crate::server::result_memory::ResultMemory;
+use crate::server::shard::{Broadcaster, HalfClosed, LargeWork, Transports};
 use crate::server::shard::{Lifecycle, Shard, UnsentMessages};
 use crate::server::shard_message::{ShardLimits, ShardMessage};
 use crate::server::subscriptions::SubscriptionRegistry;
@@ -271,7 +271,7 @@ impl ShardBuilder {
                 sender,
             },
             slow_handlers: slow_handlers(&self.options, shard),
-            waiting: WaitingRequests::new(self.options.stdio.sequential, limits.waiting()),
+            waiting: WaitingRequests::new(self.options.stdio.sequential, (&limits).into()),
             held: HeldMessages::default(),
             dialects: served_dialects(&self.options),
             facts: FactsMemory::default(),

@@ -5,10 +5,10 @@ use crate::base::slab::Key;
 use crate::engine::ring::Ring;
 use crate::guard::pressure::PressureStep;
 use crate::server::auth::AuthTime;
-use crate::server::connections::{Broadcaster, Recipients};
 use crate::server::dispatch::notifies_list_changed;
 use crate::server::handlers::HandlerEvent;
 use crate::server::shard::Shard;
+use crate::server::shard::{Broadcaster, Recipients};
 use crate::server::shard_message::{
     BroadcastMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
 };

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use crate::engine::ring::Ring;
 use crate::guard::pressure::PressureStep;
-use crate::server::connections::held_memory;
 use crate::server::memory::MemoryLimit;
 use crate::server::overload::OverloadRules;
 use crate::server::shard::Shard;
+use crate::server::shard::held_memory;
 use crate::server::shard_message::ShardLimits;
 
 /// Returns the limits at a step.

@@ -13,8 +13,8 @@ use crate::server::auth::Credential;
 use crate::server::connection_state::{
     HttpSession, MessageOrigin, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
-use crate::server::connections::Transports;
 use crate::server::shard::Shard;
+use crate::server::shard::Transports;
 use crate::server::shard_message::HttpOutput;
 use crate::transport::http::checks::SESSION_PARAMETER;
 use crate::transport::http::fields::ResponseFields;

@@ -19,13 +19,13 @@ use crate::server::connection_state::{
     ConnectionState, EchoedFields, HttpSession, MessageOrigin, PeerState, ResponseFormat,
     ResponseOwner,
 };
-use crate::server::connections::Transports;
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::http::HttpFrontend;
 use crate::server::outbox::Outbox;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::Shard;
+use crate::server::shard::Transports;
 use crate::transport::http::checks::{self, CheckId, Era, Rejection};
 use crate::transport::http::head_template::HeadTemplate;
 use crate::transport::http::header_consistency::{self, BodyValues};

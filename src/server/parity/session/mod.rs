@@ -24,7 +24,7 @@ use crate::protocol::parity::machine::State;
 use crate::protocol::parity::server_session::{ServerSession, SessionSettings};
 use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, Standing};
-use crate::server::deferred::DeferredWork;
+use crate::server::dispatch::DeferredWork;
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{CHUNK_EVENT, ExchangeAddress, ParityHttpOutput};
 use crate::telemetry::counters::ParityCounters;

@@ -1,12 +1,14 @@
 //! Damaged HTTP requests, drawn from printed seeds, sent to a whole shard through the body of the
 //! fuzz target.
 
+#[path = "../../../../fuzz/http_body.rs"]
+mod body;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use corelane::base::random::Random;
 use corelane::protocol::model::Implementation;
 use corelane::protocol::revision::Revision;
-use corelane::server::fuzz;
 use corelane::service::demo;
 use serde_json::json;
 
@@ -107,7 +109,7 @@ fn damaged_http_requests_leave_nothing_behind() {
     for seed in seeds {
         let (stream, lengths) = draw_requests(&mut Random::seeded(seed), &corpus);
         let catalog = demo::catalog(Implementation::new("sim", "1")).expect("valid catalog");
-        let ran = catch_unwind(AssertUnwindSafe(|| fuzz::run_http(catalog, &stream, &lengths)));
+        let ran = catch_unwind(AssertUnwindSafe(|| body::run_http(catalog, &stream, &lengths)));
         let Ok(outcome) = ran else { panic!("seed {seed}: {}", stream.escape_ascii()) };
         requests += outcome.requests;
         answers += outcome.responses;
@@ -119,7 +121,7 @@ fn damaged_http_requests_leave_nothing_behind() {
 fn valid_http_requests_of_every_kind_are_answered() {
     for request in valid_requests() {
         let catalog = demo::catalog(Implementation::new("sim", "1")).expect("valid catalog");
-        let outcome = fuzz::run_http(catalog, &request, &[7]);
+        let outcome = body::run_http(catalog, &request, &[7]);
         assert_eq!((outcome.requests, outcome.responses), (1, 1), "{}", request.escape_ascii());
     }
 }

@@ -3,7 +3,7 @@
 use super::transports::Transports;
 use crate::connection::Connection;
 use crate::server::connection_state::ConnectionState;
-use crate::server::deferred::DeferredWork;
+use crate::server::dispatch::DeferredWork;
 use crate::server::dispatch::Dispatcher;
 use crate::telemetry::held_memory::HeldMemory;
 

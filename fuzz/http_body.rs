@@ -8,23 +8,23 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::engine::executor::{Executor, NativeExecutor};
-use crate::engine::ring::sim::{SimRing, World};
-use crate::engine::ring::{ParkTimeout, Ring, RingOptions};
-use crate::engine::shard_loop::{ShardLoop, TurnStatus};
-use crate::server::{Entropy, Handle, Options, Server, Shard, ShardInput};
-use crate::service::Catalog;
-use crate::telemetry::label::Transport;
-use crate::transport::http::fuzz::{self, RequestOutcome};
-use crate::transport::http::head::HttpMethod;
+use corelane::engine::executor::{Executor, NativeExecutor};
+use corelane::engine::ring::sim::{SimRing, World};
+use corelane::engine::ring::{ParkTimeout, Ring, RingOptions};
+use corelane::engine::shard_loop::{ShardLoop, TurnStatus};
+use corelane::server::{Entropy, Handle, Options, Server, Shard, ShardInput};
+use corelane::service::Catalog;
+use corelane::telemetry::label::Transport;
+use corelane::transport::http::fuzz::{self, RequestOutcome};
+use corelane::transport::http::head::HttpMethod;
 
 /// Counts of one stream of requests.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Complete requests.
-    pub requests: usize,
+    pub(crate) requests: usize,
     /// Responses, complete or begun.
-    pub responses: usize,
+    pub(crate) responses: usize,
 }
 
 /// Sends `stream` to a server with `catalog` in pieces of the given `lengths` (the last is
@@ -34,7 +34,7 @@ pub struct Outcome {
 ///
 /// An invariant is violated: a request without a response, a response without a request, a
 /// malformed response, or resources that are not released.
-pub fn run_http(catalog: Catalog, stream: &[u8], lengths: &[usize]) -> Outcome {
+pub(crate) fn run_http(catalog: Catalog, stream: &[u8], lengths: &[usize]) -> Outcome {
     let options = options();
     let limits = options.request_limits();
     let requests = fuzz::check_stream(stream, &[stream.len().max(1)], &limits);

@@ -1,12 +1,12 @@
 //! Whose jobs run on the thread pool.
 
-use super::reply_to::PeerId;
 use crate::base::client_address::ClientAddress;
 use crate::engine::mesh::ShardId;
+use crate::server::reply_to::PeerId;
 
 /// For whom a job runs. All owners have the same share of the pool, and of the memory for results.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum JobOwner {
+pub(in crate::server) enum JobOwner {
     /// The clients at an address.
     Address(ClientAddress),
     /// A connection or session of a shard whose address is exempt.
@@ -17,7 +17,11 @@ pub(super) enum JobOwner {
 
 impl JobOwner {
     /// Returns the owner of the calls of a peer of `shard`.
-    pub(super) fn new(client: Option<ClientAddress>, shard: ShardId, peer_id: PeerId) -> Self {
+    pub(in crate::server) fn new(
+        client: Option<ClientAddress>,
+        shard: ShardId,
+        peer_id: PeerId,
+    ) -> Self {
         client.map_or(Self::Peer(shard, peer_id), Self::Address)
     }
 }
