@@ -157,12 +157,15 @@ impl WebSocketConnection {
         conditions: Conditions,
     ) -> Result<(), String> {
         let is_drain = conditions.drain_end.is_some() && code == Some(1001);
-        let is_given_up = self.is_slow && matches!(code, Some(1000 | 1011));
+        // Also in place of an answer to the client's close frame.
+        let is_given_up = self.is_slow
+            && matches!(code, Some(1000 | 1011))
+            && self.frame_checker.has_close_reason();
         let close = self.closing.map(|close| close.0);
         // An incomplete message does not count as activity.
         let is_silent = close == Some(CloseKind::IncompleteMessage) && code == Some(1000);
         match close {
-            Some(CloseKind::CloseFrame(sent)) if sent == code => {
+            Some(CloseKind::CloseFrame(sent)) if sent == code && !is_given_up => {
                 // While it drains, a server reads only the close frame.
                 if conditions.drain_end.is_none() {
                     self.frame_checker.check_all_read()?;

@@ -23,6 +23,7 @@ pub(crate) struct FrameChecker {
     unanswered: BTreeMap<u64, UnansweredRequest>,
     /// A close frame has arrived.
     pub(crate) is_closed: bool,
+    has_close_reason: bool,
     /// Pongs received.
     pub(crate) pongs: u64,
 }
@@ -55,6 +56,7 @@ impl FrameChecker {
             read: 0,
             unanswered: BTreeMap::new(),
             is_closed: false,
+            has_close_reason: false,
             pongs: 0,
         }
     }
@@ -153,7 +155,14 @@ impl FrameChecker {
         if str::from_utf8(reason).is_err() {
             return Err("the reason of a close frame is not UTF-8".to_owned());
         }
+        self.has_close_reason = !reason.is_empty();
         Ok(ReceivedFrame::Close(Some(u16::from_be_bytes(*code))))
+    }
+
+    /// Returns whether the close frame of the server has a reason: one that answers a close frame
+    /// has none.
+    pub(crate) const fn has_close_reason(&self) -> bool {
+        self.has_close_reason
     }
 
     /// Checks that every request that has certainly been read was answered.
