@@ -10,8 +10,7 @@ use crate::server::calls::CancelReason;
 use crate::server::connection_state::ResponseOwner;
 use crate::server::outbox::Effect;
 use crate::server::reply_to::PeerId;
-use crate::server::shard::Shard;
-use crate::server::shard::{HalfClose, Transports, half_close_refused, half_close_timeout};
+use crate::server::shard::{HalfClose, Shard, Transports, half_close_refused, half_close_timeout};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 

@@ -8,8 +8,7 @@ use crate::base::slab::Key;
 use crate::connection::{CloseReason, Codec};
 use crate::engine::ring::Ring;
 use crate::server::memory::{Holder, short_of_memory};
-use crate::server::shard::Shard;
-use crate::server::shard::{freeable_bytes, held_memory};
+use crate::server::shard::{Shard, freeable_bytes, held_memory};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 

@@ -10,8 +10,7 @@ use crate::protocol::model;
 use crate::server::acceptance::{ListenerKind, refusal_error};
 use crate::server::connection_state::ConnectionState;
 use crate::server::reply_to::Outcome;
-use crate::server::shard::Shard;
-use crate::server::shard::Transports;
+use crate::server::shard::{Shard, Transports};
 use crate::telemetry::label::{RefusalReason, Transport};
 
 impl Shard {

@@ -9,8 +9,7 @@ use crate::connection::{CloseReason, Codec, ConnectionEvent};
 use crate::engine::ring::{ReceiveBuffer, Ring, Socket};
 use crate::protocol::json::{PADDING_BYTES, PaddedText};
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
-use crate::server::shard::Shard;
-use crate::server::shard::Transports;
+use crate::server::shard::{Shard, Transports};
 
 impl Shard {
     /// Processes received bytes.

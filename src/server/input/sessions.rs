@@ -2,8 +2,7 @@
 
 use crate::server::owner_id::SessionId;
 use crate::server::parity;
-use crate::server::shard::Shard;
-use crate::server::shard::Transports;
+use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::{
     CarrierAddress, ExchangeAddress, SessionCaller, SessionMessage, SessionOp,
 };

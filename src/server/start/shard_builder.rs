@@ -50,8 +50,9 @@ use crate::server::overload::{Overload, OverloadRules, RunningCalls};
 use crate::server::owner_id::{OwnerIds, ShardSet};
 use crate::server::parity::{ParityFrontend, ParitySettings, ResumeTokens};
 use crate::server::rate::RateSource;
-use crate::server::shard::{Broadcaster, HalfClosed, LargeWork, Transports};
-use crate::server::shard::{Lifecycle, Shard, UnsentMessages};
+use crate::server::shard::{
+    Broadcaster, HalfClosed, LargeWork, Lifecycle, Shard, Transports, UnsentMessages,
+};
 use crate::server::shard_message::{ShardLimits, ShardMessage};
 use crate::server::subscriptions::SubscriptionRegistry;
 use crate::server::tasks::{TaskTable, Tasks};

@@ -10,8 +10,7 @@ use crate::connection::SocketPair;
 use crate::engine::ring::{Completion, Ring};
 use crate::engine::shard_loop::Driver;
 use crate::server::acceptance::ListenerEntry;
-use crate::server::shard::Shard;
-use crate::server::shard::Transports;
+use crate::server::shard::{Shard, Transports};
 
 /// Begins and ends handled in one turn.
 const PER_TURN_MAX: usize = 64;

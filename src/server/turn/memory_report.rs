@@ -2,8 +2,7 @@
 
 use crate::connection::Connection;
 use crate::server::connection_state::ConnectionState;
-use crate::server::shard::Shard;
-use crate::server::shard::{freeable_bytes, held_memory};
+use crate::server::shard::{Shard, freeable_bytes, held_memory};
 use crate::telemetry::held_memory::{HeldMemory, MemoryReport};
 
 impl From<&Shard> for MemoryReport {

@@ -7,8 +7,7 @@ use crate::guard::pressure::PressureStep;
 use crate::server::auth::AuthTime;
 use crate::server::dispatch::notifies_list_changed;
 use crate::server::handlers::HandlerEvent;
-use crate::server::shard::Shard;
-use crate::server::shard::{Broadcaster, Recipients};
+use crate::server::shard::{Broadcaster, Recipients, Shard};
 use crate::server::shard_message::{
     BroadcastMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
 };

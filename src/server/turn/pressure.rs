@@ -6,8 +6,7 @@ use crate::engine::ring::Ring;
 use crate::guard::pressure::PressureStep;
 use crate::server::memory::MemoryLimit;
 use crate::server::overload::OverloadRules;
-use crate::server::shard::Shard;
-use crate::server::shard::held_memory;
+use crate::server::shard::{Shard, held_memory};
 use crate::server::shard_message::ShardLimits;
 
 /// Returns the limits at a step.

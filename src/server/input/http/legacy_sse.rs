@@ -13,8 +13,7 @@ use crate::server::auth::Credential;
 use crate::server::connection_state::{
     HttpSession, MessageOrigin, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
-use crate::server::shard::Shard;
-use crate::server::shard::Transports;
+use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::HttpOutput;
 use crate::transport::http::checks::SESSION_PARAMETER;
 use crate::transport::http::fields::ResponseFields;
