@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::exit_wait::ExitWait;
-use super::http::{FlowRun, HttpCarrier, UpgradeFlow, UpgradeVerdict};
+use super::http::{FlowRun, HttpAuthorization, HttpLink, HttpRules, UpgradeVerdict};
 use super::messages::{ClosingSocket, MessageStream, StreamOutput};
 use super::process::{ExitNotifier, ServerProcess};
 use super::stream::Loss;
@@ -22,9 +22,8 @@ pub(super) enum PeerAction {
     Connect,
 }
 
-/// The connection of a server. `H` are its connections if it is one of HTTP.
-#[derive(Debug)]
-pub(super) enum Link<H> {
+/// The connection of a server. `H` are the rules of its session over HTTP.
+pub(super) enum Link<H: HttpRules> {
     Idle,
     /// The next attempt to connect is not made before this.
     Waiting(Instant),
@@ -37,9 +36,9 @@ pub(super) enum Link<H> {
         exit_wait: Option<Box<ExitWait>>,
     },
     /// A flow obtains tokens for the upgrade to WebSocket.
-    Authorizing(UpgradeFlow),
+    Authorizing(Box<HttpAuthorization>),
     /// Connections are opened as exchanges need them.
-    Http(Box<H>),
+    Http(Box<HttpLink<H>>),
 }
 
 /// Where the messages of a session go. Nothing is sent before the connection is open.
@@ -98,7 +97,7 @@ impl<Q: ParitySink> ParitySink for LinkSink<'_, Q> {
     }
 }
 
-impl<H: HttpCarrier> Link<H> {
+impl<H: HttpRules> Link<H> {
     /// Returns the link over an open connection. Dropping it ends `process`.
     pub(super) fn open(stream: MessageStream, process: Option<ServerProcess>) -> Self {
         Self::Open { stream, process: process.map(Box::new), exit_wait: None }
@@ -138,7 +137,7 @@ impl<H: HttpCarrier> Link<H> {
     /// Returns why the connections of HTTP are of no use, if that is known.
     pub(super) fn failure(&self) -> Option<&ClientError> {
         match self {
-            Self::Http(link) => link.failure(),
+            Self::Http(link) => link.rules.failure(),
             _ => None,
         }
     }
@@ -176,41 +175,24 @@ impl<H: HttpCarrier> Link<H> {
     /// then.
     pub(super) fn take_authorized(&mut self) -> Option<Result<(), ClientError>> {
         let Self::Authorizing(flow) = self else { return None };
-        let outcome = flow.take_outcome()?;
+        // Tokens are stored now.
+        let end = flow.take_end()?;
         *self = Self::Connecting;
-        Some(outcome)
+        Some(end.error.map_or(Ok(()), Err))
     }
 
-    /// Handles bytes that were received for the flow for the upgrade.
-    pub(super) fn receive_for_flow(
-        &mut self,
-        ring: &mut dyn Ring,
-        socket: Socket,
-        bytes: &[u8],
-        now: Instant,
-    ) {
-        if let Self::Authorizing(flow) = self {
-            flow.receive(ring, socket, bytes, now);
-        }
-    }
-
-    /// Handles the end of a socket of the flow for the upgrade.
-    pub(super) fn handle_flow_end(
-        &mut self,
-        ring: &mut dyn Ring,
-        socket: Socket,
-        loss: &Loss,
-        now: Instant,
-    ) {
-        if let Self::Authorizing(flow) = self {
-            flow.handle_end(ring, socket, loss.error().is_some(), now);
+    /// Returns the flow that authorizes the upgrade if `socket` is its connection.
+    pub(super) fn upgrade_flow_of(&mut self, socket: Socket) -> Option<&mut FlowRun> {
+        match self {
+            Self::Authorizing(flow) => flow.run().filter(|flow| flow.owns(socket)),
+            _ => None,
         }
     }
 
     pub(super) fn sink(&mut self) -> LinkSink<'_, H::Queue> {
         match self {
             Self::Open { stream, .. } => LinkSink::Stream(stream.output()),
-            Self::Http(link) => LinkSink::Http(link.queue()),
+            Self::Http(link) => LinkSink::Http(link.rules.queue()),
             Self::Idle | Self::Waiting(_) | Self::Connecting | Self::Authorizing(_) => {
                 LinkSink::Closed
             }
@@ -218,7 +200,7 @@ impl<H: HttpCarrier> Link<H> {
     }
 
     /// Returns when the link must be looked at next.
-    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn deadline(&mut self, now: Instant) -> Option<Instant> {
         match self {
             Self::Http(link) => link.deadline(now),
             Self::Open { exit_wait: Some(wait), .. } => wait.deadline(),
@@ -250,7 +232,7 @@ impl<H: HttpCarrier> Link<H> {
     /// server has violated the protocol.
     pub(super) fn has_failed(&self, has_ended: bool) -> bool {
         match self {
-            Self::Http(link) => link.is_lost() || has_ended,
+            Self::Http(link) => link.rules.is_lost() || has_ended,
             Self::Open { exit_wait: Some(wait), .. } => wait.is_over(),
             Self::Open { stream, .. } => stream.failure().is_some() || has_ended,
             Self::Idle | Self::Waiting(_) | Self::Connecting | Self::Authorizing(_) => false,

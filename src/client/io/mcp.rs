@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::call_slot::{CallSlot, CallToken};
 use super::commands::{NewCall, PeerId};
-use super::http::{HttpLink, SessionInput};
+use super::http::StreamableHttp;
 use super::input_tasks::FinishedInput;
 use super::peer_handle::PeerHandle;
 use super::protocol::{ClientProtocol, HandshakeEnd, Step};
@@ -71,7 +71,8 @@ impl Mcp {
 impl ClientProtocol for Mcp {
     type Server = ServerInfo;
     type Event = SessionEvent<CallToken>;
-    type Http = HttpLink;
+    type Session = Session<CallToken>;
+    type Http = StreamableHttp;
 
     const ENDS_WITH_HTTP: bool = false;
 
@@ -170,12 +171,8 @@ impl ClientProtocol for Mcp {
         renewal::resume(&mut self.session, now);
     }
 
-    fn http_input<'a>(
-        &'a mut self,
-        workspace: &'a mut Workspace,
-        now: Instant,
-    ) -> SessionInput<'a> {
-        SessionInput { session: &mut self.session, workspace, now }
+    fn session(&mut self) -> &mut Session<CallToken> {
+        &mut self.session
     }
 
     fn events(workspace: &mut Workspace) -> &mut Vec<Self::Event> {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::call_slot::ConnectToken;
 use super::connect::{OpenError, RegisteredStreams};
-use super::http::{FlowRun, HttpCarrier, RedirectSender, UpgradeAuthorization};
+use super::http::{
+    FlowRun, HttpLink, HttpRules, RedirectSender, SessionInput, UpgradeAuthorization,
+};
 use super::link::{Link, LinkSink, PeerAction};
 use super::messages::{ClosingSocket, MessageReceiver, MessageStream, StreamOutput, open_stream};
 use super::peer_handle::PeerHandle;
@@ -107,10 +109,11 @@ impl<P: ClientProtocol> Peer<P> {
         &mut self,
         workspace: &mut Workspace,
         now: Instant,
-        act: impl FnOnce(&mut P::Http, &mut <P::Http as HttpCarrier>::Input<'_>) -> O,
+        act: impl FnOnce(&mut HttpLink<P::Http>, &mut SessionInput<'_, P::Session>) -> O,
     ) -> Option<O> {
         let Link::Http(link) = &mut self.link else { return None };
-        let outcome = act(link, &mut self.protocol.http_input(workspace, now));
+        let session = self.protocol.session();
+        let outcome = act(link, &mut SessionInput { session, workspace: &mut *workspace, now });
         self.handle_events(workspace, now);
         Some(outcome)
     }
@@ -135,7 +138,7 @@ impl<P: ClientProtocol> Peer<P> {
             return PeerAction::Connect;
         };
         let (seed, redirects) = (self.reconnection.draw_seed(), self.upgrades.redirects());
-        let http = P::Http::new(endpoint, &self.handle, redirects, seed);
+        let http = HttpLink::new(endpoint, &self.handle, redirects, seed);
         self.link = Link::Http(Box::new(http));
         self.run(workspace, now, P::start);
         PeerAction::None
@@ -160,7 +163,7 @@ impl<P: ClientProtocol> Peer<P> {
     fn handle_ready(&mut self, now: Instant) {
         let Some(server) = self.protocol.server() else { return };
         if let Link::Http(link) = &mut self.link {
-            link.handle_ready(server);
+            link.rules.handle_ready(server);
         }
         if self.has_one_connection() {
             self.reconnection.handle_ready(now);
@@ -284,7 +287,7 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
     }
 
     fn advance_authorization(&mut self, workspace: &mut Workspace, now: Instant) {
-        self.with_http(workspace, now, P::Http::advance_authorization);
+        self.with_http(workspace, now, |link, input| link.rules.advance_authorization(input));
     }
 
     fn advance(&mut self, ring: &mut dyn Ring, workspace: &mut Workspace, now: Instant) -> usize {
@@ -345,7 +348,9 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
             bytes.clear();
             bytes.extend_from_slice(&ring.bytes(buffer)[..length]);
             self.with_http(workspace, now, |link, input| link.receive(ring, socket, &bytes, input));
-            self.link.receive_for_flow(ring, socket, &bytes, now);
+            if let Some(flow) = self.link.upgrade_flow_of(socket) {
+                flow.receive(ring, &bytes, now);
+            }
             workspace.input = bytes;
             return;
         }
@@ -382,7 +387,9 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
         now: Instant,
     ) -> bool {
         self.with_http(workspace, now, |link, input| link.handle_end(ring, socket, loss, input));
-        self.link.handle_flow_end(ring, socket, loss, now);
+        if let Some(flow) = self.link.upgrade_flow_of(socket) {
+            flow.handle_end(ring, loss.error().is_some(), now);
+        }
         self.link.stream_of(socket).is_none()
     }
 

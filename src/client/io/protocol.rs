@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::http::HttpCarrier;
+use super::http::HttpRules;
 use super::link::LinkSink;
 use super::peer_handle::PeerHandle;
 use super::workspace::Workspace;
@@ -13,9 +13,7 @@ use crate::client::reconnect::Reconnection;
 use crate::protocol::json::PaddedText;
 
 /// Where the messages of a session of `P` go over HTTP.
-type QueueOf<P> = <<P as ClientProtocol>::Http as HttpCarrier>::Queue;
-/// What responses over HTTP change.
-type InputOf<'a, P> = <<P as ClientProtocol>::Http as HttpCarrier>::Input<'a>;
+type QueueOf<P> = <<P as ClientProtocol>::Http as HttpRules>::Queue;
 
 /// What an operation of a session needs.
 pub(super) struct Step<'a, P: ClientProtocol> {
@@ -42,8 +40,10 @@ pub(super) trait ClientProtocol: Sized + 'static {
     type Server;
     /// What a session reports.
     type Event;
-    /// The connections of a session over HTTP.
-    type Http: HttpCarrier<Server = Self::Server>;
+    /// The session, which the responses over HTTP change.
+    type Session;
+    /// What it sends over HTTP.
+    type Http: HttpRules<Server = Self::Server, Session = Self::Session>;
 
     /// Whether a session over HTTP is lost with its connections, and begun again after a delay.
     /// Otherwise each exchange is repeated by itself.
@@ -113,12 +113,8 @@ pub(super) trait ClientProtocol: Sized + 'static {
     /// Ends a pause.
     fn resume(&mut self, _now: Instant) {}
 
-    /// Returns the session as the responses over HTTP reach it.
-    fn http_input<'a>(
-        &'a mut self,
-        workspace: &'a mut Workspace,
-        now: Instant,
-    ) -> InputOf<'a, Self>;
+    /// Returns the session.
+    fn session(&mut self) -> &mut Self::Session;
 
     /// Returns the events of the operation that has ended.
     fn events(workspace: &mut Workspace) -> &mut Vec<Self::Event>;

@@ -9,7 +9,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether the client is ending the session.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::client::io) enum Closing {
+pub(super) enum Closing {
     #[default]
     No,
     /// Until the server answers, at most until this.
@@ -19,25 +19,25 @@ pub(in crate::client::io) enum Closing {
 
 impl Closing {
     /// Begins to end a session, which the server has [`CLOSE_TIMEOUT`] for.
-    pub(in crate::client::io) fn begin(&mut self, now: Instant) {
+    pub(super) fn begin(&mut self, now: Instant) {
         *self = Self::Until(now.after(CLOSE_TIMEOUT));
     }
 
     /// Ends the wait for the server.
-    pub(in crate::client::io) fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         if *self != Self::No {
             *self = Self::Done;
         }
     }
 
     /// Ends the wait for a server that has had its time.
-    pub(in crate::client::io) fn expire(&mut self, now: Instant) {
+    pub(super) fn expire(&mut self, now: Instant) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             *self = Self::Done;
         }
     }
 
-    pub(in crate::client::io) const fn deadline(self) -> Option<Instant> {
+    pub(super) const fn deadline(self) -> Option<Instant> {
         match self {
             Self::Until(deadline) => Some(deadline),
             Self::No | Self::Done => None,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::rules::HttpRequest;
 use crate::base::time::Instant;
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::protocol::json::{PADDING_BYTES, PaddedText};
@@ -16,7 +17,7 @@ const CLOSE_MARGIN: Duration = Duration::from_secs(1);
 
 /// A connection with the exchange `E` that it carries.
 #[derive(Debug)]
-pub(in crate::client::io) struct HttpConnection<E> {
+pub(super) struct HttpConnection<E> {
     socket: Socket,
     reader: ResponseReader,
     /// The body so far; of an event stream the part that is not read.
@@ -32,6 +33,17 @@ pub(in crate::client::io) struct HttpConnection<E> {
     deadline: Option<Instant>,
     /// When the idle connection is no longer used, because the server may be closing it.
     idle_deadline: Option<Instant>,
+}
+
+/// An exchange that has ended without its response.
+#[derive(Debug)]
+pub(in crate::client::io) struct LostExchange<E> {
+    pub(in crate::client::io) exchange: E,
+    /// The event stream so far.
+    pub(super) events: EventReader,
+    /// Its connection was used before, and has ended without a part of the response: the server
+    /// has closed it while it was idle.
+    pub(in crate::client::io) met_idle_close: bool,
 }
 
 /// A response whose messages have been passed on, as far as it is an event stream.
@@ -56,7 +68,7 @@ impl Response {
 
 impl<E> HttpConnection<E> {
     /// Starts to receive.
-    pub(in crate::client::io) fn open(ring: &mut dyn Ring, socket: Socket) -> Self {
+    pub(super) fn open(ring: &mut dyn Ring, socket: Socket) -> Self {
         ring.submit(Operation::Receive(socket));
         Self {
             socket,
@@ -72,20 +84,17 @@ impl<E> HttpConnection<E> {
         }
     }
 
-    pub(in crate::client::io) const fn socket(&self) -> Socket {
+    pub(super) const fn socket(&self) -> Socket {
         self.socket
     }
 
-    pub(in crate::client::io) const fn exchange(&self) -> Option<&E> {
+    pub(super) const fn exchange(&self) -> Option<&E> {
         self.exchange.as_ref()
     }
 
-    pub(super) const fn exchange_mut(&mut self) -> Option<&mut E> {
-        self.exchange.as_mut()
-    }
-
-    pub(super) const fn head(&self) -> Option<&ResponseHead> {
-        self.reader.head()
+    /// Returns the exchange whose response has begun, with the head of that.
+    pub(super) fn begun(&mut self) -> Option<(&mut E, &ResponseHead)> {
+        self.exchange.as_mut().zip(self.reader.head())
     }
 
     pub(super) const fn deadline(&self) -> Option<Instant> {
@@ -93,7 +102,7 @@ impl<E> HttpConnection<E> {
     }
 
     /// Returns whether an exchange can be started.
-    pub(in crate::client::io) const fn is_idle(&self) -> bool {
+    pub(super) const fn is_idle(&self) -> bool {
         self.exchange.is_none() && !self.is_sending
     }
 
@@ -102,17 +111,11 @@ impl<E> HttpConnection<E> {
         self.is_idle() && self.idle_deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// Sends the request of an exchange, which is given up at `deadline`.
-    pub(in crate::client::io) fn start(
-        &mut self,
-        ring: &mut dyn Ring,
-        exchange: E,
-        request: Vec<u8>,
-        deadline: Option<Instant>,
-    ) {
-        (self.exchange, self.deadline) = (Some(exchange), deadline);
+    /// Sends the request of an exchange.
+    pub(super) fn start(&mut self, ring: &mut dyn Ring, exchange: E, request: HttpRequest) {
+        (self.exchange, self.deadline) = (Some(exchange), request.deadline);
         (self.has_response, self.is_sending) = (false, true);
-        ring.submit(Operation::Send { socket: self.socket, buffer: request, offset: 0 });
+        ring.submit(Operation::Send { socket: self.socket, buffer: request.bytes, offset: 0 });
     }
 
     /// Handles the end of the send.
@@ -126,24 +129,19 @@ impl<E> HttpConnection<E> {
         self.deadline = Some(self.deadline.map_or(deadline, |other| other.min(deadline)));
     }
 
-    /// Notes that the exchange has timed out: the server may have handled it.
-    pub(super) const fn note_timeout(&mut self) {
-        self.is_reused = false;
-    }
-
     /// Reads `bytes[*from..]`, advances `from`, and passes complete events to `deliver`.
-    pub(in crate::client::io) fn receive(
+    pub(super) fn receive(
         &mut self,
         bytes: &[u8],
         from: &mut usize,
         limits: &ResponseLimits,
-        mut deliver: impl FnMut(ServerEvent<'_>),
+        mut deliver: impl FnMut(&E, ServerEvent<'_>),
     ) -> Result<ResponseEvent, ResponseError> {
-        if self.exchange.is_none() {
+        let Some(exchange) = &self.exchange else {
             let is_end = bytes.len() == *from;
             let unasked = ResponseError::Invalid("a response that no request asked for");
             return if is_end { Ok(ResponseEvent::NeedMore) } else { Err(unasked) };
-        }
+        };
         self.has_response |= bytes.len() > *from;
         let event = self.reader.next(bytes, from, limits, &mut self.body)?;
         if event != ResponseEvent::HeadComplete
@@ -151,7 +149,7 @@ impl<E> HttpConnection<E> {
         {
             let mut read = 0;
             while self.events.next(&self.body, &mut read, limits.body_bytes_max)? {
-                deliver(self.events.event());
+                deliver(exchange, self.events.event());
             }
             self.body.clear();
         }
@@ -159,7 +157,7 @@ impl<E> HttpConnection<E> {
     }
 
     /// Handles the end of the stream. Returns whether it completes the response.
-    pub(in crate::client::io) const fn end_of_stream(&mut self) -> Result<bool, ResponseError> {
+    pub(super) const fn end_of_stream(&mut self) -> Result<bool, ResponseError> {
         self.reader.end_of_stream()
     }
 
@@ -176,9 +174,13 @@ impl<E> HttpConnection<E> {
         Some((exchange, Response { head, body, events }))
     }
 
-    /// Ends the exchange without a response. Returns it with whether it met a connection that the
-    /// server has closed while it was idle.
-    pub(in crate::client::io) fn abort(self) -> (Option<E>, EventReader, bool) {
-        (self.exchange, self.events, self.is_reused && !self.has_response)
+    /// Ends the exchange without a response.
+    pub(super) fn abort(self) -> Option<LostExchange<E>> {
+        let Self { exchange, events, is_reused, has_response, .. } = self;
+        Some(LostExchange {
+            exchange: exchange?,
+            events,
+            met_idle_close: is_reused && !has_response,
+        })
     }
 }

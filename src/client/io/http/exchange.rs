@@ -113,7 +113,7 @@ struct Repeats {
 
 /// A request to send, and what happened to it before.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(in crate::client::io) struct Exchange {
     kind: ExchangeKind,
     revision: Revision,
     name: Option<Box<str>>,
@@ -169,11 +169,6 @@ impl Exchange {
     /// Creates a DELETE.
     pub(super) fn delete(revision: Revision) -> Self {
         Self::new(ExchangeKind::Delete, revision)
-    }
-
-    /// Creates the exchange of a flow of authorization, whose request is written elsewhere.
-    pub(super) fn of_flow() -> Self {
-        Self::new(ExchangeKind::Message { is_ordered: false }, Revision::LATEST)
     }
 
     fn new(kind: ExchangeKind, revision: Revision) -> Self {

@@ -19,16 +19,11 @@ pub(super) struct HttpSession {
 
 impl HttpSession {
     /// Begins the session whose id the response to `initialize` has, or one without an id.
-    pub(super) fn note(&mut self, exchange: Option<&Exchange>, head: Option<&ResponseHead>) {
-        if exchange.is_some_and(Exchange::is_initialize)
-            && let Some(head) = head
-            && matches!(head.status, 200..300)
-        {
+    pub(super) fn note(&mut self, exchange: &Exchange, head: &ResponseHead) {
+        if exchange.is_initialize() && matches!(head.status, 200..300) {
             self.id.clone_from(&head.session_id);
         }
-        if exchange.is_some_and(Exchange::is_session_stream)
-            && head.is_some_and(ResponseHead::is_event_stream)
-        {
+        if exchange.is_session_stream() && head.is_event_stream() {
             self.follows_refused_stream = false;
         }
     }

@@ -1,7 +1,8 @@
-//! Streamable HTTP: one exchange for each message, over a few connections.
+//! HTTP: one exchange for each message, over a few connections.
 //!
-//! [`HttpQueue`] takes the messages of a session. [`HttpLink`] sends each of them with a request,
-//! and passes the messages of the responses to the session.
+//! [`HttpLink`] has the connections and the exchanges on them, for every dialect. [`HttpRules`] are
+//! what a dialect says: which requests it sends, and what their responses mean;
+//! [`StreamableHttp`] are those of MCP, whose messages wait in an [`HttpQueue`](queue::HttpQueue).
 
 mod closing;
 mod connection;
@@ -21,20 +22,22 @@ mod queue;
 mod session_input;
 
 mod authorization;
-mod carrier;
 mod pool;
 mod stream_retries;
 
+mod rules;
+
 mod link;
+mod streamable;
 
 pub(super) use self::authorization::{
-    FlowRun, RedirectSender, UpgradeAuthorization, UpgradeFlow, UpgradeVerdict,
+    FlowRun, HttpAuthorization, RedirectSender, UpgradeAuthorization, UpgradeVerdict,
 };
-pub(super) use self::carrier::HttpCarrier;
-pub(super) use self::closing::Closing;
-pub(super) use self::connection::Response;
+pub(super) use self::connection::{LostExchange, Response};
 pub(super) use self::link::HttpLink;
 pub(super) use self::pool::HttpPool;
 pub(super) use self::request_writer::request_writer;
+pub(super) use self::rules::{ExchangeLoss, HttpRequest, HttpRules};
 pub(super) use self::session_input::SessionInput;
+pub(super) use self::streamable::StreamableHttp;
 pub(super) use self::waiting::{ExchangeClass, HttpExchange, WaitingExchanges};

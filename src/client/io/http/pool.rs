@@ -31,11 +31,7 @@ impl<E> Default for HttpPool<E> {
 /// Opening and closing.
 impl<E: HttpExchange> HttpPool<E> {
     /// Returns how many connections to open for what waits, and counts them as begun.
-    pub(in crate::client::io) fn begin_connects(
-        &mut self,
-        waiting: &WaitingExchanges<E>,
-        now: Instant,
-    ) -> usize {
+    pub(super) fn begin_connects(&mut self, waiting: &WaitingExchanges<E>, now: Instant) -> usize {
         if self.connect_not_before.is_some_and(|time| time > now) {
             return 0;
         }
@@ -45,18 +41,13 @@ impl<E: HttpExchange> HttpPool<E> {
     }
 
     /// Adds an open connection.
-    pub(in crate::client::io) fn add(&mut self, ring: &mut dyn Ring, socket: Socket) {
+    pub(super) fn add(&mut self, ring: &mut dyn Ring, socket: Socket) {
         self.connecting = self.connecting.saturating_sub(1);
         self.connections.push(HttpConnection::open(ring, socket));
     }
 
     /// Handles the end of a send.
-    pub(in crate::client::io) fn handle_sent(
-        &mut self,
-        socket: Socket,
-        is_failed: bool,
-        now: Instant,
-    ) {
+    pub(super) fn handle_sent(&mut self, socket: Socket, is_failed: bool, now: Instant) {
         let Some(index) = self.index_of(socket) else { return };
         let connection = &mut self.connections[index];
         if is_failed {
@@ -68,7 +59,7 @@ impl<E: HttpExchange> HttpPool<E> {
 
     /// Handles a connection that cannot be opened. Returns whether no other serves requests, or is
     /// being opened; if one does, the next attempt waits.
-    pub(in crate::client::io) fn handle_connect_failure(&mut self, now: Instant) -> bool {
+    pub(super) fn handle_connect_failure(&mut self, now: Instant) -> bool {
         self.connecting = self.connecting.saturating_sub(1);
         let serves_requests = |connection: &HttpConnection<E>| {
             connection.exchange().is_none_or(|exchange| exchange.class() == ExchangeClass::Request)
@@ -81,11 +72,7 @@ impl<E: HttpExchange> HttpPool<E> {
     }
 
     /// Closes a connection, and returns it with what it has read.
-    pub(in crate::client::io) fn remove(
-        &mut self,
-        ring: &mut dyn Ring,
-        index: usize,
-    ) -> HttpConnection<E> {
+    pub(super) fn remove(&mut self, ring: &mut dyn Ring, index: usize) -> HttpConnection<E> {
         let connection = self.connections.swap_remove(index);
         ring.submit(Operation::Close(connection.socket()));
         connection
@@ -93,7 +80,7 @@ impl<E: HttpExchange> HttpPool<E> {
 
     /// Ends the exchange of a connection with its response. The connection is closed unless it can
     /// be used again.
-    pub(in crate::client::io) fn finish(
+    pub(super) fn finish(
         &mut self,
         ring: &mut dyn Ring,
         index: usize,
@@ -107,7 +94,7 @@ impl<E: HttpExchange> HttpPool<E> {
     }
 
     /// Closes the idle connections that the server may be closing.
-    pub(in crate::client::io) fn close_stale(&mut self, ring: &mut dyn Ring, now: Instant) {
+    pub(super) fn close_stale(&mut self, ring: &mut dyn Ring, now: Instant) {
         self.connections.retain(|connection| {
             let is_stale = connection.is_stale(now);
             if is_stale {
@@ -118,7 +105,7 @@ impl<E: HttpExchange> HttpPool<E> {
     }
 
     /// Closes the connections, except an idle one if `keeps_one`.
-    pub(in crate::client::io) fn close(&mut self, ring: &mut dyn Ring, keeps_one: bool) {
+    pub(super) fn close(&mut self, ring: &mut dyn Ring, keeps_one: bool) {
         let kept = self.idle().filter(|_| keeps_one);
         let kept = kept.map(|index| self.connections.swap_remove(index));
         for connection in self.connections.drain(..) {
@@ -131,7 +118,7 @@ impl<E: HttpExchange> HttpPool<E> {
 /// Exchanges of MCP.
 impl HttpPool<Exchange> {
     /// Closes the connections whose exchange matches.
-    pub(in crate::client::io) fn close_exchanges(
+    pub(super) fn close_exchanges(
         &mut self,
         ring: &mut dyn Ring,
         queue: &mut HttpQueue,
@@ -146,52 +133,39 @@ impl HttpPool<Exchange> {
             false
         });
     }
-
-    /// Closes the connections that serve the request `id`.
-    pub(in crate::client::io) fn close_call(
-        &mut self,
-        ring: &mut dyn Ring,
-        queue: &mut HttpQueue,
-        id: u64,
-    ) {
-        self.close_exchanges(ring, queue, |exchange| exchange.call() == Some(id));
-    }
 }
 
 /// Search.
 impl<E: HttpExchange> HttpPool<E> {
-    pub(in crate::client::io) fn index_of(&self, socket: Socket) -> Option<usize> {
+    pub(super) fn index_of(&self, socket: Socket) -> Option<usize> {
         self.connections.iter().position(|connection| connection.socket() == socket)
     }
 
     /// Returns a connection that can start an exchange.
-    pub(in crate::client::io) fn idle(&self) -> Option<usize> {
+    pub(super) fn idle(&self) -> Option<usize> {
         self.connections.iter().position(HttpConnection::is_idle)
     }
 
+    /// Returns whether exchanges are in flight.
+    pub(super) fn has_exchanges(&self) -> bool {
+        self.connections.iter().any(|connection| connection.exchange().is_some())
+    }
+
     /// Returns a connection whose exchange has timed out.
-    pub(in crate::client::io) fn expired(&self, now: Instant) -> Option<usize> {
+    pub(super) fn expired(&self, now: Instant) -> Option<usize> {
         let is_expired = |connection: &HttpConnection<E>| {
             connection.deadline().is_some_and(|deadline| deadline <= now)
         };
         self.connections.iter().position(is_expired)
     }
 
-    pub(in crate::client::io) fn get(&self, index: usize) -> &HttpConnection<E> {
-        &self.connections[index]
-    }
-
-    pub(in crate::client::io) fn get_mut(&mut self, index: usize) -> &mut HttpConnection<E> {
+    pub(super) fn get_mut(&mut self, index: usize) -> &mut HttpConnection<E> {
         &mut self.connections[index]
     }
 
     /// Returns when an exchange times out, one of `waiting` is due, or a connection for it can be
     /// opened.
-    pub(in crate::client::io) fn deadline(
-        &self,
-        waiting: &WaitingExchanges<E>,
-        now: Instant,
-    ) -> Option<Instant> {
+    pub(super) fn deadline(&self, waiting: &WaitingExchanges<E>, now: Instant) -> Option<Instant> {
         let connect = self.connect_not_before.filter(|time| *time > now && !waiting.is_empty());
         let exchange = self.connections.iter().filter_map(HttpConnection::deadline).min();
         Instant::earliest([connect, exchange, waiting.deadline(now)])

@@ -48,8 +48,9 @@ enum SessionStream {
 #[derive(Debug, Default)]
 pub(in crate::client::io) struct HttpQueue {
     waiting: WaitingExchanges<Exchange>,
-    /// Requests that the session has cancelled, and that may be in flight.
-    cancelled: Vec<u64>,
+    /// Requests that the session has cancelled, and streams that were resumed for a request that is
+    /// answered; they may be in flight.
+    ended: Vec<u64>,
     phase: SessionPhase,
     stream: SessionStream,
 }
@@ -65,7 +66,7 @@ impl MessageSink for HttpQueue {
                 return;
             }
             // Closing the response cancels a modern request; earlier ones need the notification.
-            self.cancelled.push(id);
+            self.note_ended(id);
             if message.revision.is_modern() {
                 return;
             }
@@ -95,6 +96,10 @@ impl MessageSink for HttpQueue {
 impl HttpQueue {
     pub(super) const fn waiting(&self) -> &WaitingExchanges<Exchange> {
         &self.waiting
+    }
+
+    pub(super) const fn waiting_mut(&mut self) -> &mut WaitingExchanges<Exchange> {
+        &mut self.waiting
     }
 
     pub(super) fn push_back(&mut self, exchange: Exchange) {
@@ -154,22 +159,15 @@ impl HttpQueue {
         }
     }
 
-    /// Takes the next exchange to send.
-    pub(super) fn begin_next(&mut self, now: Instant) -> Option<Exchange> {
-        self.waiting.begin_next(now)
-    }
-
     /// Notes the end of an exchange.
     pub(super) fn finish(&mut self, exchange: &Exchange) {
         self.waiting.finish(exchange);
-        self.note_head(Some(exchange));
+        self.note_head(exchange);
     }
 
     /// Notes that the server has answered an exchange, or will not.
-    pub(super) fn note_head(&mut self, exchange: Option<&Exchange>) {
-        if self.stream == SessionStream::Opening
-            && exchange.is_some_and(Exchange::is_session_stream)
-        {
+    pub(super) fn note_head(&mut self, exchange: &Exchange) {
+        if self.stream == SessionStream::Opening && exchange.is_session_stream() {
             self.stream = SessionStream::Other;
         }
     }
@@ -212,9 +210,14 @@ impl HttpQueue {
         failed
     }
 
-    /// Takes a request that was cancelled, and removes what waits for it.
-    pub(super) fn take_cancelled(&mut self) -> Option<u64> {
-        let id = self.cancelled.pop()?;
+    /// Notes a request whose exchange is of no use any more.
+    pub(super) fn note_ended(&mut self, id: u64) {
+        self.ended.push(id);
+    }
+
+    /// Takes a request whose exchange is to be closed, and removes what waits for it.
+    pub(super) fn take_ended(&mut self) -> Option<u64> {
+        let id = self.ended.pop()?;
         self.waiting.retain(|exchange| exchange.call() != Some(id));
         if let SessionPhase::Renewing(parked) = &mut self.phase {
             parked.retain(|exchange| exchange.call() != Some(id));
@@ -255,7 +258,7 @@ mod tests {
         let mut queue = HttpQueue::default();
         send_request(&mut queue, 1, Method::ToolsCall);
         send_request(&mut queue, 2, Method::ToolsCall);
-        let next = |queue: &mut HttpQueue| queue.begin_next(Instant::ORIGIN);
+        let next = |queue: &mut HttpQueue| queue.waiting.begin_next(Instant::ORIGIN);
         let lost = next(&mut queue).unwrap();
         queue.finish(&lost);
         queue.begin_renewal(lost);
@@ -278,7 +281,7 @@ mod tests {
         for id in 0..MESSAGES_MAX as u64 {
             send(&mut queue, OutgoingKind::Cancellation { id });
         }
-        let next = |queue: &mut HttpQueue| queue.begin_next(Instant::ORIGIN);
+        let next = |queue: &mut HttpQueue| queue.waiting.begin_next(Instant::ORIGIN);
         let cancellations: Vec<_> = std::iter::from_fn(|| next(&mut queue)).collect();
         assert_eq!(cancellations.len(), MESSAGES_MAX);
         send(&mut queue, OutgoingKind::Notification);

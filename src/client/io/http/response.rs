@@ -1,7 +1,8 @@
 //! Responses of a server of MCP, and what an exchange without one fails with.
 
-use super::connection::{HttpConnection, Response};
+use super::connection::Response;
 use super::exchange::{Exchange, ExchangeKind, StreamCursor};
+use super::rules::ExchangeLoss;
 use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::client::io::stream::Loss;
 use crate::engine::clock::unix_ms;
@@ -97,7 +98,7 @@ impl Response {
 }
 
 /// Returns why an exchange failed whose response is not complete.
-pub(super) fn response_error(error: ResponseError) -> ClientError {
+fn response_error(error: ResponseError) -> ClientError {
     match error {
         ResponseError::Invalid(text) => ClientError::new(ClientErrorKind::Protocol, text),
         ResponseError::Truncated => {
@@ -107,18 +108,21 @@ pub(super) fn response_error(error: ResponseError) -> ClientError {
     }
 }
 
-/// Notes that the exchange of a connection has timed out: the server may have handled it. Returns
-/// the failure.
-pub(super) fn handle_timeout(connection: &mut HttpConnection<Exchange>) -> ClientError {
-    connection.note_timeout();
-    match connection.exchange().and_then(Exchange::call) {
-        Some(_) => response_error(ResponseError::Truncated),
-        None => ClientError::new(ClientErrorKind::Timeout, "the server did not answer in time"),
+/// Returns why an exchange failed that has ended without its response.
+pub(super) fn loss_error(exchange: &Exchange, loss: &ExchangeLoss<'_>) -> ClientError {
+    match (loss, exchange.call()) {
+        (ExchangeLoss::Response(error), _) => response_error(*error),
+        (ExchangeLoss::Connection(loss), _) => end_error(loss),
+        // The server may have handled the request.
+        (ExchangeLoss::Timeout, Some(_)) => response_error(ResponseError::Truncated),
+        (ExchangeLoss::Timeout, None) => {
+            ClientError::new(ClientErrorKind::Timeout, "the server did not answer in time")
+        }
     }
 }
 
 /// Returns why an exchange failed whose connection has ended.
-pub(super) fn end_error(loss: &Loss) -> ClientError {
+fn end_error(loss: &Loss) -> ClientError {
     match loss.tls_error() {
         Some(error) if error.kind().is_client_certificate() => {
             ClientError::from_tls(error.to_string(), error.clone())

@@ -14,17 +14,16 @@ use crate::protocol::json::PaddedText;
 
 /// A session with what its methods are passed, except the sink.
 #[derive(Debug)]
-pub(in crate::client::io) struct SessionInput<'a> {
-    pub(in crate::client::io) session: &'a mut Session<CallToken>,
+pub(in crate::client::io) struct SessionInput<'a, S> {
+    pub(in crate::client::io) session: &'a mut S,
     pub(in crate::client::io) workspace: &'a mut Workspace,
     pub(in crate::client::io) now: Instant,
 }
 
-impl SessionInput<'_> {
-    pub(super) const fn now(&self) -> Instant {
-        self.now
-    }
+/// A session of MCP.
+pub(super) type McpInput<'a> = SessionInput<'a, Session<CallToken>>;
 
+impl McpInput<'_> {
     /// Returns whether the request `id` waits for its response.
     pub(super) fn is_waiting_for(&self, id: u64) -> bool {
         renewal::is_waiting_for(self.session, id)

@@ -29,8 +29,8 @@ impl StreamRetries {
     }
 
     /// Notes that the server has begun to answer an exchange.
-    pub(super) fn note_head(&mut self, exchange: Option<&Exchange>, now: Instant) {
-        if exchange.is_some_and(was_open) {
+    pub(super) const fn note_head(&mut self, exchange: &Exchange, now: Instant) {
+        if was_open(exchange) {
             self.opened_at = Some(now);
         }
     }

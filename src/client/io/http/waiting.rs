@@ -101,7 +101,7 @@ impl<E: HttpExchange> WaitingExchanges<E> {
     }
 
     /// Adds exchanges, in order.
-    pub(in crate::client::io) fn extend(&mut self, exchanges: impl IntoIterator<Item = E>) {
+    pub(super) fn extend(&mut self, exchanges: impl IntoIterator<Item = E>) {
         self.exchanges.extend(exchanges);
     }
 
@@ -113,7 +113,7 @@ impl<E: HttpExchange> WaitingExchanges<E> {
     }
 
     /// Takes the next exchange to send.
-    pub(in crate::client::io) fn begin_next(&mut self, now: Instant) -> Option<E> {
+    pub(super) fn begin_next(&mut self, now: Instant) -> Option<E> {
         let in_flight = &self.in_flight;
         let is_startable =
             |exchange: &E| is_due(exchange, now) && in_flight.has_room(exchange.class());
@@ -124,12 +124,12 @@ impl<E: HttpExchange> WaitingExchanges<E> {
     }
 
     /// Notes the end of an exchange that was begun.
-    pub(in crate::client::io) fn finish(&mut self, exchange: &E) {
+    pub(super) fn finish(&mut self, exchange: &E) {
         self.in_flight.finish(exchange);
     }
 
     /// Returns how many exchanges could be sent now.
-    pub(in crate::client::io) fn startable(&self, now: Instant) -> usize {
+    pub(super) fn startable(&self, now: Instant) -> usize {
         let mut in_flight = self.in_flight;
         let due = self.unblocked().filter(|exchange| is_due(*exchange, now));
         due.filter(|exchange| {
@@ -157,20 +157,20 @@ impl<E: HttpExchange> WaitingExchanges<E> {
     }
 
     /// Returns whether as many requests as allowed are in flight.
-    pub(in crate::client::io) const fn is_exhausted(&self) -> bool {
+    pub(super) const fn is_exhausted(&self) -> bool {
         self.in_flight.requests >= REQUESTS_MAX
     }
 
-    pub(in crate::client::io) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.exchanges.is_empty()
     }
 
-    pub(in crate::client::io) fn iter(&self) -> impl Iterator<Item = &E> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &E> {
         self.exchanges.iter()
     }
 
     /// Keeps the exchanges that match. Returns whether others waited.
-    pub(in crate::client::io) fn retain(&mut self, matches: impl Fn(&E) -> bool) -> bool {
+    pub(super) fn retain(&mut self, matches: impl Fn(&E) -> bool) -> bool {
         let count = self.exchanges.len();
         self.exchanges.retain(matches);
         self.exchanges.len() < count
@@ -182,7 +182,7 @@ impl<E: HttpExchange> WaitingExchanges<E> {
     }
 
     /// Returns when the next postponed exchange is due.
-    pub(in crate::client::io) fn deadline(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         self.exchanges.iter().filter_map(E::not_before).filter(|time| *time > now).min()
     }
 }

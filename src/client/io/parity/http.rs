@@ -9,64 +9,56 @@ use super::outbox::{ParityExchange, ParityOutbox};
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::http::{
-    Closing, HttpCarrier, HttpPool, RedirectSender, Response, request_writer,
+    ExchangeLoss, HttpPool, HttpRequest, HttpRules, LostExchange, RedirectSender, Response,
+    SessionInput, WaitingExchanges, request_writer,
 };
 use crate::client::io::parity_commands::ParityToken;
 use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::stream::Loss;
 use crate::client::io::workspace::Workspace;
-use crate::client::parity_session::{ParityMessageKind, ParityRequests, ParityServerInfo};
+use crate::client::parity_session::{ParityRequests, ParityServerInfo};
 use crate::client::target::{HttpEndpoint, Target};
 use crate::engine::clock::unix_ms;
-use crate::engine::ring::{Ring, Socket};
+use crate::engine::ring::Ring;
 use crate::protocol::json::PaddedText;
+use crate::transport::http::client::event_reader::ServerEvent;
 use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
-use crate::transport::http::client::response_head::{ResponseError, ResponseLimits};
-use crate::transport::http::client::response_reader::ResponseEvent;
 
 /// Status of a request in a session that has ended.
 const NOT_FOUND: u16 = 404;
 
-/// The session as responses reach it.
-#[derive(Debug)]
-pub(in crate::client::io) struct HttpInput<'a> {
-    pub(in crate::client::io::parity) requests: &'a mut ParityRequests<ParityToken>,
-    pub(in crate::client::io::parity) workspace: &'a mut Workspace,
-    pub(in crate::client::io::parity) now: Instant,
-}
+type ParityInput<'a> = SessionInput<'a, ParityRequests<ParityToken>>;
 
-impl HttpInput<'_> {
+impl ParityInput<'_> {
     fn receive(&mut self, message: PaddedText<'_>, outbox: &mut ParityOutbox) {
         let Workspace { parser, parity, .. } = &mut *self.workspace;
-        self.requests.receive(message, parser, &mut parity.context(outbox, self.now));
+        self.session.receive(message, parser, &mut parity.context(outbox, self.now));
     }
 
     fn fail_request(&mut self, id: u64, error: ClientError, outbox: &mut ParityOutbox) {
-        self.requests.fail_request(id, error, &mut self.workspace.parity.context(outbox, self.now));
+        self.session.fail_request(id, error, &mut self.workspace.parity.context(outbox, self.now));
     }
 }
 
-/// The connections, and what waits for them.
+/// The exchanges of a session.
 #[derive(Debug)]
 pub(in crate::client::io) struct ParityHttp {
     target: Arc<Target>,
     messages: RequestWriter,
     events: RequestWriter,
-    limits: ResponseLimits,
     outbox: ParityOutbox,
-    pool: HttpPool<ParityExchange>,
     session_id: Option<Box<str>>,
     /// The event stream is requested or open.
     has_events: bool,
     /// Why the session is lost.
     failure: Option<ClientError>,
-    closing: Closing,
 }
 
-impl HttpCarrier for ParityHttp {
+impl HttpRules for ParityHttp {
+    type Exchange = ParityExchange;
     type Server = ParityServerInfo;
+    type Session = ParityRequests<ParityToken>;
     type Queue = ParityOutbox;
-    type Input<'a> = HttpInput<'a>;
 
     fn new(
         endpoint: &HttpEndpoint,
@@ -74,23 +66,23 @@ impl HttpCarrier for ParityHttp {
         _redirects: &RedirectSender,
         _seed: u64,
     ) -> Self {
-        let body_bytes_max = handle.config.options().message_bytes_max;
         Self {
             target: Arc::clone(&handle.target),
             messages: request_writer(endpoint, handle),
             events: request_writer(&endpoint.with_suffix("/events"), handle),
-            limits: ResponseLimits { body_bytes_max, ..Default::default() },
             outbox: ParityOutbox::default(),
-            pool: HttpPool::default(),
             session_id: None,
             has_events: false,
             failure: None,
-            closing: Closing::default(),
         }
     }
 
     fn queue(&mut self) -> &mut ParityOutbox {
         &mut self.outbox
+    }
+
+    fn waiting(&mut self) -> &mut WaitingExchanges<ParityExchange> {
+        &mut self.outbox.waiting
     }
 
     /// One that continues gets its chunks on the event stream.
@@ -100,175 +92,59 @@ impl HttpCarrier for ParityHttp {
         }
     }
 
-    fn advance(&mut self, ring: &mut dyn Ring, input: &mut HttpInput<'_>) -> usize {
-        let now = input.now;
-        let mut ctx = input.workspace.parity.context(&mut self.outbox, now);
-        input.requests.send_waiting(&mut ctx);
+    fn prepare(
+        &mut self,
+        _ring: &mut dyn Ring,
+        _pool: &mut HttpPool<ParityExchange>,
+        input: &mut ParityInput<'_>,
+    ) {
+        let mut ctx = input.workspace.parity.context(&mut self.outbox, input.now);
+        input.session.send_waiting(&mut ctx);
         if self.outbox.take_needs_events() {
             self.open_events();
         }
-        self.pool.close_stale(ring, now);
-        while let Some(index) = self.pool.idle()
-            && let Some(exchange) = self.outbox.waiting.begin_next(now)
-        {
-            let request = self.write(&exchange);
-            self.pool.get_mut(index).start(ring, exchange, request, None);
-        }
-        self.pool.begin_connects(&self.outbox.waiting, now)
     }
 
-    fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
-        self.pool.add(ring, socket);
-    }
-
-    fn handle_connect_failure(&mut self, error: ClientError, input: &mut HttpInput<'_>) {
-        self.pool.handle_connect_failure(input.now);
-        self.closing.end();
-        self.fail(error);
-    }
-
-    fn receive(
-        &mut self,
-        ring: &mut dyn Ring,
-        socket: Socket,
-        bytes: &[u8],
-        input: &mut HttpInput<'_>,
-    ) {
-        let mut from = 0;
-        while let Some(index) = self.pool.index_of(socket) {
-            let Self { pool, outbox, limits, .. } = self;
-            let event = pool.get_mut(index).receive(bytes, &mut from, limits, |event| {
-                // The acknowledgement of the handshake was the response to it.
-                if event.event_type != b"handshake" {
-                    input.receive(event.data, outbox);
-                }
-            });
-            match event {
-                Ok(ResponseEvent::NeedMore) => return,
-                Ok(ResponseEvent::HeadComplete) => {}
-                Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
-                Err(error) => return self.abort(ring, index, &protocol(error), input),
-            }
-        }
-    }
-
-    fn handle_sent(&mut self, socket: Socket, is_failed: bool, now: Instant) {
-        self.pool.handle_sent(socket, is_failed, now);
-    }
-
-    fn handle_end(
-        &mut self,
-        ring: &mut dyn Ring,
-        socket: Socket,
-        loss: &Loss,
-        input: &mut HttpInput<'_>,
-    ) {
-        let Some(index) = self.pool.index_of(socket) else { return };
-        match self.pool.get_mut(index).end_of_stream() {
-            // A body that ends with the connection.
-            Ok(true) if loss.error().is_none() => self.finish(ring, index, input),
-            _ => self.abort(ring, index, &loss.describe(&self.target), input),
-        }
-    }
-
-    fn deadline(&self, now: Instant) -> Option<Instant> {
-        Instant::earliest([self.pool.deadline(&self.outbox.waiting, now), self.closing.deadline()])
-    }
-
-    fn expire(&mut self, ring: &mut dyn Ring, input: &mut HttpInput<'_>) {
-        self.pool.close_stale(ring, input.now);
-        while let Some(index) = self.pool.expired(input.now) {
-            let error = Loss::EndOfStream(Ok(())).describe(&self.target);
-            self.abort(ring, index, &error, input);
-        }
-        self.closing.expire(input.now);
-    }
-
-    fn is_lost(&self) -> bool {
-        self.failure.is_some()
-    }
-
-    fn failure(&self) -> Option<&ClientError> {
-        self.failure.as_ref()
-    }
-
-    fn begin_close(
-        &mut self,
-        ring: &mut dyn Ring,
-        _server: Option<&ParityServerInfo>,
-        now: Instant,
-    ) {
-        self.outbox = ParityOutbox::default();
-        self.pool.close(ring, self.session_id.is_some());
-        self.closing = Closing::Done;
-        if self.session_id.is_some() {
-            self.closing.begin(now);
-            self.outbox.waiting.push_front(ParityExchange::Delete);
-        }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.closing == Closing::Done
-    }
-
-    fn close(&mut self, ring: &mut dyn Ring) {
-        self.pool.close(ring, false);
-    }
-}
-
-impl ParityHttp {
-    fn write(&self, exchange: &ParityExchange) -> Vec<u8> {
-        let session_id = match exchange {
-            ParityExchange::Post(ParityMessageKind::Handshake, _) => None,
-            _ => self.session_id.as_deref(),
-        };
+    fn write(&mut self, exchange: &mut ParityExchange, _now: Instant) -> HttpRequest {
+        let session_id = self.session_id.as_deref().filter(|_| !exchange.is_handshake());
         let fields = RequestFields { session_id, ..RequestFields::default() };
-        let mut request = Vec::new();
+        let mut bytes = Vec::new();
         match exchange {
-            ParityExchange::Post(_, text) => self.messages.write_post(&mut request, &fields, text),
-            ParityExchange::Events => self.events.write_get(&mut request, &fields),
-            ParityExchange::Delete => self.messages.write_delete(&mut request, &fields),
+            ParityExchange::Post(_, text) => self.messages.write_post(&mut bytes, &fields, text),
+            ParityExchange::Events => self.events.write_get(&mut bytes, &fields),
+            ParityExchange::Delete => self.messages.write_delete(&mut bytes, &fields),
         }
-        request
+        HttpRequest { bytes, deadline: None }
     }
 
-    fn open_events(&mut self) {
-        if !self.has_events {
-            self.has_events = true;
-            self.outbox.waiting.push_front(ParityExchange::Events);
+    fn handle_event(
+        &mut self,
+        _exchange: &ParityExchange,
+        event: ServerEvent<'_>,
+        input: &mut ParityInput<'_>,
+    ) {
+        // The acknowledgement of the handshake was the response to it.
+        if event.event_type != b"handshake" {
+            input.receive(event.data, &mut self.outbox);
         }
-    }
-
-    /// The session is lost.
-    fn fail(&mut self, error: ClientError) {
-        self.failure.get_or_insert(error);
-        if self.closing == Closing::No {
-            self.outbox.end();
-        }
-    }
-
-    /// Ends the exchange of a connection with its response.
-    fn finish(&mut self, ring: &mut dyn Ring, index: usize, input: &mut HttpInput<'_>) {
-        let Some((exchange, response)) = self.pool.finish(ring, index, input.now) else { return };
-        self.outbox.waiting.finish(&exchange);
-        self.handle_response(&exchange, response, input);
     }
 
     fn handle_response(
         &mut self,
-        exchange: &ParityExchange,
+        _ring: &mut dyn Ring,
+        _pool: &mut HttpPool<ParityExchange>,
+        exchange: ParityExchange,
         mut response: Response,
-        input: &mut HttpInput<'_>,
+        input: &mut ParityInput<'_>,
     ) {
         let status = response.head.status;
         let delay = response.head.retry_delay(unix_ms());
         let refusal = ClientError::from_http(status, &response.head.challenges, &response.body);
         let refusal = refusal.with_retry_after(delay);
-        input.requests.record_received(input.now);
-        let is_handshake =
-            matches!(exchange, ParityExchange::Post(ParityMessageKind::Handshake, _));
+        input.session.record_received(input.now);
+        let is_handshake = exchange.is_handshake();
         match exchange {
-            ParityExchange::Delete => self.closing = Closing::Done,
+            ParityExchange::Delete => {}
             ParityExchange::Events => {
                 let ended = "the server has ended the event stream";
                 let ended = ClientError::new(ClientErrorKind::Closed, ended);
@@ -276,7 +152,7 @@ impl ParityHttp {
             }
             ParityExchange::Post(..) if status == NOT_FOUND && !is_handshake => {
                 // The message was not handled.
-                exchange.request().into_iter().for_each(|id| input.requests.requeue(id));
+                exchange.request().into_iter().for_each(|id| input.session.requeue(id));
                 self.fail(refusal);
             }
             ParityExchange::Post(..) => {
@@ -292,41 +168,80 @@ impl ParityHttp {
                     self.fail(refusal);
                 } else if let Some(id) = exchange.request() {
                     // Without its response the request has failed.
-                    let error = input.requests.take_server_error().unwrap_or(refusal);
+                    let error = input.session.take_server_error().unwrap_or(refusal);
                     input.fail_request(id, error, &mut self.outbox);
                 }
             }
         }
     }
 
-    /// Ends the exchange of a connection without its response.
-    fn abort(
+    fn handle_loss(
         &mut self,
-        ring: &mut dyn Ring,
-        index: usize,
-        error: &ClientError,
-        input: &mut HttpInput<'_>,
+        lost: LostExchange<ParityExchange>,
+        loss: &ExchangeLoss<'_>,
+        input: &mut ParityInput<'_>,
     ) {
-        let (Some(exchange), _, met_idle_close) = self.pool.remove(ring, index).abort() else {
-            return;
-        };
-        self.outbox.waiting.finish(&exchange);
+        let LostExchange { exchange, met_idle_close, .. } = lost;
         // Chunks may have been written to an event stream that has not begun for the client.
         if met_idle_close && matches!(exchange, ParityExchange::Post(..)) {
             return self.outbox.waiting.push_front(exchange);
         }
+        let error = match loss {
+            ExchangeLoss::Response(error) => {
+                ClientError::new(ClientErrorKind::Protocol, error.to_string())
+            }
+            ExchangeLoss::Connection(loss) => loss.describe(&self.target),
+            ExchangeLoss::Timeout => Loss::EndOfStream(Ok(())).describe(&self.target),
+        };
         match (&exchange, exchange.request()) {
-            (ParityExchange::Delete, _) => self.closing = Closing::Done,
+            (ParityExchange::Delete, _) => {}
             (_, Some(id)) => {
                 let text = format!("the connection ended before the response: {error}");
-                let error = ClientError::with_source(ClientErrorKind::Closed, text, error.clone());
+                let error = ClientError::with_source(ClientErrorKind::Closed, text, error);
                 input.fail_request(id, error, &mut self.outbox);
             }
-            _ => self.fail(error.clone()),
+            _ => self.fail(error),
         }
+    }
+
+    fn handle_unconnected(
+        &mut self,
+        error: ClientError,
+        _is_last: bool,
+        _input: &mut ParityInput<'_>,
+    ) {
+        self.fail(error);
+    }
+
+    fn end(&mut self, _server: Option<&ParityServerInfo>) -> bool {
+        self.outbox = ParityOutbox::default();
+        let has_session = self.session_id.is_some();
+        if has_session {
+            self.outbox.waiting.push_front(ParityExchange::Delete);
+        }
+        has_session
+    }
+
+    fn is_lost(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    fn failure(&self) -> Option<&ClientError> {
+        self.failure.as_ref()
     }
 }
 
-fn protocol(error: ResponseError) -> ClientError {
-    ClientError::new(ClientErrorKind::Protocol, error.to_string())
+impl ParityHttp {
+    fn open_events(&mut self) {
+        if !self.has_events {
+            self.has_events = true;
+            self.outbox.waiting.push_front(ParityExchange::Events);
+        }
+    }
+
+    /// The session is lost.
+    fn fail(&mut self, error: ClientError) {
+        self.failure.get_or_insert(error);
+        self.outbox.end();
+    }
 }

@@ -15,6 +15,10 @@ pub(in crate::client::io) enum ParityExchange {
 }
 
 impl ParityExchange {
+    pub(super) const fn is_handshake(&self) -> bool {
+        matches!(self, Self::Post(ParityMessageKind::Handshake, _))
+    }
+
     /// Returns the request of the session that it carries.
     pub(super) const fn request(&self) -> Option<u64> {
         match self {

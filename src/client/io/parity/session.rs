@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::http::{HttpInput, ParityHttp};
+use super::http::ParityHttp;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::io::call_slot::run_callback;
@@ -64,6 +64,7 @@ impl Parity {
 impl ClientProtocol for Parity {
     type Server = ParityServerInfo;
     type Event = ParitySessionEvent<ParityToken>;
+    type Session = ParityRequests<ParityToken>;
     type Http = ParityHttp;
 
     /// Chunks may be lost with the event stream.
@@ -137,8 +138,8 @@ impl ClientProtocol for Parity {
         self.requests.end(error, &mut workspace.parity.events);
     }
 
-    fn http_input<'a>(&'a mut self, workspace: &'a mut Workspace, now: Instant) -> HttpInput<'a> {
-        HttpInput { requests: &mut self.requests, workspace, now }
+    fn session(&mut self) -> &mut ParityRequests<ParityToken> {
+        &mut self.requests
     }
 
     fn events(workspace: &mut Workspace) -> &mut Vec<Self::Event> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::io::http::connection::HttpConnection;
-use crate::client::io::http::exchange::Exchange;
+use crate::client::io::http::rules::HttpRequest;
 use crate::client::oauth::{FetchRequest, FetchResponse};
 use crate::client::target::Target;
 use crate::engine::ring::{Operation, Ring, Socket};
@@ -25,7 +25,7 @@ pub(super) struct Fetch {
     is_connecting: bool,
     /// Not sent yet.
     request: Vec<u8>,
-    connection: Option<HttpConnection<Exchange>>,
+    connection: Option<HttpConnection<()>>,
     deadline: Instant,
 }
 
@@ -90,7 +90,8 @@ impl Fetch {
     pub(super) fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
         let mut connection = HttpConnection::open(ring, socket);
         let request = std::mem::take(&mut self.request);
-        connection.start(ring, Exchange::of_flow(), request, Some(self.deadline));
+        let request = HttpRequest { bytes: request, deadline: Some(self.deadline) };
+        connection.start(ring, (), request);
         self.connection = Some(connection);
     }
 
@@ -100,7 +101,7 @@ impl Fetch {
         let limits = ResponseLimits { body_bytes_max: BODY_BYTES_MAX, ..Default::default() };
         let mut from = 0;
         loop {
-            match connection.receive(bytes, &mut from, &limits, |_| {}) {
+            match connection.receive(bytes, &mut from, &limits, |(), _| {}) {
                 Ok(ResponseEvent::NeedMore) => return None,
                 Ok(ResponseEvent::HeadComplete) => {}
                 Ok(ResponseEvent::Complete) => return Some(self.finish(now)),

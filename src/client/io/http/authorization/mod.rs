@@ -7,12 +7,10 @@ mod flow_run;
 
 mod server_authorization;
 
-mod optional;
 mod upgrade;
 
 pub(in crate::client::io) use self::flow_run::FlowRun;
-pub(in crate::client::io) use self::optional::OptionalAuthorization;
 pub(in crate::client::io) use self::redirect::RedirectSender;
 pub(in crate::client::io) use self::server_authorization::HttpAuthorization;
-pub(super) use self::server_authorization::Verdict;
-pub(in crate::client::io) use self::upgrade::{UpgradeAuthorization, UpgradeFlow, UpgradeVerdict};
+pub(super) use self::server_authorization::{FlowEnd, Verdict};
+pub(in crate::client::io) use self::upgrade::{UpgradeAuthorization, UpgradeVerdict};

@@ -76,11 +76,11 @@ enum FlowState {
 
 /// How a flow has ended for the requests that waited for it.
 #[derive(Debug)]
-pub(super) struct FlowEnd {
+pub(in crate::client::io) struct FlowEnd {
     /// The requests that the server has refused.
-    pub(super) parked: Vec<Exchange>,
+    pub(in crate::client::io::http) parked: Vec<Exchange>,
     /// Why they fail.
-    pub(super) error: Option<ClientError>,
+    pub(in crate::client::io) error: Option<ClientError>,
 }
 
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl HttpAuthorization {
     }
 
     /// Returns what authorizes a request with this HTTP method.
-    pub(super) fn fields(&self, method: &str) -> RequestAuthorization<'_> {
+    pub(in crate::client::io::http) fn fields(&self, method: &str) -> RequestAuthorization<'_> {
         let generation = self.generation;
         let Some(credentials) = &self.credentials else {
             return RequestAuthorization { generation, ..RequestAuthorization::default() };
@@ -152,7 +152,7 @@ impl HttpAuthorization {
     }
 
     /// Judges the response to `exchange`; begins a flow if the server asks for authorization.
-    pub(super) fn handle_response(
+    pub(in crate::client::io::http) fn handle_response(
         &mut self,
         mut exchange: Exchange,
         head: &ResponseHead,
@@ -196,7 +196,7 @@ impl HttpAuthorization {
     }
 
     /// Begins to refresh the token if it expires soon.
-    pub(super) fn refresh_if_due(&mut self, now: Instant) {
+    pub(in crate::client::io::http) fn refresh_if_due(&mut self, now: Instant) {
         let Some(credentials) = self.credentials.as_ref().filter(|_| !self.is_running()) else {
             return;
         };
@@ -242,11 +242,11 @@ impl HttpAuthorization {
     }
 
     /// Returns whether requests wait for a flow.
-    pub(super) const fn is_running(&self) -> bool {
+    pub(in crate::client::io::http) const fn is_running(&self) -> bool {
         !matches!(self.state, FlowState::Idle)
     }
 
-    pub(super) fn run(&mut self) -> Option<&mut FlowRun> {
+    pub(in crate::client::io) fn run(&mut self) -> Option<&mut FlowRun> {
         match &mut self.state {
             FlowState::Running(run) => Some(run),
             FlowState::Idle | FlowState::Waiting { .. } | FlowState::Replaced => None,
@@ -254,7 +254,7 @@ impl HttpAuthorization {
     }
 
     /// Ends the flow, if it has ended.
-    pub(super) fn take_end(&mut self) -> Option<FlowEnd> {
+    pub(in crate::client::io) fn take_end(&mut self) -> Option<FlowEnd> {
         let (outcome, registration) = match &mut self.state {
             FlowState::Running(run) => (Some(run.take_outcome()?), run.take_registration()),
             FlowState::Replaced => (None, None),
@@ -297,7 +297,7 @@ impl HttpAuthorization {
     }
 
     /// Returns when [`HttpAuthorization::expire`] must be called next.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(in crate::client::io) fn deadline(&self) -> Option<Instant> {
         match &self.state {
             FlowState::Running(run) => run.deadline(),
             FlowState::Waiting { retry_at, .. } => Some(*retry_at),
@@ -306,7 +306,7 @@ impl HttpAuthorization {
     }
 
     /// Ends what has timed out, and looks whether another client still replaces the tokens.
-    pub(super) fn expire(&mut self, ring: &mut dyn Ring, now: Instant) {
+    pub(in crate::client::io) fn expire(&mut self, ring: &mut dyn Ring, now: Instant) {
         match std::mem::take(&mut self.state) {
             FlowState::Waiting { cause, retry_at, deadline } if retry_at <= now => {
                 self.start_locked(cause, deadline, now);
@@ -320,7 +320,7 @@ impl HttpAuthorization {
     }
 
     /// Ends the flow without an outcome.
-    pub(super) fn cancel(&mut self, ring: &mut dyn Ring) {
+    pub(in crate::client::io) fn cancel(&mut self, ring: &mut dyn Ring) {
         if let Some(run) = self.run() {
             run.close(ring);
         }

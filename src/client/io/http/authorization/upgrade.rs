@@ -1,14 +1,10 @@
 //! Authorization of the upgrade to WebSocket: a flow runs between two connections.
 
-use std::fmt;
-
-use super::flow_run::FlowRun;
 use super::redirect::RedirectSender;
 use super::server_authorization::{HttpAuthorization, RefusalVerdict, judge};
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::io::peer_handle::PeerHandle;
-use crate::engine::ring::{Ring, Socket};
 use crate::transport::http::client::request_writer::RequestFields;
 use crate::transport::websocket::client::handshake::UpgradeRefusal;
 
@@ -28,7 +24,7 @@ pub(in crate::client::io) enum UpgradeVerdict {
     /// The refusal does not concern authorization.
     Other,
     /// The upgrade is requested again after this.
-    Authorize(UpgradeFlow),
+    Authorize(Box<HttpAuthorization>),
     /// The upgrade is requested again at once.
     Repeat,
     /// The upgrade has failed.
@@ -92,70 +88,8 @@ impl UpgradeAuthorization {
                     return UpgradeVerdict::Repeat;
                 }
                 authorization.start(cause, now);
-                UpgradeVerdict::Authorize(UpgradeFlow(Box::new(authorization)))
+                UpgradeVerdict::Authorize(Box::new(authorization))
             }
         }
-    }
-}
-
-/// A flow that obtains tokens for an upgrade.
-pub(in crate::client::io) struct UpgradeFlow(Box<HttpAuthorization>);
-
-impl UpgradeFlow {
-    pub(in crate::client::io) fn run(&mut self) -> Option<&mut FlowRun> {
-        self.0.run()
-    }
-
-    /// Returns how the flow has ended, once it has. Tokens are stored then.
-    pub(in crate::client::io) fn take_outcome(&mut self) -> Option<Result<(), ClientError>> {
-        let end = self.0.take_end()?;
-        Some(end.error.map_or(Ok(()), Err))
-    }
-
-    /// Handles received bytes.
-    pub(in crate::client::io) fn receive(
-        &mut self,
-        ring: &mut dyn Ring,
-        socket: Socket,
-        bytes: &[u8],
-        now: Instant,
-    ) {
-        if let Some(run) = self.0.run().filter(|run| run.owns(socket)) {
-            run.receive(ring, bytes, now);
-        }
-    }
-
-    /// Handles the end of a connection.
-    pub(in crate::client::io) fn handle_end(
-        &mut self,
-        ring: &mut dyn Ring,
-        socket: Socket,
-        is_failed: bool,
-        now: Instant,
-    ) {
-        if let Some(run) = self.0.run().filter(|run| run.owns(socket)) {
-            run.handle_end(ring, is_failed, now);
-        }
-    }
-
-    /// Returns when [`UpgradeFlow::expire`] must be called next.
-    pub(in crate::client::io) fn deadline(&self) -> Option<Instant> {
-        self.0.deadline()
-    }
-
-    /// Ends what has timed out.
-    pub(in crate::client::io) fn expire(&mut self, ring: &mut dyn Ring, now: Instant) {
-        self.0.expire(ring, now);
-    }
-
-    /// Ends the flow without an outcome.
-    pub(in crate::client::io) fn cancel(&mut self, ring: &mut dyn Ring) {
-        self.0.cancel(ring);
-    }
-}
-
-impl fmt::Debug for UpgradeFlow {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("UpgradeFlow").finish_non_exhaustive()
     }
 }
