@@ -1,6 +1,7 @@
 //! The client of the parity dialect: requests, streams, cancellation, and what a lost connection
 //! leaves of them.
 
+use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 use super::parity_relay::{Relay, unix_relay};
 use super::reconnects::fast;
+use super::websocket_peer::{accept, read_head};
 
 /// The program under test.
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
@@ -112,6 +114,36 @@ fn parity_calls_run_over_unix_socket() {
     check_calls(&client);
     block_on(client.close());
     server.close();
+}
+
+#[test]
+fn refused_slash_of_websocket_finds_usual_path() {
+    let server = TestServer::start(http_options());
+    let target = format!("ws://{}/", server.http());
+    let client = ParityClient::builder(target.as_str()).connect_blocking().unwrap();
+    check_calls(&client);
+    block_on(client.close());
+    assert_eq!(server.close().connections.accepted, 2);
+}
+
+#[test]
+fn refused_slash_of_websocket_is_tried_once_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let target = format!("ws://{}/", listener.local_addr().expect("an address"));
+    let peer = thread::spawn(move || {
+        for path in ["/", "/mcp/ws"] {
+            let mut socket = accept(&listener);
+            let head = read_head(&mut socket);
+            assert!(head.starts_with(&format!("GET {path} HTTP/1.1\r\n")), "{head}");
+            socket.write_all(b"HTTP/1.1 404 A\r\nContent-Length: 4\r\n\r\nnope").unwrap();
+        }
+        listener
+    });
+    let error = ParityClient::builder(target.as_str()).connect_blocking().unwrap_err();
+    assert_eq!(error.kind(), ClientErrorKind::Http { status: 404 }, "{error}");
+    let listener = peer.join().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(listener.accept().map(drop).map_err(|it| it.kind()), Err(ErrorKind::WouldBlock));
 }
 
 #[test]

@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use super::builder::ClientBuilder;
 use crate::client::error::ClientError;
 use crate::client::io::PeerRef;
-use crate::client::oneshot::Oneshot;
 use crate::client::request::{ListItem, Pages, Request, Task, take_request};
 use crate::client::results::{
     CallToolResult, CompleteResult, GetPromptResult, PromptInfo, ReadResourceResult, ResourceInfo,
@@ -82,10 +81,7 @@ impl Client {
     ///
     /// [`ClientErrorKind::Closed`]: crate::client::ClientErrorKind::Closed
     pub async fn close(self) {
-        let slot = Arc::new(Oneshot::new());
-        if self.peer.close(Arc::clone(&slot)).is_ok() {
-            slot.take().await;
-        }
+        self.peer.close().await;
     }
 }
 
@@ -196,7 +192,7 @@ impl Client {
     /// [`ClientErrorKind::Unsupported`]: crate::client::ClientErrorKind::Unsupported
     pub async fn set_log_level(&self, level: LoggingLevel) -> Result<(), ClientError> {
         let is_modern = self.server().await?.revision.is_modern();
-        self.peer.config().set_log_level(level);
+        self.peer.shared.config.set_log_level(level);
         if !is_modern {
             let params = json!({ "level": level.as_str() }).to_string().into_bytes();
             let request = CallRequest { params, ..CallRequest::new(Method::LoggingSetLevel) };
@@ -333,6 +329,6 @@ impl ClientBuilder {
     /// [`ClientErrorKind::InvalidInput`]: crate::client::ClientErrorKind::InvalidInput
     pub fn connect_lazy(self) -> Result<Client, ClientError> {
         let (handle, thread) = self.into_parts()?;
-        Ok(Client { peer: Arc::new(PeerRef::add(thread, handle)?) })
+        Ok(Client { peer: Arc::new(PeerRef::of_mcp(thread, handle)?) })
     }
 }

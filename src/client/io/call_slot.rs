@@ -29,34 +29,68 @@ impl CallCallbacks {
     }
 }
 
-/// How a call has ended.
+/// How a call can end.
+pub(in crate::client) trait Outcome {
+    /// Returns the outcome of a call that has failed.
+    fn failed(error: ClientError) -> Self;
+}
+
+/// How a call of MCP has ended.
 pub(in crate::client) struct CallOutcome {
     pub(in crate::client) result: Result<ReceivedMessage, ClientError>,
     /// A request that was answered, for the memory that it has.
     pub(in crate::client) spare: Option<Box<CallRequest>>,
 }
 
+impl Outcome for CallOutcome {
+    fn failed(error: ClientError) -> Self {
+        Self { result: Err(error), spare: None }
+    }
+}
+
+impl<T> Outcome for Result<T, ClientError> {
+    fn failed(error: ClientError) -> Self {
+        Err(error)
+    }
+}
+
 /// The outcome of a call and its callbacks.
-pub(in crate::client) struct CallSlot {
-    outcome: Oneshot<CallOutcome>,
-    callbacks: CallCallbacks,
+pub(in crate::client) struct CallSlot<O = CallOutcome, C = CallCallbacks> {
+    outcome: Oneshot<O>,
+    callbacks: C,
     /// Tokens of the call.
     tokens: AtomicU32,
     /// The [`CallId`] once the call is made; written and read on the I/O thread.
     id: AtomicU64,
 }
 
-impl CallSlot {
+impl<O, C> CallSlot<O, C> {
     /// Creates the slot of a call with one token, see [`CallToken::first`].
-    pub(in crate::client) const fn new(callbacks: CallCallbacks) -> Self {
+    pub(in crate::client) const fn new(callbacks: C) -> Self {
         let (tokens, id) = (AtomicU32::new(1), AtomicU64::new(0));
         Self { outcome: Oneshot::new(), callbacks, tokens, id }
     }
 
-    pub(in crate::client) const fn outcome(&self) -> &Oneshot<CallOutcome> {
+    pub(in crate::client) const fn outcome(&self) -> &Oneshot<O> {
         &self.outcome
     }
 
+    pub(super) const fn callbacks(&self) -> &C {
+        &self.callbacks
+    }
+
+    /// Notes the id of the call.
+    pub(super) fn set_id(&self, id: CallId) {
+        self.id.store(id.0, Ordering::Relaxed);
+    }
+
+    /// Returns the id of the call, or `None` before it is made.
+    pub(super) fn id(&self) -> Option<CallId> {
+        Some(self.id.load(Ordering::Relaxed)).filter(|id| *id != 0).map(CallId)
+    }
+}
+
+impl CallSlot {
     /// Ends the call, which has not ended before.
     pub(in crate::client) fn complete(&self, result: Result<ReceivedMessage, ClientError>) {
         debug_assert!(self.outcome.is_pending(), "a call ends twice");
@@ -76,50 +110,42 @@ impl CallSlot {
             run_callback(|| on_message(message));
         }
     }
-
-    /// Notes the id of the call.
-    pub(super) fn set_id(&self, id: CallId) {
-        self.id.store(id.0, Ordering::Relaxed);
-    }
-
-    /// Returns the id of the call, or `None` before it is made.
-    pub(super) fn id(&self) -> Option<CallId> {
-        Some(self.id.load(Ordering::Relaxed)).filter(|id| *id != 0).map(CallId)
-    }
 }
 
-impl fmt::Debug for CallSlot {
+impl<O, C> fmt::Debug for CallSlot<O, C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("CallSlot").finish_non_exhaustive()
     }
 }
 
 /// The right to end a call, held by the I/O thread and on the way to it.
-#[derive(Debug)]
-pub(in crate::client) struct CallToken(Option<Arc<CallSlot>>);
+pub(in crate::client) struct CallToken<O: Outcome = CallOutcome, C = CallCallbacks>(
+    Option<Arc<CallSlot<O, C>>>,
+);
 
-impl CallToken {
+impl<O: Outcome, C> CallToken<O, C> {
     /// Creates the first token of a slot. Others are clones of it.
-    pub(in crate::client) const fn first(slot: Arc<CallSlot>) -> Self {
+    pub(in crate::client) const fn first(slot: Arc<CallSlot<O, C>>) -> Self {
         Self(Some(slot))
     }
 
-    fn slot(&self) -> &Arc<CallSlot> {
+    fn slot(&self) -> &Arc<CallSlot<O, C>> {
         self.0.as_ref().expect("only `end`, which takes the token, takes its slot")
     }
 
-    /// Ends the call, and passes a request to its caller, for the memory that it has. Returns what
-    /// wakes the caller.
-    pub(super) fn end(
-        mut self,
-        result: Result<ReceivedMessage, ClientError>,
-        spare: Option<Box<CallRequest>>,
-    ) -> Option<Waker> {
-        self.0.take()?.outcome.store(CallOutcome { result, spare })
+    /// Ends the call. Returns what wakes the caller.
+    pub(super) fn end(mut self, outcome: O) -> Option<Waker> {
+        self.0.take()?.outcome.store(outcome)
     }
 }
 
-impl Clone for CallToken {
+impl<O: Outcome, C> fmt::Debug for CallToken<O, C> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("CallToken").finish_non_exhaustive()
+    }
+}
+
+impl<O: Outcome, C> Clone for CallToken<O, C> {
     fn clone(&self) -> Self {
         let slot = Arc::clone(self.slot());
         slot.tokens.fetch_add(1, Ordering::Relaxed);
@@ -127,19 +153,20 @@ impl Clone for CallToken {
     }
 }
 
-impl Deref for CallToken {
-    type Target = CallSlot;
+impl<O: Outcome, C> Deref for CallToken<O, C> {
+    type Target = CallSlot<O, C>;
 
-    fn deref(&self) -> &CallSlot {
+    fn deref(&self) -> &CallSlot<O, C> {
         self.slot()
     }
 }
 
-impl Drop for CallToken {
+impl<O: Outcome, C> Drop for CallToken<O, C> {
     fn drop(&mut self) {
         let Some(slot) = &self.0 else { return };
-        if slot.tokens.fetch_sub(1, Ordering::AcqRel) == 1 && slot.outcome.is_pending() {
-            slot.complete(Err(stopped()));
+        if slot.tokens.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Has no effect after the outcome.
+            slot.outcome.set(O::failed(stopped()));
         }
     }
 }

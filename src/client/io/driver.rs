@@ -4,6 +4,7 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
+use super::call_slot::{CallOutcome, Outcome};
 use super::commands::connect_job::ConnectJob;
 use super::commands::{Command, Connector, PeerId, own_commands};
 use super::connect::{OpenError, OpenStreams, RegisteredStreams};
@@ -172,7 +173,7 @@ impl IoDriver {
                 peer.request(workspace, now, |session, step| session.call(&mut calls, step))
             });
         }
-        let refused = calls.drain(..).map(|(_, token)| token.end(Err(closed()), None));
+        let refused = calls.drain(..).map(|(_, token)| token.end(CallOutcome::failed(closed())));
         refused.for_each(|waker| self.workspace.ended.extend(waker));
         self.workspace.calls.put_memory(calls);
     }
@@ -238,7 +239,14 @@ impl IoDriver {
         now: Instant,
     ) {
         if !self.peers.contains_key(&id) {
-            return command.fail(closed());
+            match command {
+                ParityCommand::Connect(token) => token.complete(Err(closed())),
+                ParityCommand::Call(call) => {
+                    self.workspace.ended.extend(call.token.end(Err(closed())));
+                }
+                ParityCommand::Cancel(_) | ParityCommand::SetAuthToken(_) => {}
+            }
+            return;
         }
         self.with_client::<Parity, _>(ring, id, now, |peer, workspace| {
             match command {
@@ -246,11 +254,9 @@ impl IoDriver {
                 ParityCommand::Call(call) => {
                     return peer.request(workspace, now, |session, step| session.call(call, step));
                 }
-                ParityCommand::Cancel(slot) => peer.run(workspace, now, |session, step| {
-                    if let Some(id) = slot.id() {
-                        session.cancel(id, step);
-                    }
-                }),
+                ParityCommand::Cancel(slot) => {
+                    peer.run(workspace, now, |session, step| session.cancel(&slot, step));
+                }
                 ParityCommand::SetAuthToken(token) => peer.run(workspace, now, |session, _| {
                     session.set_auth_token(token.expose());
                 }),

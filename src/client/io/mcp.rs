@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call_slot::{CallSlot, CallToken};
+use super::call_slot::{CallOutcome, CallSlot, CallToken};
 use super::commands::{NewCall, PeerId};
 use super::http::StreamableHttp;
 use super::input_tasks::FinishedInput;
@@ -200,7 +200,7 @@ impl ClientProtocol for Mcp {
             SessionEvent::HandshakeFailed(error) => return Some(HandshakeEnd::Failed(error)),
             SessionEvent::Completed { token, result } => {
                 let spare = workspace.buffers.take_spare();
-                workspace.ended.extend(token.end(result, spare));
+                workspace.ended.extend(token.end(CallOutcome { result, spare }));
             }
             SessionEvent::Progress { token, progress } => token.report_progress(progress),
             SessionEvent::Subscription { token, message } => {

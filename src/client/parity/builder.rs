@@ -171,7 +171,7 @@ impl ParityClientBuilder {
         let Self { connection, config, on_event, .. } = self;
         let (handle, thread) = connection.into_parts()?;
         let new = NewParityPeer { handle, config: Arc::new(config), on_event };
-        ParityPeerRef::add(thread, new)
+        ParityPeerRef::of_parity(thread, new)
     }
 }
 

@@ -11,7 +11,6 @@ use super::builder::ParityClientBuilder;
 use super::request::ParityRequest;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::ParityPeerRef;
-use crate::client::oneshot::Oneshot;
 use crate::client::parity_session::ParityServerInfo;
 use crate::client::request::ListItem;
 use crate::client::results::{CallToolResult, GetPromptResult, ListResult, ReadResourceResult};
@@ -111,10 +110,7 @@ impl ParityClient {
     /// [`ClientErrorKind::Closed`]. A program that was started has 5 seconds to exit, and is then
     /// ended; this waits for its end.
     pub async fn close(self) {
-        let slot = Arc::new(Oneshot::new());
-        if self.peer.close(Arc::clone(&slot)).is_ok() {
-            slot.take().await;
-        }
+        self.peer.close().await;
     }
 }
 

@@ -47,7 +47,7 @@ impl Attempt {
     }
 
     fn first(peer: Arc<PeerRef>, request: Box<CallRequest>, callbacks: CallCallbacks) -> Self {
-        let may_repeat = request.method == Method::ToolsCall && peer.tools().has_headers();
+        let may_repeat = request.method == Method::ToolsCall && peer.shared.tools.has_headers();
         let tool_call = may_repeat.then(|| {
             let (peer, callbacks) = (Arc::clone(&peer), callbacks.clone());
             Box::new(ToolCall { peer, request: request.clone(), callbacks })

@@ -49,7 +49,7 @@ impl ToolsPage {
     /// Notes the tools of a page.
     fn learn(self, message: &ReceivedMessage, peer: &PeerRef) {
         let revision = message.revision();
-        let is_relevant = revision.is_modern() && peer.tools().has_headers();
+        let is_relevant = revision.is_modern() && peer.shared.tools.has_headers();
         // Short of the names, to find out whether the list need be read.
         let has_hints = memchr::memmem::find(message.as_bytes(), b"Hint\"").is_some();
         if !is_relevant && !has_hints && !revision.dialect().core_tasks {
@@ -59,7 +59,7 @@ impl ToolsPage {
         let Some(Value::Array(tools)) = result.remove("tools") else { return };
         let read = tools.into_iter().filter_map(|tool| serde_json::from_value(tool).ok());
         let tools: Vec<ToolInfo> = read.collect();
-        peer.tools().learn(&tools, self == Self::First, revision);
+        peer.shared.tools.learn(&tools, self == Self::First, revision);
     }
 }
 
@@ -73,13 +73,13 @@ impl Call {
         if request.method == Method::ToolsCall
             && let Some(name) = &request.name
         {
-            request.parameters = peer.tools().headers_of_call(name, &request.params);
-            request.is_idempotent = peer.tools().is_idempotent(name);
+            request.parameters = peer.shared.tools.headers_of_call(name, &request.params);
+            request.is_idempotent = peer.shared.tools.is_idempotent(name);
         }
         if let Some(error) = task_support_error(&peer, &request) {
             return Self::failed(error);
         }
-        let ticket = match peer.cache().look_up(&request) {
+        let ticket = match peer.shared.cache.look_up(&request) {
             CacheLookup::Hit(message) => return Self::answered(message),
             CacheLookup::Miss(ticket) => Some(ticket),
             CacheLookup::Bypass => None,
@@ -120,7 +120,7 @@ impl Future for Call {
                 page.learn(message, peer);
             }
             if let Some(ticket) = ticket {
-                peer.cache().store(ticket, message);
+                peer.shared.cache.store(ticket, message);
             }
         }
         Poll::Ready(outcome)
@@ -141,7 +141,7 @@ impl Drop for Call {
 fn task_support_error(peer: &PeerRef, request: &CallRequest) -> Option<ClientError> {
     let name = request.name.as_deref().filter(|_| request.method == Method::ToolsCall)?;
     let is_task = matches!(request.task, TaskMode::Create { .. });
-    let text = match (peer.tools().task_support(name)?, is_task) {
+    let text = match (peer.shared.tools.task_support(name)?, is_task) {
         (TaskSupport::Forbidden, true) => format!("calls of the tool {name} cannot be tasks"),
         (TaskSupport::Required, false) => format!("calls of the tool {name} must be tasks"),
         _ => return None,

@@ -191,7 +191,7 @@ impl<T: DeserializeOwned> Pages<T> {
             Box::new(CallRequest { params, is_fresh, ..CallRequest::new(method) })
         });
         if page.message.revision().is_modern() {
-            page.items.retain(|item| (self.is_usable)(item, self.peer.tools()));
+            page.items.retain(|item| (self.is_usable)(item, &self.peer.shared.tools));
         }
         Poll::Ready(Some(Ok(page)))
     }

@@ -8,7 +8,7 @@ use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::io::call_slot::run_callback;
 use crate::client::io::parity_commands::{
-    ParityCall, ParityEvent, ParityEventCallback, ParityToken,
+    ParityCall, ParityEvent, ParityEventCallback, ParitySlot, ParityToken,
 };
 use crate::client::io::peer_handle::PeerHandle;
 use crate::client::io::protocol::{ClientProtocol, HandshakeEnd, Step};
@@ -17,6 +17,7 @@ use crate::client::parity_session::{
     ParityConfig, ParityRequests, ParityServerInfo, ParitySessionEvent,
 };
 use crate::client::reconnect::Reconnection;
+use crate::client::session::CallId;
 use crate::protocol::json::PaddedText;
 
 /// The session with one server.
@@ -38,14 +39,17 @@ impl Parity {
     /// Makes a request.
     pub(in crate::client::io) fn call(&mut self, call: ParityCall, step: &mut Step<'_, Self>) {
         let ParityCall { request, token } = call;
-        token.slot().set_id(self.requests.next_id());
+        token.set_id(CallId(self.requests.next_id()));
         let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
         self.requests.call(request, token, &mut ctx);
     }
 
-    /// Cancels the request `id`.
-    pub(in crate::client::io) fn cancel(&mut self, id: u64, step: &mut Step<'_, Self>) {
-        self.requests.cancel(id, &mut step.workspace.parity.context(&mut step.sink, step.now));
+    /// Cancels a request.
+    pub(in crate::client::io) fn cancel(&mut self, slot: &ParitySlot, step: &mut Step<'_, Self>) {
+        if let Some(CallId(id)) = slot.id() {
+            let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
+            self.requests.cancel(id, &mut ctx);
+        }
     }
 
     /// Replaces the token of the caller.
@@ -150,7 +154,7 @@ impl ClientProtocol for Parity {
         &mut self,
         event: Self::Event,
         handle: &PeerHandle,
-        _workspace: &mut Workspace,
+        workspace: &mut Workspace,
     ) -> Option<HandshakeEnd> {
         match event {
             ParitySessionEvent::Ready => {
@@ -162,8 +166,10 @@ impl ClientProtocol for Parity {
                 self.report(|| ParityEvent::Restarted { reason });
             }
             ParitySessionEvent::Retried { error } => self.report(|| ParityEvent::Retried { error }),
-            ParitySessionEvent::Completed { token, result } => token.end(result),
-            ParitySessionEvent::Chunk { token, chunk } => token.slot().report_chunk(chunk),
+            ParitySessionEvent::Completed { token, result } => {
+                workspace.ended.extend(token.end(result));
+            }
+            ParitySessionEvent::Chunk { token, chunk } => token.report_chunk(chunk),
             ParitySessionEvent::Violation(text) => {
                 tracing::debug!(target = %handle.target, "the server sent {text}");
             }

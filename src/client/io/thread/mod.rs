@@ -1,9 +1,7 @@
 //! Start and end of an I/O thread.
 
 mod current;
-mod held_peer;
-
-mod parity_ref;
+mod peer_ref;
 mod shard;
 
 use std::fmt;
@@ -14,21 +12,14 @@ use std::thread::ThreadId;
 
 use crossbeam::channel::bounded;
 
-use self::held_peer::HeldPeer;
-pub(in crate::client) use self::parity_ref::ParityPeerRef;
+pub(in crate::client) use self::peer_ref::{ParityPeerRef, PeerRef};
 pub(in crate::client) use self::shard::ShardIo;
-use super::call_slot::{CallSlot, CallToken, ConnectToken, stopped};
+use super::call_slot::stopped;
 use super::commands::{Command, Connector, SHARD, own_commands};
 use super::driver::IoDriver;
-use super::peer_handle::PeerHandle;
 use super::task::{IoTask, NewTask};
-use crate::client::cache::Cache;
 use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::known_tools::KnownTools;
-use crate::client::oneshot::{CloseSlot, Oneshot};
-use crate::client::session::{CallRequest, ServerInfo, SessionConfig};
 use crate::client::sync::block_on;
-use crate::client::target::Target;
 use crate::engine::clock::Clock;
 use crate::engine::executor::native;
 use crate::engine::mesh::{Endpoint, MeshOptions, Sender, TrySendError, build_mesh};
@@ -232,83 +223,6 @@ impl IoThread {
             return Err(ClientError::new(ClientErrorKind::InvalidInput, text));
         }
         block_on(request)
-    }
-}
-
-/// A server of an I/O thread. Dropping it disconnects the server.
-pub(in crate::client) struct PeerRef {
-    peer: HeldPeer,
-    config: Arc<SessionConfig>,
-    tools: KnownTools,
-    cache: Arc<Cache>,
-}
-
-impl PeerRef {
-    /// Adds a server, which is not connected yet.
-    pub(in crate::client) fn add(
-        thread: IoThread,
-        handle: PeerHandle,
-    ) -> Result<Self, ClientError> {
-        let is_http = matches!(*handle.target, Target::Http(_));
-        let (config, cache) = (Arc::clone(&handle.config), Arc::clone(&handle.cache));
-        let peer = HeldPeer::add(thread, |id| Command::AddPeer(id, Box::new(handle)))?;
-        Ok(Self { peer, config, tools: KnownTools::new(is_http), cache })
-    }
-
-    /// Returns what its sessions have in common.
-    pub(in crate::client) fn config(&self) -> &SessionConfig {
-        &self.config
-    }
-
-    /// Returns its results that may be used again.
-    pub(in crate::client) fn cache(&self) -> &Cache {
-        &self.cache
-    }
-
-    /// Returns what its tools have declared.
-    pub(in crate::client) const fn tools(&self) -> &KnownTools {
-        &self.tools
-    }
-
-    /// Returns what the server declared in the handshake, and connects if it is not connected.
-    pub(in crate::client) async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
-        let slot = Arc::new(Oneshot::new());
-        let token = ConnectToken::new(Arc::clone(&slot));
-        self.peer.send(|id| Command::Connect(id, token))?;
-        slot.take().await
-    }
-
-    /// Makes a call.
-    pub(in crate::client) fn call(
-        &self,
-        request: Box<CallRequest>,
-        slot: Arc<CallSlot>,
-    ) -> Result<(), ClientError> {
-        self.peer.send(|id| Command::Call(id, (request, CallToken::first(slot))))
-    }
-
-    /// Cancels a call.
-    pub(in crate::client) fn cancel(&self, slot: Arc<CallSlot>) {
-        // Fails if the thread has ended, and the call with it.
-        drop(self.peer.send(|id| Command::Cancel(id, slot)));
-    }
-
-    /// Blocks the calling thread until `request` ends.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientErrorKind::InvalidInput`] on the thread that does the I/O of the server, and those
-    /// of `request`.
-    pub(in crate::client) fn wait<O>(
-        &self,
-        request: impl IntoFuture<Output = Result<O, ClientError>>,
-    ) -> Result<O, ClientError> {
-        self.peer.wait(request)
-    }
-
-    /// Disconnects the server; `closed` is set then.
-    pub(in crate::client) fn close(&self, closed: CloseSlot) -> Result<(), ClientError> {
-        self.peer.close(closed)
     }
 }
 

@@ -1,14 +1,15 @@
-//! What other threads ask of the I/O thread for a server of the parity dialect.
+//! What a client of the parity dialect asks of its I/O thread.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::slot::{ParitySlot, ParityToken};
+use super::call_slot::{CallSlot, CallToken, ConnectToken, run_callback};
+use super::peer_handle::PeerHandle;
 use crate::client::error::ClientError;
-use crate::client::io::call_slot::ConnectToken;
-use crate::client::io::peer_handle::PeerHandle;
 use crate::client::oauth::Secret;
-use crate::client::parity_session::{ParityCallRequest, ParityConfig, ParityServerInfo};
+use crate::client::parity_session::{
+    ParityCallRequest, ParityChunk, ParityConfig, ParityServerInfo,
+};
 
 /// A change of a session of the parity dialect.
 #[derive(Clone, Debug)]
@@ -34,6 +35,18 @@ pub enum ParityEvent {
     },
 }
 
+/// Called on the I/O thread for each chunk of a stream.
+pub(in crate::client) type ChunkCallback = Box<dyn Fn(ParityChunk) + Send + Sync>;
+
+/// How a request ends: with its result as JSON text.
+type ParityOutcome = Result<Vec<u8>, ClientError>;
+
+/// A request as its caller and the I/O thread share it.
+pub(in crate::client) type ParitySlot = CallSlot<ParityOutcome, Option<ChunkCallback>>;
+
+/// The right to end a request.
+pub(super) type ParityToken = CallToken<ParityOutcome, Option<ChunkCallback>>;
+
 /// Called on the I/O thread for each event.
 pub(in crate::client) type ParityEventCallback = Box<dyn Fn(ParityEvent) + Send + Sync>;
 
@@ -42,6 +55,15 @@ pub(in crate::client) struct NewParityPeer {
     pub(in crate::client) handle: PeerHandle,
     pub(in crate::client) config: Arc<ParityConfig>,
     pub(in crate::client) on_event: Option<ParityEventCallback>,
+}
+
+impl ParitySlot {
+    /// Reports a chunk to the caller.
+    pub(super) fn report_chunk(&self, chunk: ParityChunk) {
+        if let Some(on_chunk) = self.callbacks() {
+            run_callback(|| on_chunk(chunk));
+        }
+    }
 }
 
 impl fmt::Debug for NewParityPeer {
@@ -55,14 +77,14 @@ impl fmt::Debug for NewParityPeer {
 
 /// A request to make.
 #[derive(Debug)]
-pub(in crate::client::io) struct ParityCall {
-    pub(in crate::client::io) request: Box<ParityCallRequest>,
-    pub(in crate::client::io) token: ParityToken,
+pub(super) struct ParityCall {
+    pub(super) request: Box<ParityCallRequest>,
+    pub(super) token: ParityToken,
 }
 
 /// A message to the server of a client.
 #[derive(Debug)]
-pub(in crate::client::io) enum ParityCommand {
+pub(super) enum ParityCommand {
     /// Connects, unless the session is ready, and reports the end of the handshake.
     Connect(ConnectToken<ParityServerInfo>),
     /// Makes a request.
@@ -71,15 +93,4 @@ pub(in crate::client::io) enum ParityCommand {
     Cancel(Arc<ParitySlot>),
     /// Replaces the token of the caller.
     SetAuthToken(Secret),
-}
-
-impl ParityCommand {
-    /// Fails a command whose server is gone.
-    pub(in crate::client::io) fn fail(self, error: ClientError) {
-        match self {
-            Self::Connect(token) => token.complete(Err(error)),
-            Self::Call(call) => call.token.end(Err(error)),
-            Self::Cancel(_) | Self::SetAuthToken(_) => {}
-        }
-    }
 }
