@@ -25,7 +25,7 @@ use crate::server::outbox::OutgoingMessage;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard_message::ParityHttpOutput;
 use crate::telemetry::counters::ParityRequestCounters;
-use crate::telemetry::event::parity::{self as parity_event, RequestRecord};
+use crate::telemetry::event::parity::{self as parity_event, RequestFields, RequestRecord};
 
 /// Counts a request by its method.
 fn count(requests: &mut ParityRequestCounters, method: &str) {
@@ -271,8 +271,13 @@ fn add(session: &mut ParitySession, number: u32, request: &Request<'_>, now: Ins
         request.id.write(&mut id);
         let params = request.params.and_then(Value::as_object);
         let tool = params.and_then(|params| params.find("name")).and_then(Value::as_str);
-        let about = (&*String::from_utf8_lossy(&id), request.method, tool);
-        RequestRecord::begin(session.log_fields(), about, request.traceparent)
+        let fields = RequestFields {
+            request_id: &String::from_utf8_lossy(&id),
+            method: request.method,
+            tool,
+            traceparent: request.traceparent,
+        };
+        RequestRecord::begin(session.log_fields(), &fields)
     });
     let keyed = request.idempotency_key.map(|key| (request.id, key));
     session.requests.add(number, now, keyed, record);

@@ -44,6 +44,19 @@ pub struct SessionFields {
     pub tier: Box<str>,
 }
 
+/// What a client has sent of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestFields<'a> {
+    /// Its id as JSON text.
+    pub request_id: &'a str,
+    /// Its method.
+    pub method: &'a str,
+    /// The name in its params, such as that of a tool.
+    pub tool: Option<&'a str>,
+    /// The trace that it belongs to (W3C Trace Context, section 3.2).
+    pub traceparent: Option<&'a str>,
+}
+
 /// The handshake of a session has ended. In the span `MCP Handshake`.
 pub fn record_handshake(
     SessionFields { session, transport, tier }: &SessionFields,
@@ -92,12 +105,9 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// Begins the span `MCP Request`. `request_id` is JSON text.
-    pub fn begin(
-        session: SessionFields,
-        (request_id, method, tool): (&str, &str, Option<&str>),
-        traceparent: Option<&str>,
-    ) -> Box<Self> {
+    /// Begins the span `MCP Request`.
+    pub fn begin(session: SessionFields, request: &RequestFields<'_>) -> Box<Self> {
+        let RequestFields { request_id, method, tool, traceparent } = request;
         let (request_id, method, tool) = (cut(request_id), cut(method), tool.map(cut));
         let request = debug_span!(
             target: TARGET, parent: None, "MCP Request",
@@ -178,8 +188,13 @@ mod tests {
     #[test]
     fn request_has_line_and_spans() {
         let text = logged_at(Level::DEBUG, || {
-            let about = ("7", "tools/call", Some("echo"));
-            let mut record = RequestRecord::begin(session(), about, Some("00-1-2-01"));
+            let request = RequestFields {
+                request_id: "7",
+                method: "tools/call",
+                tool: Some("echo"),
+                traceparent: Some("00-1-2-01"),
+            };
+            let mut record = RequestRecord::begin(session(), &request);
             record.open_stream("st-1");
             let error =
                 SentError { code: "error.internal", retryable: true, retry_after_ms: Some(1_500) };
@@ -218,7 +233,9 @@ mod tests {
     fn long_texts_of_clients_are_cut() {
         let text = logged_at(Level::DEBUG, || {
             let id = format!("\"{}\"", "é".repeat(200));
-            RequestRecord::begin(session(), (&id, "m", None), None).end(0.0, None, None);
+            let request =
+                RequestFields { request_id: &id, method: "m", tool: None, traceparent: None };
+            RequestRecord::begin(session(), &request).end(0.0, None, None);
         });
         assert!(text.contains(&"é".repeat(63)) && !text.contains(&"é".repeat(64)), "{text}");
     }

@@ -12,9 +12,15 @@ pub(super) const GROUPS: [&str; 3] = ["parity_requests", "parity_chunks", "parit
 pub(super) fn write(out: &mut impl Write, counters: &ParityCounters) -> fmt::Result {
     let ParityCounters { requests, chunks, repeats, latency, .. } = counters;
     let description = "Requests of the parity dialect received.";
-    write_family(out, ("mcp_requests_total", description), "method", requests.by_method())?;
+    write_head(out, "mcp_requests_total", "counter", description)?;
+    for (method, value) in requests.by_method() {
+        writeln!(out, "mcp_requests_total{{method=\"{method}\"}} {value}")?;
+    }
     let description = "Chunks of the streams of the parity dialect written.";
-    write_family(out, ("mcp_stream_events_total", description), "chunkType", chunks.by_type())?;
+    write_head(out, "mcp_stream_events_total", "counter", description)?;
+    for (chunk_type, value) in chunks.by_type() {
+        writeln!(out, "mcp_stream_events_total{{chunkType=\"{chunk_type}\"}} {value}")?;
+    }
     let mut result = Ok(());
     repeats.each("", &mut |CounterValue { name, description, value, .. }| {
         if result.is_ok() {
@@ -38,19 +44,6 @@ fn write_latency(out: &mut impl Write, latency: &LatencyHistogram) -> fmt::Resul
     writeln!(out, "mcp_latency_ms_bucket{{le=\"+Inf\"}} {count}")?;
     writeln!(out, "mcp_latency_ms_sum {}", latency.sum_ms())?;
     writeln!(out, "mcp_latency_ms_count {count}")
-}
-
-fn write_family<const N: usize>(
-    out: &mut impl Write,
-    (metric, description): (&str, &str),
-    label: &str,
-    values: [(&str, u64); N],
-) -> fmt::Result {
-    write_head(out, metric, "counter", description)?;
-    for (of_label, value) in values {
-        writeln!(out, "{metric}{{{label}=\"{of_label}\"}} {value}")?;
-    }
-    Ok(())
 }
 
 fn write_head(out: &mut impl Write, metric: &str, kind: &str, description: &str) -> fmt::Result {
