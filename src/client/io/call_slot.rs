@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn call_ends_with_its_last_token() {
-        let slot = Arc::new(CallSlot::new(CallCallbacks::default()));
+        let slot = Arc::new(<CallSlot>::new(CallCallbacks::default()));
         let first = CallToken::first(Arc::clone(&slot));
         let second = first.clone();
         drop(first);
@@ -253,6 +253,6 @@ mod tests {
         let on_progress = |_| panic!("a test");
         let callbacks =
             CallCallbacks { on_progress: Some(Arc::new(on_progress)), ..Default::default() };
-        CallSlot::new(callbacks).report_progress(Progress::default());
+        <CallSlot>::new(callbacks).report_progress(Progress::default());
     }
 }

@@ -14,10 +14,8 @@ use super::workspace::Workspace;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::reconnect::Reconnection;
-use crate::client::session::restart::{renewal, suspension};
 use crate::client::session::{
     InputKey, RequiredInput, ServerInfo, Session, SessionConfig, SessionContext, SessionEvent,
-    next_call_id,
 };
 use crate::engine::executor::Task;
 use crate::protocol::json::PaddedText;
@@ -46,7 +44,7 @@ impl Mcp {
     pub(super) fn call(&mut self, calls: &mut Vec<NewCall>, step: &mut Step<'_, Self>) {
         let mut ctx = step.workspace.context(&mut step.sink, step.now);
         for (request, token) in calls.drain(..) {
-            token.set_id(next_call_id(&self.session));
+            token.set_id(self.session.next_call_id());
             self.session.call(request, token, &mut ctx);
         }
     }
@@ -93,11 +91,11 @@ impl ClientProtocol for Mcp {
     }
 
     fn is_idle(&self) -> bool {
-        suspension::is_idle(&self.session)
+        self.session.is_idle()
     }
 
     fn has_waiting(&self) -> bool {
-        suspension::has_waiting(&self.session)
+        self.session.has_waiting()
     }
 
     fn start(&mut self, step: &mut Step<'_, Self>) {
@@ -140,7 +138,7 @@ impl ClientProtocol for Mcp {
         now: Instant,
     ) -> Duration {
         let (resends, events) = (reconnection.resends(), &mut workspace.events);
-        suspension::suspend(&mut self.session, error.clone(), resends, now, events);
+        self.session.suspend(error.clone(), resends, now, events);
         Duration::ZERO
     }
 
@@ -164,11 +162,11 @@ impl ClientProtocol for Mcp {
     }
 
     fn pause(&mut self, now: Instant) {
-        renewal::pause(&mut self.session, now);
+        self.session.pause(now);
     }
 
     fn resume(&mut self, now: Instant) {
-        renewal::resume(&mut self.session, now);
+        self.session.resume(now);
     }
 
     fn session(&mut self) -> &mut Session<CallToken> {

@@ -408,16 +408,16 @@ impl<T: Clone> ParityRequests<T> {
     /// Does what is due by now.
     pub fn expire<S: ParitySink>(&mut self, ctx: &mut ParityContext<'_, T, S>) {
         for id in self.calls.expire(ctx.now) {
-            expire_call(self, id, ctx);
+            self.expire_call(id, ctx);
         }
         if self.connection.reply_at.is_some_and(|time| time <= ctx.now) {
-            send_keepalive(self, ctx);
+            self.send_keepalive(ctx);
         }
         let timeouts = self.config.timeouts();
         let due = self.connection.timers.as_mut().and_then(|it| it.expire(&timeouts, ctx.now));
         match due {
             None => {}
-            Some(Timeout::Keepalive) => send_keepalive(self, ctx),
+            Some(Timeout::Keepalive) => self.send_keepalive(ctx),
             Some(Timeout::Handshake | Timeout::Capabilities) => {
                 self.protocol.close(Event::HandshakeTimeout);
                 let time = self.config.handshake_timeout;
@@ -435,36 +435,31 @@ impl<T: Clone> ParityRequests<T> {
     }
 }
 
-/// Ends a request whose time is over.
-fn expire_call<T: Clone, S: ParitySink>(
-    session: &mut ParityRequests<T>,
-    id: u64,
-    ctx: &mut ParityContext<'_, T, S>,
-) {
-    let Some(call) = session.calls.get_mut(id) else { return };
-    if call.token.is_none() {
-        if call.is_canceling {
-            let text = "the server did not end a cancelled request";
-            session.failure = Some(failure::protocol(text));
+impl<T: Clone> ParityRequests<T> {
+    /// Ends a request whose time is over.
+    fn expire_call<S: ParitySink>(&mut self, id: u64, ctx: &mut ParityContext<'_, T, S>) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        if call.token.is_none() {
+            if call.is_canceling {
+                let text = "the server did not end a cancelled request";
+                self.failure = Some(failure::protocol(text));
+            }
+            self.calls.remove(id);
+            return;
         }
-        session.calls.remove(id);
-        return;
+        let error = match &self.lost {
+            Some(cause) if !call.is_in_flight() && self.server.is_none() => {
+                failure::unconnected(call.timeout, cause)
+            }
+            _ => failure::timeout(call.timeout),
+        };
+        self.abandon(id, error, ctx);
     }
-    let error = match &session.lost {
-        Some(cause) if !call.is_in_flight() && session.server.is_none() => {
-            failure::unconnected(call.timeout, cause)
-        }
-        _ => failure::timeout(call.timeout),
-    };
-    session.abandon(id, error, ctx);
-}
 
-fn send_keepalive<T, S: ParitySink>(
-    session: &mut ParityRequests<T>,
-    ctx: &mut ParityContext<'_, T, S>,
-) {
-    session.connection.reply_at = None;
-    ctx.text.clear();
-    write::keepalive(ctx.text, session.config.keepalive.idle_timeout.as_secs().max(1));
-    ctx.send(ParityMessageKind::Other);
+    fn send_keepalive<S: ParitySink>(&mut self, ctx: &mut ParityContext<'_, T, S>) {
+        self.connection.reply_at = None;
+        ctx.text.clear();
+        write::keepalive(ctx.text, self.config.keepalive.idle_timeout.as_secs().max(1));
+        ctx.send(ParityMessageKind::Other);
+    }
 }

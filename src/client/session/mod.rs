@@ -34,7 +34,7 @@ mod unreadable;
 
 mod receive;
 
-pub(in crate::client) mod restart;
+mod restart;
 
 #[cfg(any(test, feature = "internals"))]
 pub mod fuzz;
@@ -50,7 +50,6 @@ use self::calls::{Call, CallTable};
 use self::handshake::{FailedDiscover, NextStep, handshake_error};
 use self::inputs::InputTable;
 use self::refusal::{busy, closed, explain_end, explain_failure, unconnected, unsupported};
-use self::restart::renewal;
 use self::side_requests::SideRequests;
 use self::subscriptions::SubscriptionTable;
 use self::tasks::TaskTable;
@@ -216,7 +215,7 @@ impl<T: Clone> Session<T> {
         if let Phase::Handshake(request) = self.phase
             && request.deadline <= ctx.now
         {
-            let error = renewal::timeout_error(self, Some(request.id), request.timeout);
+            let error = self.timeout_error(Some(request.id), request.timeout);
             self.fail_request(request.id, error, ctx);
         }
         for (id, mut call) in self.calls.take_expired(ctx.now) {
@@ -225,7 +224,7 @@ impl<T: Clone> Session<T> {
             }
             let error = match &self.suspended {
                 Some(cause) if id.is_none() => unconnected(call.timeout, cause),
-                _ => renewal::timeout_error(self, id, call.timeout),
+                _ => self.timeout_error(id, call.timeout),
             };
             if id.is_some() && call.task.is_none() {
                 repeats::fail_or_repeat(self, call, error, ctx);
@@ -244,7 +243,7 @@ impl<T: Clone> Session<T> {
     /// they fail with [`Closed`](crate::client::ClientErrorKind::Closed), the others with `error`.
     pub fn disconnect(&mut self, error: ClientError, events: &mut Vec<SessionEvent<T>>) {
         let error = explain_end(self.server_error.take(), error);
-        let error = explain_handshake(self, error);
+        let error = self.explain_handshake(error);
         if let Phase::Handshake(_) | Phase::New = self.phase {
             events.push(SessionEvent::HandshakeFailed(error.clone()));
         }
@@ -297,7 +296,7 @@ impl<T: Clone> Session<T> {
         let call = self.calls.create(request, token, timeout, ctx.now);
         let id = call.first_id;
         match server.filter(|_| !waits) {
-            Some(revision) => send_call(self, call, revision, ctx),
+            Some(revision) => self.send_call(call, revision, ctx),
             None => self.calls.push_waiting(call),
         }
         CallId(id)
@@ -404,7 +403,7 @@ impl<T: Clone> Session<T> {
                 self.send_initialize(revision, ctx);
             }
             NextStep::Fail(error) if self.suspended.is_some() => {
-                let error = explain_handshake(self, error);
+                let error = self.explain_handshake(error);
                 ctx.events.push(SessionEvent::HandshakeFailed(error.clone()));
                 self.phase = Phase::Ended(error);
             }
@@ -465,35 +464,35 @@ impl<T: Clone> Session<T> {
                 ctx.events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
                 continue;
             }
-            send_call(self, call, server.revision, ctx);
+            self.send_call(call, server.revision, ctx);
         }
     }
-}
 
-/// Returns the id of the next call of a session.
-pub(in crate::client) const fn next_call_id<T>(session: &Session<T>) -> CallId {
-    CallId(session.calls.next_id())
-}
-
-/// Adds to the error of a handshake what the server sent before.
-fn explain_handshake<T>(session: &mut Session<T>, error: ClientError) -> ClientError {
-    let error = explain_failure(session.invalid_text.take(), error);
-    match session.failed_discover.take() {
-        Some(discover) => discover.explain(error),
-        None => error,
+    /// Returns the id of the next call.
+    pub(in crate::client) const fn next_call_id(&self) -> CallId {
+        CallId(self.calls.next_id())
     }
-}
 
-/// Sends a call for the first time.
-fn send_call<T: Clone, S: MessageSink>(
-    session: &mut Session<T>,
-    call: Call<T>,
-    revision: Revision,
-    ctx: &mut SessionContext<'_, T, S>,
-) {
-    if call.request.method == Method::SubscriptionsListen && !revision.is_modern() {
-        return subscriptions::open(session, call, ctx);
+    /// Adds to the error of a handshake what the server sent before.
+    fn explain_handshake(&mut self, error: ClientError) -> ClientError {
+        let error = explain_failure(self.invalid_text.take(), error);
+        match self.failed_discover.take() {
+            Some(discover) => discover.explain(error),
+            None => error,
+        }
     }
-    ctx.send_request(&session.config, call.first_id, &call.request, revision);
-    session.calls.insert(call.first_id, call);
+
+    /// Sends a call for the first time.
+    fn send_call<S: MessageSink>(
+        &mut self,
+        call: Call<T>,
+        revision: Revision,
+        ctx: &mut SessionContext<'_, T, S>,
+    ) {
+        if call.request.method == Method::SubscriptionsListen && !revision.is_modern() {
+            return subscriptions::open(self, call, ctx);
+        }
+        ctx.send_request(&self.config, call.first_id, &call.request, revision);
+        self.calls.insert(call.first_id, call);
+    }
 }

@@ -157,7 +157,7 @@ impl Exchange {
     pub(super) fn of_stream(cursor: StreamCursor, revision: Revision, now: Instant) -> Self {
         let not_before = Some(now.after(cursor.delay()));
         let mut exchange = Self { not_before, ..Self::new(ExchangeKind::Stream(cursor), revision) };
-        note_stream(&mut exchange);
+        exchange.note_stream();
         exchange
     }
 
@@ -323,7 +323,7 @@ impl Exchange {
     /// stream that the server has opened before, or one that is `needed`.
     pub(super) const fn leave_session(&mut self, needed: bool) -> Option<u32> {
         let is_of_session = matches!(self.kind, ExchangeKind::Request { .. })
-            || was_open(self)
+            || self.was_open()
             || self.is_session_stream() && needed;
         if self.lost_session || !is_of_session {
             return None;
@@ -359,6 +359,66 @@ impl Exchange {
     }
 }
 
+/// What has become of it.
+impl Exchange {
+    /// Returns whether it is a request that is sent in a session.
+    pub(super) const fn needs_session(&self) -> bool {
+        match self.kind {
+            ExchangeKind::Request { method, .. } => {
+                !matches!(method, Method::Initialize | Method::Discover)
+            }
+            _ => false,
+        }
+    }
+
+    /// Notes that the server has begun an event stream for it.
+    pub(super) const fn note_stream(&mut self) {
+        let is_lasting = match &self.kind {
+            ExchangeKind::Request { method, .. } => matches!(method, Method::SubscriptionsListen),
+            _ => self.is_session_stream(),
+        };
+        self.repeats.was_open |= is_lasting;
+    }
+
+    /// Returns whether the server has opened the stream of a subscription or of a session for it.
+    pub(super) const fn was_open(&self) -> bool {
+        self.repeats.was_open
+    }
+
+    /// Does not send it before `time`.
+    pub(super) const fn delay_until(&mut self, time: Instant) {
+        self.not_before = Some(time);
+    }
+
+    /// Lets a request be sent again to the path that a redirect names: a temporary one (RFC 9110,
+    /// section 15.4.8) concerns this request, a permanent one (15.4.9) also what `writer` writes
+    /// from now on. Returns `false` if it is not to be sent again: it was not redirected, too
+    /// often, or to another origin, which must not have its credentials.
+    pub(super) fn follow_redirect(
+        &mut self,
+        head: &ResponseHead,
+        writer: &mut RequestWriter,
+    ) -> bool {
+        let repeats = &mut self.repeats;
+        let is_permanent = head.status == 308;
+        let Some(location) =
+            head.location.as_deref().filter(|_| is_permanent || head.status == 307)
+        else {
+            return false;
+        };
+        let mut redirected = repeats.redirected.take().unwrap_or_else(|| Box::new(writer.clone()));
+        if repeats.redirects >= REDIRECTS_MAX || !redirected.set_endpoint(location.as_bytes()) {
+            return false;
+        }
+        if is_permanent && repeats.redirects == 0 {
+            writer.clone_from(&redirected);
+        }
+        repeats.redirects += 1;
+        repeats.redirected = Some(redirected);
+        true
+    }
+}
+
 impl HttpExchange for Exchange {
     fn class(&self) -> ExchangeClass {
         match self.kind {
@@ -376,64 +436,6 @@ impl HttpExchange for Exchange {
     fn not_before(&self) -> Option<Instant> {
         self.not_before
     }
-}
-
-/// Returns whether it is a request that is sent in a session.
-pub(super) const fn needs_session(exchange: &Exchange) -> bool {
-    match exchange.kind {
-        ExchangeKind::Request { method, .. } => {
-            !matches!(method, Method::Initialize | Method::Discover)
-        }
-        _ => false,
-    }
-}
-
-/// Notes that the server has begun an event stream for `exchange`.
-pub(super) const fn note_stream(exchange: &mut Exchange) {
-    let is_lasting = match &exchange.kind {
-        ExchangeKind::Request { method, .. } => matches!(method, Method::SubscriptionsListen),
-        _ => exchange.is_session_stream(),
-    };
-    exchange.repeats.was_open |= is_lasting;
-}
-
-/// Returns whether the server has opened the stream of a subscription or of a session for
-/// `exchange`.
-pub(super) const fn was_open(exchange: &Exchange) -> bool {
-    exchange.repeats.was_open
-}
-
-/// Does not send `exchange` before `time`.
-pub(super) const fn delay_until(exchange: &mut Exchange, time: Instant) {
-    exchange.not_before = Some(time);
-}
-
-/// Lets a request be sent again to the path that a redirect names: a temporary one (RFC 9110,
-/// section 15.4.8) concerns this request, a permanent one (15.4.9) also what `writer` writes from
-/// now on.
-/// Returns `false` if it is not to be sent again: it was not redirected, too often, or to another
-/// origin, which must not have its credentials.
-pub(super) fn follow_redirect(
-    exchange: &mut Exchange,
-    head: &ResponseHead,
-    writer: &mut RequestWriter,
-) -> bool {
-    let repeats = &mut exchange.repeats;
-    let is_permanent = head.status == 308;
-    let Some(location) = head.location.as_deref().filter(|_| is_permanent || head.status == 307)
-    else {
-        return false;
-    };
-    let mut redirected = repeats.redirected.take().unwrap_or_else(|| Box::new(writer.clone()));
-    if repeats.redirects >= REDIRECTS_MAX || !redirected.set_endpoint(location.as_bytes()) {
-        return false;
-    }
-    if is_permanent && repeats.redirects == 0 {
-        writer.clone_from(&redirected);
-    }
-    repeats.redirects += 1;
-    repeats.redirected = Some(redirected);
-    true
 }
 
 #[cfg(test)]

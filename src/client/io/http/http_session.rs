@@ -1,6 +1,6 @@
 //! The session that a server keeps under `Mcp-Session-Id`.
 
-use super::exchange::{Exchange, was_open};
+use super::exchange::Exchange;
 use crate::transport::http::client::response_head::ResponseHead;
 
 /// The session of a server, up to 2025-11-25.
@@ -53,7 +53,7 @@ impl HttpSession {
     pub(super) fn lose(&mut self, number: u32, exchange: &Exchange) -> bool {
         let is_current = number == self.number;
         if is_current {
-            let follows_refused_stream = exchange.is_session_stream() && !was_open(exchange);
+            let follows_refused_stream = exchange.is_session_stream() && !exchange.was_open();
             let number = number + 1;
             *self = Self { id: None, number, is_broken: false, follows_refused_stream };
         }

@@ -13,7 +13,7 @@
 //!          note_refused_stream
 //! ```
 
-use super::exchange::{Exchange, ExchangeKind, needs_session};
+use super::exchange::{Exchange, ExchangeKind};
 use super::response::{no_notifications, unresumed};
 use super::waiting::{HttpExchange, WaitingExchanges};
 use crate::base::time::Instant;
@@ -116,7 +116,7 @@ impl HttpQueue {
     /// if there is none now.
     pub(super) fn push_front(&mut self, exchange: Exchange) {
         match &mut self.phase {
-            SessionPhase::Renewing(parked) if needs_session(&exchange) => parked.push(exchange),
+            SessionPhase::Renewing(parked) if exchange.needs_session() => parked.push(exchange),
             SessionPhase::Renewing(_) | SessionPhase::Current => {
                 self.note_queued(&exchange);
                 self.waiting.push_front(exchange);
@@ -142,7 +142,7 @@ impl HttpQueue {
         self.stream = SessionStream::Opening;
         let mut parked = self.take_parked();
         let waiting = std::iter::once(exchange).chain(self.waiting.take());
-        parked.extend(waiting.filter(needs_session));
+        parked.extend(waiting.filter(Exchange::needs_session));
         self.phase = SessionPhase::Renewing(parked);
     }
 

@@ -8,7 +8,6 @@ use crate::client::error::ClientError;
 use crate::client::io::call_slot::CallToken;
 use crate::client::io::workspace::Workspace;
 use crate::client::retry::RetryEvent;
-use crate::client::session::restart::renewal;
 use crate::client::session::{MessageSink, Session, SessionContext, SessionEvent};
 use crate::protocol::json::PaddedText;
 
@@ -24,11 +23,6 @@ pub(in crate::client::io) struct SessionInput<'a, S> {
 pub(super) type McpInput<'a> = SessionInput<'a, Session<CallToken>>;
 
 impl McpInput<'_> {
-    /// Returns whether the request `id` waits for its response.
-    pub(super) fn is_waiting_for(&self, id: u64) -> bool {
-        renewal::is_waiting_for(self.session, id)
-    }
-
     /// Handles one message of the server.
     pub(super) fn receive<S: MessageSink>(&mut self, text: PaddedText<'_>, sink: &mut S) {
         let Workspace { parser, buffers, events, .. } = &mut *self.workspace;
@@ -74,15 +68,10 @@ impl McpInput<'_> {
         self.session.fail_subscriptions(error, &mut self.workspace.context(queue, self.now));
     }
 
-    /// Returns whether the stream of the session is of use.
-    pub(super) fn has_subscriptions(&self) -> bool {
-        self.session.has_subscriptions()
-    }
-
     /// Notes that the server has refused a request for now, if there is one.
     pub(super) fn note_refusal(&mut self, id: Option<u64>, error: ClientError) {
         if let Some(id) = id {
-            renewal::note_refusal(self.session, id, error);
+            self.session.note_refusal(id, error);
         }
     }
 
@@ -98,16 +87,6 @@ impl McpInput<'_> {
 
     /// Begins the handshake again.
     pub(super) fn renew<S: MessageSink>(&mut self, sink: &mut S) {
-        renewal::renew(self.session, &mut self.workspace.context(sink, self.now));
-    }
-
-    /// Lets nothing of the session expire.
-    pub(super) fn pause(&mut self) {
-        renewal::pause(self.session, self.now);
-    }
-
-    /// Ends a pause.
-    pub(super) fn resume(&mut self) {
-        renewal::resume(self.session, self.now);
+        self.session.renew(&mut self.workspace.context(sink, self.now));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::exchange::{Exchange, ExchangeKind, delay_until, was_open};
+use super::exchange::{Exchange, ExchangeKind};
 use super::queue::HttpQueue;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
@@ -30,7 +30,7 @@ impl StreamRetries {
 
     /// Notes that the server has begun to answer an exchange.
     pub(super) const fn note_head(&mut self, exchange: &Exchange, now: Instant) {
-        if was_open(exchange) {
+        if exchange.was_open() {
             self.opened_at = Some(now);
         }
     }
@@ -60,7 +60,7 @@ impl StreamRetries {
         queue: &mut HttpQueue,
         now: Instant,
     ) -> Option<Exchange> {
-        if !was_open(&exchange) {
+        if !exchange.was_open() {
             return Some(exchange);
         }
         let opened_at = self.opened_at.take();
@@ -71,7 +71,7 @@ impl StreamRetries {
             self.backoff.reset();
             return Some(exchange);
         };
-        delay_until(&mut exchange, now.after(delay.max(DELAY_MIN)));
+        exchange.delay_until(now.after(delay.max(DELAY_MIN)));
         queue.push_back(exchange);
         None
     }
@@ -85,7 +85,7 @@ impl StreamRetries {
         now: Instant,
     ) -> Vec<(Option<u64>, ClientError)> {
         let is_lost = |exchange: &Exchange| {
-            was_open(exchange) && matches!(exchange.kind(), ExchangeKind::Request { .. })
+            exchange.was_open() && matches!(exchange.kind(), ExchangeKind::Request { .. })
         };
         let lost = queue.take_if(is_lost);
         let mut failed = queue.take_unconnected(error, now);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::authorization::{FlowEnd, HttpAuthorization, RedirectSender, Verdict};
 use super::connection::{LostExchange, Response};
-use super::exchange::{Exchange, ExchangeKind, StreamCursor, follow_redirect, note_stream};
+use super::exchange::{Exchange, ExchangeKind, StreamCursor};
 use super::http_session::HttpSession;
 use super::legacy_sse::LegacySse;
 use super::path_search::PathSearch;
@@ -98,12 +98,12 @@ impl HttpRules for StreamableHttp {
             authorization.refresh_if_due(input.now);
         }
         if authorization.is_running() {
-            input.pause();
+            input.session.pause(input.now);
         }
         let Some(FlowEnd { mut parked, error }) = authorization.take_end() else { return };
-        input.resume();
+        input.session.resume(input.now);
         // Others were cancelled meanwhile.
-        parked.retain(|exchange| exchange.call().is_none_or(|id| input.is_waiting_for(id)));
+        parked.retain(|exchange| exchange.call().is_none_or(|id| input.session.is_waiting_for(id)));
         let Some(error) = error else { return self.queue.extend(parked) };
         for exchange in parked {
             input.fail_exchange(&exchange, &error, &mut self.queue);
@@ -145,7 +145,7 @@ impl HttpRules for StreamableHttp {
 
     fn handle_head(&mut self, exchange: &mut Exchange, head: &ResponseHead, now: Instant) {
         if head.is_event_stream() {
-            note_stream(exchange);
+            exchange.note_stream();
         }
         self.session.note(exchange, head);
         self.queue.note_head(exchange);
@@ -168,7 +168,7 @@ impl HttpRules for StreamableHttp {
         }
         // A stream that was resumed for a response is of no use after it.
         if let ExchangeKind::Stream(StreamCursor { call: Some(id), .. }) = exchange.kind()
-            && !input.is_waiting_for(*id)
+            && !input.session.is_waiting_for(*id)
         {
             self.queue.note_ended(*id);
         }
@@ -184,10 +184,10 @@ impl HttpRules for StreamableHttp {
     ) {
         self.queue.note_head(&exchange);
         let status = response.head.status;
-        if exchange.call().is_some_and(|id| !input.is_waiting_for(id)) {
+        if exchange.call().is_some_and(|id| !input.session.is_waiting_for(id)) {
             return;
         }
-        if follow_redirect(&mut exchange, &response.head, &mut self.writer)
+        if exchange.follow_redirect(&response.head, &mut self.writer)
             || self.path_search.tries_other(&exchange, &response, &mut self.writer)
         {
             return self.queue.push_front(exchange);
@@ -213,7 +213,7 @@ impl HttpRules for StreamableHttp {
                 return input.fail_exchange(&exchange, &error, queue);
             }
         };
-        let needs_stream = input.has_subscriptions() && self.session.may_end_with_stream();
+        let needs_stream = input.session.has_subscriptions() && self.session.may_end_with_stream();
         if status == NOT_FOUND
             && let Some(number) = exchange.leave_session(needs_stream)
         {
@@ -242,7 +242,7 @@ impl HttpRules for StreamableHttp {
     ) {
         let LostExchange { mut exchange, events, met_idle_close } = lost;
         self.queue.note_head(&exchange);
-        if exchange.call().is_some_and(|id| !input.is_waiting_for(id)) {
+        if exchange.call().is_some_and(|id| !input.session.is_waiting_for(id)) {
             return;
         }
         let failure = loss_error(&exchange, loss);
@@ -291,7 +291,7 @@ impl HttpRules for StreamableHttp {
     /// Closes the connections of requests that have ended: answered in another way, or expired.
     fn expire(&mut self, ring: &mut dyn Ring, pool: &mut HttpPool<Exchange>, input: &McpInput<'_>) {
         pool.close_exchanges(ring, &mut self.queue, |exchange| {
-            exchange.call().is_some_and(|id| !input.is_waiting_for(id))
+            exchange.call().is_some_and(|id| !input.session.is_waiting_for(id))
         });
     }
 
@@ -356,7 +356,7 @@ impl StreamableHttp {
         }
         let status = response.head.status;
         let is_on_stream = self.legacy_sse.is_open() && matches!(status, 200..300);
-        if is_on_stream || !input.is_waiting_for(id) {
+        if is_on_stream || !input.session.is_waiting_for(id) {
             return;
         }
         let (queue, now) = (&mut self.queue, input.now);

@@ -9,62 +9,62 @@ use crate::client::session::context::SessionContext;
 use crate::client::session::event::MessageSink;
 use crate::client::session::{Phase, Session, refusal};
 
-/// Begins the handshake of a legacy session again. Calls in flight still wait for their responses;
-/// new calls wait for the handshake.
-pub(in crate::client) fn renew<T: Clone, S: MessageSink>(
-    session: &mut Session<T>,
-    ctx: &mut SessionContext<'_, T, S>,
-) {
-    if let Phase::Ready(server) = &session.phase
-        && !server.revision.is_modern()
-    {
-        session.send_initialize(server.revision, ctx);
+impl<T: Clone> Session<T> {
+    /// Begins the handshake of a legacy session again. Calls in flight still wait for their
+    /// responses; new calls wait for the handshake.
+    pub(in crate::client) fn renew<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
+        if let Phase::Ready(server) = &self.phase
+            && !server.revision.is_modern()
+        {
+            self.send_initialize(server.revision, ctx);
+        }
     }
-}
 
-/// Returns whether the request `id` waits for its response.
-pub(in crate::client) fn is_waiting_for<T>(session: &Session<T>, id: u64) -> bool {
-    match &session.phase {
-        Phase::Handshake(request) if request.id == id => true,
-        _ => session.calls.get(id).is_some() || session.side_requests.contains(id),
+    /// Returns whether the request `id` waits for its response.
+    pub(in crate::client) fn is_waiting_for(&self, id: u64) -> bool {
+        match &self.phase {
+            Phase::Handshake(request) if request.id == id => true,
+            _ => self.calls.get(id).is_some() || self.side_requests.contains(id),
+        }
     }
-}
 
-/// Notes that the server has refused the request `id` for now because of `error`; it is sent again.
-pub(in crate::client) fn note_refusal<T>(session: &mut Session<T>, id: u64, error: ClientError) {
-    let mut refusals = std::mem::take(&mut session.refusals);
-    refusals.insert(id, error);
-    // Those of requests that have ended meanwhile are of no use.
-    refusals.retain(|id, _| is_waiting_for(session, *id));
-    session.refusals = refusals;
-}
-
-/// Returns why the request `id` fails that has no response within `timeout`: the last refusal of
-/// the server, if it has refused it.
-pub(in crate::client::session) fn timeout_error<T>(
-    session: &mut Session<T>,
-    id: Option<u64>,
-    timeout: Duration,
-) -> ClientError {
-    if let Some(refusal) = id.and_then(|id| session.refusals.remove(&id)) {
-        return refusal.after_refusals(timeout);
+    /// Notes that the server has refused the request `id` for now because of `error`; it is sent
+    /// again.
+    pub(in crate::client) fn note_refusal(&mut self, id: u64, error: ClientError) {
+        let mut refusals = std::mem::take(&mut self.refusals);
+        refusals.insert(id, error);
+        // Those of requests that have ended meanwhile are of no use.
+        refusals.retain(|id, _| self.is_waiting_for(*id));
+        self.refusals = refusals;
     }
-    // The failure of a handshake has the text itself.
-    let is_ready = matches!(session.phase, Phase::Ready(_));
-    refusal::timeout_error(timeout, session.invalid_text.as_deref().filter(|_| is_ready))
-}
 
-/// Lets nothing of the session expire until [`resume`].
-pub(in crate::client) fn pause<T>(session: &mut Session<T>, now: Instant) {
-    session.paused_at.get_or_insert(now);
-}
-
-/// Ends a pause, which does not count for the handshake and the calls.
-pub(in crate::client) fn resume<T>(session: &mut Session<T>, now: Instant) {
-    let Some(paused_at) = session.paused_at.take() else { return };
-    let pause = now.since(paused_at);
-    if let Phase::Handshake(request) = &mut session.phase {
-        request.deadline = request.deadline.after(pause);
+    /// Returns why the request `id` fails that has no response within `timeout`: the last refusal
+    /// of the server, if it has refused it.
+    pub(in crate::client::session) fn timeout_error(
+        &mut self,
+        id: Option<u64>,
+        timeout: Duration,
+    ) -> ClientError {
+        if let Some(refusal) = id.and_then(|id| self.refusals.remove(&id)) {
+            return refusal.after_refusals(timeout);
+        }
+        // The failure of a handshake has the text itself.
+        let is_ready = matches!(self.phase, Phase::Ready(_));
+        refusal::timeout_error(timeout, self.invalid_text.as_deref().filter(|_| is_ready))
     }
-    session.calls.postpone(pause);
+
+    /// Lets nothing of the session expire until [`resume`].
+    pub(in crate::client) fn pause(&mut self, now: Instant) {
+        self.paused_at.get_or_insert(now);
+    }
+
+    /// Ends a pause, which does not count for the handshake and the calls.
+    pub(in crate::client) fn resume(&mut self, now: Instant) {
+        let Some(paused_at) = self.paused_at.take() else { return };
+        let pause = now.since(paused_at);
+        if let Phase::Handshake(request) = &mut self.phase {
+            request.deadline = request.deadline.after(pause);
+        }
+        self.calls.postpone(pause);
+    }
 }

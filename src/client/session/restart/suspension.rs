@@ -10,57 +10,59 @@ use crate::client::session::repeats::begin_repeat;
 use crate::client::session::side_requests::SideRequests;
 use crate::protocol::eras::Method;
 
-/// Handles the loss of the connection; [`Session::start`] begins the handshake on the next one.
-/// Calls that were not sent wait for it, and so do subscriptions. Calls that were sent may have
-/// run; they fail with [`Closed`](crate::client::ClientErrorKind::Closed), except idempotent ones
-/// if `resends`, and those that the policy of the client sends again.
-pub(in crate::client) fn suspend<T: Clone>(
-    session: &mut Session<T>,
-    error: ClientError,
-    resends: bool,
-    now: Instant,
-    events: &mut Vec<SessionEvent<T>>,
-) {
-    let error = explain_end(session.server_error.take(), error);
-    if let Phase::Handshake(_) | Phase::New = session.phase {
-        events.push(SessionEvent::HandshakeFailed(error.clone()));
+impl<T: Clone> Session<T> {
+    /// Handles the loss of the connection; [`Session::start`] begins the handshake on the next one.
+    /// Calls that were not sent wait for it, and so do subscriptions. Calls that were sent may have
+    /// run; they fail with [`Closed`](crate::client::ClientErrorKind::Closed), except idempotent
+    /// ones if `resends`, and those that the policy of the client sends again.
+    pub(in crate::client) fn suspend(
+        &mut self,
+        error: ClientError,
+        resends: bool,
+        now: Instant,
+        events: &mut Vec<SessionEvent<T>>,
+    ) {
+        let error = explain_end(self.server_error.take(), error);
+        if let Phase::Handshake(_) | Phase::New = self.phase {
+            events.push(SessionEvent::HandshakeFailed(error.clone()));
+        }
+        let (mut failed, keys) = self.inputs.take_all();
+        events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
+        failed.extend(self.tasks.take_all());
+        self.side_requests = SideRequests::default();
+        self.calls.resume_unless(false, now);
+        let mut repeated = self.subscriptions.take_all();
+        let policy = self.config.options().retry;
+        repeated.extend(self.calls.take_delayed());
+        for mut call in self.calls.take_in_flight() {
+            let method = call.request.method;
+            let may_run_twice = call.request.is_idempotent || is_idempotent(method);
+            let is_repeated = method == Method::SubscriptionsListen
+                || resends && policy.repeats_idempotent() && may_run_twice
+                || begin_repeat(&policy, &mut call, &closed(&error), events).is_some();
+            if is_repeated { repeated.push(call) } else { failed.push(call) }
+        }
+        self.calls.push_waiting_first(repeated);
+        for call in failed {
+            let result = Err(closed(&error));
+            events.push(SessionEvent::Completed { token: call.token, result });
+        }
+        self.phase = Phase::New;
+        self.suspended = Some(error);
     }
-    let (mut failed, keys) = session.inputs.take_all();
-    events.extend(keys.into_iter().map(SessionEvent::InputCancelled));
-    failed.extend(session.tasks.take_all());
-    session.side_requests = SideRequests::default();
-    session.calls.resume_unless(false, now);
-    let mut repeated = session.subscriptions.take_all();
-    let policy = session.config.options().retry;
-    repeated.extend(session.calls.take_delayed());
-    for mut call in session.calls.take_in_flight() {
-        let method = call.request.method;
-        let may_run_twice = call.request.is_idempotent || is_idempotent(method);
-        let is_repeated = method == Method::SubscriptionsListen
-            || resends && policy.repeats_idempotent() && may_run_twice
-            || begin_repeat(&policy, &mut call, &closed(&error), events).is_some();
-        if is_repeated { repeated.push(call) } else { failed.push(call) }
-    }
-    session.calls.push_waiting_first(repeated);
-    for call in failed {
-        let result = Err(closed(&error));
-        events.push(SessionEvent::Completed { token: call.token, result });
-    }
-    session.phase = Phase::New;
-    session.suspended = Some(error);
-}
 
-/// Returns whether a call waits to be sent.
-pub(in crate::client) fn has_waiting<T>(session: &Session<T>) -> bool {
-    session.calls.waiting() + session.calls.delayed() > 0
-}
+    /// Returns whether a call waits to be sent.
+    pub(in crate::client) fn has_waiting(&self) -> bool {
+        self.calls.waiting() + self.calls.delayed() > 0
+    }
 
-/// Returns whether nothing is in flight, and nothing is subscribed to.
-pub(in crate::client) fn is_idle<T>(session: &Session<T>) -> bool {
-    session.calls.waiting() + session.calls.in_flight() + session.calls.delayed() == 0
-        && session.tasks.is_empty()
-        && session.subscriptions.is_empty()
-        && session.inputs.is_empty()
+    /// Returns whether nothing is in flight, and nothing is subscribed to.
+    pub(in crate::client) fn is_idle(&self) -> bool {
+        self.calls.waiting() + self.calls.in_flight() + self.calls.delayed() == 0
+            && self.tasks.is_empty()
+            && self.subscriptions.is_empty()
+            && self.inputs.is_empty()
+    }
 }
 
 /// Returns whether a request may be sent again that the server may have run.

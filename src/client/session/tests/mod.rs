@@ -372,10 +372,10 @@ fn authorization_does_not_count_for_timeouts() {
     session.sent();
     let seconds = Duration::from_secs;
     session.pass(seconds(4));
-    renewal::pause(&mut session.session, session.now);
+    session.session.pause(session.now);
     session.pass(seconds(100));
     assert_eq!(session.session.deadline(), None);
-    renewal::resume(&mut session.session, session.now);
+    session.session.resume(session.now);
     session.pass(Duration::from_millis(999));
     assert!(session.sent().is_empty());
     // Five seconds for `server/discover` and thirty for the call.

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::client::retry::RetryPolicy;
-use crate::client::session::restart::suspension::suspend;
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -104,7 +103,7 @@ fn delayed_call_outlives_lost_connection() {
     session.call("sent", Method::ToolsCall);
     session.run(|session, ctx| session.fail_request(2, closed_error(), ctx));
     session.events();
-    suspend(&mut session.session, closed_error(), false, session.now, &mut session.events);
+    session.session.suspend(closed_error(), false, session.now, &mut session.events);
     assert_eq!(session.events(), ["tools/call again in 1s: Closed"]);
     session.sent();
     session.run(|session, ctx| session.start(false, ctx));

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::client::session::restart::suspension::suspend;
 
 /// A session with a server that notifies of tools and resources.
 fn session() -> TestSession {
@@ -127,7 +126,7 @@ fn lost_connection_is_followed_by_subscription() {
     session.sent();
     assert_eq!(session.events(), ["a notification"]);
     let error = ClientError::new(ClientErrorKind::Closed, "reset by the server");
-    suspend(&mut session.session, error, false, session.now, &mut session.events);
+    session.session.suspend(error, false, session.now, &mut session.events);
     assert!(session.events().is_empty());
     session.run(|session, ctx| session.start(true, ctx));
     let id = session.sent()[0]["id"].as_u64().unwrap();

@@ -1,7 +1,6 @@
 //! Sessions that outlive their connections.
 
 use super::*;
-use crate::client::session::restart::suspension::{has_waiting, suspend};
 
 fn lost() -> ClientError {
     ClientError::new(ClientErrorKind::Closed, "reset by the server")
@@ -10,7 +9,7 @@ fn lost() -> ClientError {
 impl TestSession {
     /// Loses the connection.
     fn lose(&mut self, resends: bool) {
-        suspend(&mut self.session, lost(), resends, self.now, &mut self.events);
+        self.session.suspend(lost(), resends, self.now, &mut self.events);
     }
 
     /// Begins the handshake on the next connection.
@@ -35,7 +34,7 @@ fn unsent_calls_wait_for_the_next_connection() {
     session.lose(false);
     assert_eq!(session.events(), ["sent Closed"]);
     session.call("later", Method::ToolsList);
-    assert!(has_waiting(&session.session));
+    assert!(session.session.has_waiting());
     assert!(session.sent().is_empty());
 
     session.reconnect();
@@ -85,7 +84,7 @@ fn subscription_is_opened_on_next_connection() {
     session.receive(&acknowledged.to_string());
     assert_eq!(session.events(), ["changes notification"]);
     session.lose(false);
-    assert!(session.events().is_empty() && has_waiting(&session.session));
+    assert!(session.events().is_empty() && session.session.has_waiting());
 
     session.reconnect();
     let discover = session.sent()[0]["id"].as_u64().unwrap();
