@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::rules::HttpRequest;
 use crate::base::time::Instant;
+use crate::client::io::stream::Loss;
 use crate::engine::ring::{Operation, Ring, Socket};
 use crate::protocol::json::{PADDING_BYTES, PaddedText};
 use crate::transport::http::client::event_reader::{EventReader, ServerEvent};
@@ -33,6 +33,25 @@ pub(super) struct HttpConnection<E> {
     deadline: Option<Instant>,
     /// When the idle connection is no longer used, because the server may be closing it.
     idle_deadline: Option<Instant>,
+}
+
+/// A request as it is sent.
+#[derive(Debug)]
+pub(in crate::client::io) struct HttpRequest {
+    pub(in crate::client::io) bytes: Vec<u8>,
+    /// When the exchange is given up, unless the session counts its time.
+    pub(in crate::client::io) deadline: Option<Instant>,
+}
+
+/// Why an exchange has ended without its response.
+#[derive(Debug)]
+pub(in crate::client::io) enum ExchangeLoss<'a> {
+    /// The response is invalid.
+    Response(ResponseError),
+    /// The connection has ended.
+    Connection(&'a Loss),
+    /// It was given up.
+    Timeout,
 }
 
 /// An exchange that has ended without its response.

@@ -5,8 +5,9 @@
 
 use super::authorization::{FlowRun, RedirectSender};
 use super::closing::Closing;
+use super::connection::ExchangeLoss;
 use super::pool::HttpPool;
-use super::rules::{ExchangeLoss, HttpRules};
+use super::rules::HttpRules;
 use super::session_input::SessionInput;
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
@@ -190,10 +191,10 @@ impl<R: HttpRules> HttpLink<R> {
         now: Instant,
     ) {
         self.cancel_authorization(ring);
-        let is_told = self.rules.end(server);
-        self.pool.close(ring, is_told);
+        let has_end = self.rules.end(server);
+        self.pool.close(ring, has_end);
         self.closing = Closing::Done;
-        if is_told {
+        if has_end {
             self.closing.begin(now);
         }
     }

@@ -33,11 +33,11 @@ mod streamable;
 pub(super) use self::authorization::{
     FlowRun, HttpAuthorization, RedirectSender, UpgradeAuthorization, UpgradeVerdict,
 };
-pub(super) use self::connection::{LostExchange, Response};
+pub(super) use self::connection::{ExchangeLoss, HttpRequest, LostExchange, Response};
 pub(super) use self::link::HttpLink;
 pub(super) use self::pool::HttpPool;
 pub(super) use self::request_writer::request_writer;
-pub(super) use self::rules::{ExchangeLoss, HttpRequest, HttpRules};
+pub(super) use self::rules::HttpRules;
 pub(super) use self::session_input::SessionInput;
 pub(super) use self::streamable::StreamableHttp;
 pub(super) use self::waiting::{ExchangeClass, HttpExchange, WaitingExchanges};

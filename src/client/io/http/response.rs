@@ -1,8 +1,7 @@
 //! Responses of a server of MCP, and what an exchange without one fails with.
 
-use super::connection::Response;
+use super::connection::{ExchangeLoss, Response};
 use super::exchange::{Exchange, ExchangeKind, StreamCursor};
-use super::rules::ExchangeLoss;
 use crate::client::error::{ClientError, ClientErrorKind, quote};
 use crate::client::io::stream::Loss;
 use crate::engine::clock::unix_ms;

@@ -1,37 +1,17 @@
 //! What a dialect says over HTTP: which requests it sends, and what their responses mean.
 
 use super::authorization::{HttpAuthorization, RedirectSender};
-use super::connection::{LostExchange, Response};
+use super::connection::{ExchangeLoss, HttpRequest, LostExchange, Response};
 use super::pool::HttpPool;
 use super::session_input::SessionInput;
 use super::waiting::{HttpExchange, WaitingExchanges};
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::io::peer_handle::PeerHandle;
-use crate::client::io::stream::Loss;
 use crate::client::target::HttpEndpoint;
 use crate::engine::ring::Ring;
 use crate::transport::http::client::event_reader::ServerEvent;
-use crate::transport::http::client::response_head::{ResponseError, ResponseHead};
-
-/// A request as it is sent.
-#[derive(Debug)]
-pub(in crate::client::io) struct HttpRequest {
-    pub(in crate::client::io) bytes: Vec<u8>,
-    /// When the exchange is given up, unless the session counts its time.
-    pub(in crate::client::io) deadline: Option<Instant>,
-}
-
-/// Why an exchange has ended without its response.
-#[derive(Debug)]
-pub(in crate::client::io) enum ExchangeLoss<'a> {
-    /// The response is invalid.
-    Response(ResponseError),
-    /// The connection has ended.
-    Connection(&'a Loss),
-    /// It was given up.
-    Timeout,
-}
+use crate::transport::http::client::response_head::ResponseHead;
 
 /// The rules of a dialect for the exchanges of one session. The connections are those of
 /// [`HttpLink`](super::HttpLink), which calls these methods.

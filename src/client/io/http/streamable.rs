@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::authorization::{FlowEnd, HttpAuthorization, RedirectSender, Verdict};
-use super::connection::{LostExchange, Response};
+use super::connection::{ExchangeLoss, HttpRequest, LostExchange, Response};
 use super::exchange::{Exchange, ExchangeKind, StreamCursor};
 use super::http_session::HttpSession;
 use super::legacy_sse::LegacySse;
@@ -15,7 +15,7 @@ use super::pool::HttpPool;
 use super::queue::HttpQueue;
 use super::request_writer::request_writer;
 use super::response::{loss_error, no_notifications, unresumed};
-use super::rules::{ExchangeLoss, HttpRequest, HttpRules};
+use super::rules::HttpRules;
 use super::seen_events::SeenEvents;
 use super::session_input::McpInput;
 use super::stream_retries::StreamRetries;

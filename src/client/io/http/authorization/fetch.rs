@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use crate::base::time::Instant;
 use crate::client::error::ClientError;
-use crate::client::io::http::connection::HttpConnection;
-use crate::client::io::http::rules::HttpRequest;
+use crate::client::io::http::connection::{HttpConnection, HttpRequest};
 use crate::client::oauth::{FetchRequest, FetchResponse};
 use crate::client::target::Target;
 use crate::engine::ring::{Operation, Ring, Socket};
