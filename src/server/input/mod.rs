@@ -70,10 +70,12 @@ impl Shard {
         let now = *now;
         parser.read(text, |document| {
             let Some(entry) = transports.connections.entry(key) else { return };
-            if entry.connection.state.dialect.is_parity() {
+            let state = &entry.connection.state;
+            if state.dialect.is_parity() {
                 outbox.counters.traffic.messages_in += 1;
+                let session = state.parity_session().filter(|_| state.violation.is_none());
                 let mut parity = transports.parity_path(dispatcher, outbox, now);
-                return parity.receive(key, document.root(), length);
+                return parity.receive(key, session, document.root(), length);
             }
             let Some(mut response) = entry.begin_response() else { return };
             let mut peer = peer_state(response.connection(), outbox);
@@ -81,7 +83,7 @@ impl Shard {
                 Outcome::None => {
                     if response.cancel().connection.state.dialect.is_parity() {
                         let mut parity = transports.parity_path(dispatcher, outbox, now);
-                        return parity.receive(key, document.root(), length);
+                        return parity.receive(key, None, document.root(), length);
                     }
                     if !dispatcher.held.is_empty() && dispatcher.held.contains(key) {
                         transports.connections.table.hold_input(key);

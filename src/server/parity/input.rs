@@ -26,9 +26,16 @@ use crate::telemetry::event::parity as parity_event;
 use crate::telemetry::label::Transport;
 
 impl ParityPath<'_> {
-    /// Handles a message of `bytes` bytes on a connection of the dialect.
-    pub(in crate::server) fn receive(&mut self, connection: Key, value: Value<'_>, bytes: usize) {
-        if let Some(key) = self.session_of(connection) {
+    /// Handles a message of `bytes` bytes on a connection of the dialect, which carries `session`
+    /// if there is one already.
+    pub(in crate::server) fn receive(
+        &mut self,
+        connection: Key,
+        session: Option<Key>,
+        value: Value<'_>,
+        bytes: usize,
+    ) {
+        if let Some(key) = session.or_else(|| self.session_of(connection)) {
             self.receive_from(Carrier::Connection(connection), key, value, bytes);
         }
     }

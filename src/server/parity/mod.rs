@@ -1,11 +1,12 @@
 //! The parity dialect on a shard: sessions, and the way of their messages to the dispatcher.
 //!
 //! ```text
-//! envelope ─ session (state machine) ─▶ dispatcher ─▶ JSON-RPC text ─ convert ─▶ envelope, chunks
+//! envelope ─▶ session (state machine) ─▶ dispatcher ─▶ OutgoingMessage ─▶ envelope, chunks
 //! ```
 //!
 //! A session is a peer of its own: its calls refer to it, and not to the connection that carries
-//! it. The dispatcher serves it as a client of MCP 2025-11-25; what it writes is converted.
+//! it. The dispatcher serves it as a client of MCP 2025-11-25; the session writes its own envelope
+//! around the parts of what the dispatcher answers.
 //!
 //! A session stays on the shard that it began on. A connection of another shard that resumes it has
 //! a front there, which relays its messages.
