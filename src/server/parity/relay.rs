@@ -26,10 +26,16 @@ impl ParityPath<'_> {
         code: u16,
         reason: &'static str,
     ) {
-        let session = self.parity.get(front.key).filter(|session| session.front().is_some());
-        if let Some(connection) = session.and_then(|session| session.connection) {
-            self.close_connection(connection, code, reason);
+        let Some(session) = self.parity.get_mut(front.key) else { return };
+        let connection = session.connection;
+        let Some(front) = session.front_mut() else { return };
+        // The session handles and answers nothing more.
+        (front.unhandled, front.pending) = (0, 0);
+        let Some(key) = connection else { return };
+        if let Some(connection) = self.connections.table.get_mut(key) {
+            connection.pending_work.pending_responses = 0;
         }
+        self.close_connection(key, code, reason);
     }
 
     /// What has carried a session is gone.
