@@ -6,6 +6,14 @@ use super::plan::ParityPlan;
 use super::totals::ParityTotals;
 use crate::seeds::{run_with_replay_hint, seeds_from_environment};
 
+/// Seeds that once failed; always run.
+const REGRESSION_SEEDS: [u64; 2] = [
+    // The checker did not expect that a draining server refuses a connection before a request.
+    1388,
+    // A connection waited for the responses of a session of another shard that had ended.
+    1657,
+];
+
 /// Counts that no seed has to reach.
 const RARE_COUNTS: [&str; 3] = ["events_taken_late", "restarts_other", "drains"];
 
@@ -18,7 +26,8 @@ pub(crate) fn run_seeds(seeds: Range<u64>) {
     let named = seeds_from_environment();
     let is_survey = named.is_none();
     let mut totals = ParityTotals::default();
-    for seed in named.clone().unwrap_or(seeds) {
+    let always = REGRESSION_SEEDS.into_iter().filter(|_| is_survey);
+    for seed in always.chain(named.clone().unwrap_or(seeds)) {
         let replay = format!(
             "seed {seed} of the parity dialect failed; \
              repeat it with: CORELANE_SEED={seed} cargo test --test sim parity_streams_survive"
