@@ -120,7 +120,7 @@ impl Fetch {
 
     fn finish(&mut self, now: Instant) -> FetchOutcome {
         let finished = self.connection.as_mut().and_then(|connection| connection.finish(now));
-        let (_, response) = finished.ok_or("the response has no head")?;
+        let ((), response) = finished.ok_or("the response has no head")?;
         let head = response.head;
         Ok(FetchResponse {
             status: head.status,
