@@ -9,7 +9,6 @@ use crate::base::slab::Key;
 use crate::connection::Connection;
 use crate::server::calls::CancelReason;
 use crate::server::outbox::OutgoingMessage;
-use crate::server::parity::pause_stream;
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard::{Shard, Transports};
 
@@ -31,7 +30,7 @@ impl Shard {
                 let mut path = transports.parity_path(dispatcher, outbox, *now);
                 if path.send(key, to.stream, message, Duration::ZERO) {
                     let calls = &mut path.dispatcher.deferred.calls;
-                    pause_stream(path.parity, key, to.stream, calls);
+                    path.parity.pause_stream(key, to.stream, calls);
                 }
             }
         }

@@ -1,7 +1,6 @@
 //! Sessions on the shard that owns them: messages of other shards, deadlines, the end.
 
 use crate::server::owner_id::SessionId;
-use crate::server::parity;
 use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::{
     CarrierAddress, ExchangeAddress, SessionCaller, SessionMessage, SessionOp,
@@ -29,7 +28,7 @@ impl Shard {
         let Self { transports, dispatcher, outbox, .. } = self;
         let Transports { parity, connections, .. } = transports;
         if parity.flow.is_active() {
-            parity::end_turn(parity, connections, dispatcher.shard_count, outbox);
+            parity.end_turn(connections, dispatcher.shard_count, outbox);
         }
     }
 

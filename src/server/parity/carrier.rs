@@ -1,4 +1,9 @@
-//! Where a message came from, and where its answer goes.
+//! What carries a session: a connection, HTTP requests, a connection of another shard; where a
+//! message came from, and where its answer goes.
+//!
+//! Invariants: a session has one carrier.
+
+use std::collections::{HashMap, VecDeque};
 
 use crate::base::slab::Key;
 use crate::connection::PeerAddress;
@@ -6,7 +11,8 @@ use crate::engine::mesh::ShardId;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{
-    CarrierAddress, ExchangeAddress, FrontAddress, SessionCaller, SessionMessage,
+    CHUNK_EVENT, CarrierAddress, ExchangeAddress, FrontAddress, ParityHttpOutput, SessionCaller,
+    SessionMessage,
 };
 
 /// What a message came with.
@@ -52,19 +58,223 @@ pub(super) enum ResponseKind {
     },
 }
 
-/// The part of a session in a relay: its client has resumed a session on a connection of another
-/// shard.
+/// What carries a session to its client.
+#[derive(Debug, Default)]
+pub(super) enum SessionCarrier {
+    /// Nothing: its client may resume it.
+    #[default]
+    None,
+    /// A connection of this shard.
+    Connection(Key),
+    /// HTTP requests, on any shard.
+    Http(Box<HttpCarrier>),
+    /// A connection of another shard, behind a front there.
+    Remote(Box<RemoteConnection>),
+    /// A connection of this shard, for the session of another one: this session is its front.
+    Front(Box<Front>),
+}
+
+impl SessionCarrier {
+    /// Returns the connection of this shard.
+    pub(super) fn connection(&self) -> Option<Key> {
+        match self {
+            Self::Connection(key) => Some(*key),
+            Self::Front(front) => Some(front.connection),
+            Self::None | Self::Http(_) | Self::Remote(_) => None,
+        }
+    }
+
+    pub(super) fn http(&self) -> Option<&HttpCarrier> {
+        if let Self::Http(http) = self { Some(http) } else { None }
+    }
+
+    pub(super) fn http_mut(&mut self) -> Option<&mut HttpCarrier> {
+        if let Self::Http(http) = self { Some(http) } else { None }
+    }
+
+    pub(super) fn remote(&self) -> Option<&RemoteConnection> {
+        if let Self::Remote(remote) = self { Some(remote) } else { None }
+    }
+
+    pub(super) fn remote_mut(&mut self) -> Option<&mut RemoteConnection> {
+        if let Self::Remote(remote) = self { Some(remote) } else { None }
+    }
+
+    pub(super) fn front(&self) -> Option<&Front> {
+        if let Self::Front(front) = self { Some(front) } else { None }
+    }
+
+    pub(super) fn front_mut(&mut self) -> Option<&mut Front> {
+        if let Self::Front(front) = self { Some(front) } else { None }
+    }
+}
+
+/// What carries a session over HTTP.
+#[derive(Debug, Default)]
+pub(super) struct HttpCarrier {
+    /// The event stream.
+    pub(super) events: Option<ExchangeAddress>,
+    /// The exchanges that wait for the response to a call, or carry the chunks of a stream, with
+    /// the numbers of these.
+    pub(super) exchanges: Vec<(u32, ExchangeAddress)>,
+    /// The chunks that were written while there was no event stream.
+    queue: VecDeque<QueuedChunk>,
+    queued_bytes: usize,
+    /// Bytes of chunks that are not known to be sent, by exchange.
+    unsent: Vec<(ExchangeAddress, usize)>,
+    /// The last chunks that were sent as events, for a client that returns.
+    sent: SentEvents,
+}
+
+/// The last chunks of a session that were sent on its event stream, in order.
+#[derive(Debug, Default)]
+struct SentEvents {
+    /// Numbers of the streams and of their chunks.
+    places: VecDeque<(u32, u64)>,
+    /// Whether earlier ones were forgotten.
+    has_forgotten: bool,
+    /// Whether the ids of events name the session.
+    names_session: bool,
+}
+
+/// A chunk that waits for an event stream.
 #[derive(Debug)]
-pub(super) enum Relay {
-    /// It stands for the resumed session, on the shard of the connection.
-    Front(Front),
-    /// It is the resumed session.
-    Remote(RemoteConnection),
+pub(super) struct QueuedChunk {
+    /// The id of its event.
+    pub(super) id: Box<str>,
+    /// The numbers of its stream and of itself.
+    pub(super) place: (u32, u64),
+    /// Its text.
+    pub(super) text: Vec<u8>,
+}
+
+impl QueuedChunk {
+    /// Returns it as an event of a session.
+    pub(super) fn into_event(self, session: SessionId) -> ParityHttpOutput {
+        let Self { id, text, .. } = self;
+        ParityHttpOutput::Event { session, name: CHUNK_EVENT, id: Some(id), data: text }
+    }
+}
+
+impl HttpCarrier {
+    /// Takes the exchange of a call or stream.
+    pub(super) fn take_exchange(&mut self, number: u32) -> Option<ExchangeAddress> {
+        let index = self.exchanges.iter().position(|(known, _)| *known == number)?;
+        let exchange = self.exchanges.swap_remove(index).1;
+        self.unsent.retain(|(known, _)| *known != exchange);
+        Some(exchange)
+    }
+
+    /// Returns the bytes of the chunks that wait for an event stream.
+    pub(super) const fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Returns the bytes of chunks to an exchange that are not known to be sent.
+    pub(super) fn unsent_bytes(&self, exchange: ExchangeAddress) -> usize {
+        let of_exchange = self.unsent.iter().find(|(known, _)| *known == exchange);
+        of_exchange.map_or(0, |(_, bytes)| *bytes)
+    }
+
+    /// Records the bytes of a chunk to an exchange.
+    pub(super) fn add_unsent(&mut self, exchange: ExchangeAddress, bytes: usize) {
+        match self.unsent.iter_mut().find(|(known, _)| *known == exchange) {
+            Some((_, unsent)) => *unsent += bytes,
+            None => self.unsent.push((exchange, bytes)),
+        }
+    }
+
+    /// Records that chunks to an exchange are sent.
+    pub(super) fn confirm_sent(&mut self, exchange: ExchangeAddress, bytes: usize) {
+        let of_exchange = self.unsent.iter_mut().find(|(known, _)| *known == exchange);
+        if let Some((_, unsent)) = of_exchange {
+            *unsent = unsent.saturating_sub(bytes);
+        }
+    }
+
+    /// Returns the exchange that carries the chunks of a stream: its own, or the event stream.
+    pub(super) fn exchange_of(&self, number: u32) -> Option<ExchangeAddress> {
+        let own = self.exchanges.iter().find(|(known, _)| *known == number);
+        own.map(|(_, exchange)| *exchange).or(self.events)
+    }
+
+    /// Removes a closed exchange, and returns the number of its call or stream.
+    pub(super) fn remove(&mut self, exchange: ExchangeAddress) -> Option<u32> {
+        if self.events == Some(exchange) {
+            self.events = None;
+        }
+        self.unsent.retain(|(known, _)| *known != exchange);
+        let index = self.exchanges.iter().position(|(_, known)| *known == exchange)?;
+        Some(self.exchanges.swap_remove(index).0)
+    }
+
+    /// Keeps a chunk for an event stream.
+    pub(super) fn queue(&mut self, chunk: QueuedChunk) {
+        self.queued_bytes += chunk.text.len();
+        self.queue.push_back(chunk);
+    }
+
+    /// Puts chunks before those that wait for an event stream.
+    pub(super) fn queue_before(&mut self, chunks: Vec<QueuedChunk>) {
+        for chunk in chunks.into_iter().rev() {
+            self.queued_bytes += chunk.text.len();
+            self.queue.push_front(chunk);
+        }
+    }
+
+    /// Begins another event stream. Returns whether its client needs an id before the first chunk.
+    pub(super) fn attach_events(&mut self, names_session: bool) -> bool {
+        self.sent.names_session = names_session;
+        names_session && !self.sent.has_forgotten && self.sent.places.is_empty()
+    }
+
+    /// Records a chunk that is sent on the event stream, of which the last `count_max` are known,
+    /// and completes its id.
+    pub(super) fn record_event(
+        &mut self,
+        chunk: &mut QueuedChunk,
+        session: SessionId,
+        count_max: usize,
+    ) {
+        self.sent.places.push_back(chunk.place);
+        if self.sent.places.len() > count_max {
+            self.sent.places.pop_front();
+            self.sent.has_forgotten = true;
+        }
+        if self.sent.names_session {
+            chunk.id = format!("{}@{session}", chunk.id).into();
+        }
+    }
+
+    /// Returns the chunks that were sent as events after `place`, `None` for all, and forgets them:
+    /// they are sent again. Returns `None` if that is not known.
+    pub(super) fn rewind_events(&mut self, place: Option<(u32, u64)>) -> Option<Vec<(u32, u64)>> {
+        let kept = match place {
+            Some(place) => self.sent.places.iter().position(|known| *known == place)? + 1,
+            None if self.sent.has_forgotten => return None,
+            None => 0,
+        };
+        Some(self.sent.places.split_off(kept).into())
+    }
+
+    /// Returns the number of the first chunk of each stream that waits for an event stream.
+    pub(super) fn next_queued(&self) -> HashMap<u32, u64> {
+        self.queue.iter().rev().map(|chunk| chunk.place).collect()
+    }
+
+    /// Takes the next chunk for the event stream.
+    pub(super) fn pop_queued(&mut self) -> Option<QueuedChunk> {
+        let chunk = self.queue.pop_front()?;
+        self.queued_bytes -= chunk.text.len();
+        Some(chunk)
+    }
 }
 
 /// A session that stands for one of another shard, and carries its messages.
 #[derive(Debug)]
 pub(super) struct Front {
+    /// The connection.
+    pub(super) connection: Key,
     /// The shard of the other session.
     pub(super) owner: ShardId,
     /// The other session.
@@ -84,9 +294,9 @@ pub(super) struct Front {
 const UNHANDLED_MAX: u32 = 64;
 
 impl Front {
-    pub(super) const fn new(owner: ShardId, session: SessionId) -> Self {
+    pub(super) const fn new(connection: Key, owner: ShardId, session: SessionId) -> Self {
         let (is_open, unhandled, pending, unreported_bytes) = (false, 0, 0, 0);
-        Self { owner, session, is_open, unhandled, pending, unreported_bytes }
+        Self { connection, owner, session, is_open, unhandled, pending, unreported_bytes }
     }
 
     /// Returns whether its connection must not be read.

@@ -19,9 +19,10 @@ use super::session::ParitySession;
 use crate::base::slab::Key;
 use crate::connection::{Connection, Connections};
 use crate::protocol::parity::server_session::SessionSettings;
-use crate::server::connection_state::ConnectionState;
+use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
 use crate::server::handlers::handler_state::CancellationToken;
-use crate::server::shard_message::{CarrierAddress, ExchangeAddress, FrontAddress};
+use crate::server::outbox::Outbox;
+use crate::server::shard_message::{CarrierAddress, ExchangeAddress, FrontAddress, SessionMessage};
 
 /// Bytes of output to another shard that may be unsent before streams pause.
 const UNSENT_BYTES_MAX: usize = 512 << 10;
@@ -115,18 +116,37 @@ impl FlowControl {
         (self.paused, self.due) = (paused, due);
     }
 
-    /// Takes the number of unreported bytes to an HTTP exchange.
-    pub(super) fn take_unreported(&mut self, exchange: ExchangeAddress) -> Option<usize> {
-        let unreported = self.unreported.remove(&exchange.connection)?;
-        (unreported.exchange == exchange).then_some(unreported.bytes)
-    }
-
     /// Records output of a front that has to be reported once it is sent, if it is enough.
     pub(super) fn add_front(&mut self, front: FrontAddress, unreported_bytes: usize) {
         let is_known = |due: &CarrierAddress| *due == CarrierAddress::Front(front);
         if unreported_bytes >= REPORT_BYTES_MIN && !self.due.iter().any(is_known) {
             self.due.push(CarrierAddress::Front(front));
         }
+    }
+
+    /// Reports the output to an HTTP exchange if it is sent. Returns whether nothing is left to
+    /// report.
+    pub(super) fn report_exchange(
+        &mut self,
+        exchange: ExchangeAddress,
+        connections: &Connections<ConnectionState>,
+        shards: u16,
+        outbox: &mut Outbox,
+    ) -> bool {
+        let connection = connections.table.get(exchange.connection);
+        let open = open_exchange(connections, exchange);
+        if open.is_some() && connection.is_some_and(|it| !is_drained(it, connections)) {
+            return false;
+        }
+        let unreported = self.unreported.remove(&exchange.connection);
+        let unreported = unreported.filter(|unreported| unreported.exchange == exchange);
+        if let (Some(Unreported { bytes, .. }), Some(ResponseOwner::Parity(Some(session)))) =
+            (unreported, open.map(|it| it.owner))
+        {
+            let carrier = CarrierAddress::Exchange(exchange);
+            outbox.forward(session.owner(shards), SessionMessage::Sent { session, carrier, bytes });
+        }
+        true
     }
 
     /// Records output to an HTTP exchange of this shard.
@@ -137,7 +157,7 @@ impl FlowControl {
         connections: &Connections<ConnectionState>,
     ) {
         if self.unreported.len() > 2 * connections.table.len() {
-            self.unreported.retain(|_, it| is_open(connections, it.exchange));
+            self.unreported.retain(|_, it| open_exchange(connections, it.exchange).is_some());
         }
         let entry = self.unreported.entry(exchange.connection);
         let unreported = entry.or_insert(Unreported { exchange, bytes: 0 });
@@ -159,7 +179,7 @@ pub(super) fn load_of(
     connections: &Connections<ConnectionState>,
     settings: &SessionSettings,
 ) -> Load {
-    if let Some(connection) = session.connection {
+    if let Some(connection) = session.carrier.connection() {
         let Some(connection) = connections.table.get(connection) else { return Load::CLOSED };
         if connection.state.violation.is_some() {
             return Load::CLOSED;
@@ -167,10 +187,10 @@ pub(super) fn load_of(
         let mark = connection.queue_bytes_max(&connections.options);
         return Load::new(connection.queued_bytes(), mark);
     }
-    if let Some(remote) = session.remote() {
+    if let Some(remote) = session.carrier.remote() {
         return Load::new(remote.unsent_bytes, UNSENT_BYTES_MAX);
     }
-    if let Some(http) = &session.http {
+    if let Some(http) = session.carrier.http() {
         return match http.exchange_of(number) {
             Some(exchange) => Load::new(http.unsent_bytes(exchange), UNSENT_BYTES_MAX),
             None => Load::new(http.queued_bytes(), settings.window_bytes_max),
@@ -184,14 +204,13 @@ pub(super) fn load_of(
     }
 }
 
-/// Returns whether an exchange of this shard is not over.
-pub(super) fn is_open(
+/// Returns an exchange of this shard, if it is not over.
+fn open_exchange(
     connections: &Connections<ConnectionState>,
     exchange: ExchangeAddress,
-) -> bool {
-    let connection = connections.table.get(exchange.connection);
-    let open = connection.and_then(|connection| connection.state.exchange.as_ref());
-    open.is_some_and(|open| open.serial == exchange.serial)
+) -> Option<&HttpExchange> {
+    let connection = connections.table.get(exchange.connection)?;
+    connection.state.exchange.as_deref().filter(|open| open.serial == exchange.serial)
 }
 
 /// Returns whether half of the output that a connection may queue is sent.

@@ -2,19 +2,25 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::rc::Rc;
 
-use super::flow::FlowControl;
+use super::carrier::SessionCarrier;
+use super::flow::{FlowControl, PausedStream, is_drained, load_of};
 use super::resume_tokens::ResumeTokens;
 use super::session::ParitySession;
 use super::settings::ParitySettings;
 use crate::base::principal::Principal;
 use crate::base::slab::{Key, Slab};
 use crate::base::time::Instant;
+use crate::connection::Connections;
 use crate::engine::timer::TimerWheel;
 use crate::protocol::in_flight::RequestsInFlight;
+use crate::protocol::parity::stream::OutgoingStream;
+use crate::server::calls::{CallTable, HandlerWork};
+use crate::server::connection_state::ConnectionState;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::{OwnerIds, SessionId, SessionIdHasher};
-use crate::server::shard_message::CarrierAddress;
+use crate::server::shard_message::{CarrierAddress, FrontAddress, SessionMessage};
 use crate::telemetry::label::Transport;
 
 /// The parity dialect of one shard.
@@ -96,14 +102,15 @@ impl ParityFrontend {
     /// a session.
     pub(super) fn owes_response(&self, key: Key) -> bool {
         self.sessions.get(key).is_some_and(|session| {
-            let has_exchange = session.http.as_ref().is_some_and(|it| !it.exchanges.is_empty());
-            has_exchange || session.remote().is_some() && session.in_flight() > 0
+            let has_exchange = session.carrier.http().is_some_and(|it| !it.exchanges.is_empty());
+            has_exchange || session.carrier.remote().is_some() && session.in_flight() > 0
         })
     }
 
     /// Returns the session that has waited longest for its client. Cost: a pass over all sessions.
     pub(super) fn oldest_detached(&self) -> Option<Key> {
-        let sessions = self.sessions.iter().filter(|(_, session)| session.front().is_none());
+        let sessions =
+            self.sessions.iter().filter(|(_, session)| session.carrier.front().is_none());
         let detached = sessions.filter_map(|(key, it)| Some((it.expires_at?, key)));
         detached.min().map(|(_, key)| key)
     }
@@ -123,7 +130,7 @@ impl ParityFrontend {
 
     /// Returns the connection that carries a session.
     pub(in crate::server) fn connection_of(&self, key: Key) -> Option<Key> {
-        self.sessions.get(key)?.connection
+        self.sessions.get(key)?.carrier.connection()
     }
 
     /// Returns the requests of a session in flight.
@@ -152,7 +159,7 @@ impl ParityFrontend {
     ) {
         let Some(session) = self.get_mut(key) else { return };
         let pending = session.pending_work.pending_responses;
-        if let Some(remote) = session.remote_mut() {
+        if let Some(remote) = session.carrier.remote_mut() {
             remote.send(texts, is_handled, pending, outbox);
         }
     }
@@ -166,18 +173,16 @@ impl ParityFrontend {
     ) {
         let session = self.find(session).and_then(|key| self.get_mut(key));
         let Some(session) = session else { return };
-        match carrier {
-            CarrierAddress::Exchange(exchange) => {
-                if let Some(http) = &mut session.http {
-                    http.confirm_sent(exchange, bytes);
-                }
+        match (carrier, &mut session.carrier) {
+            (CarrierAddress::Exchange(exchange), SessionCarrier::Http(http)) => {
+                http.confirm_sent(exchange, bytes);
             }
-            CarrierAddress::Front(front) => {
-                let remote = session.remote_mut().filter(|remote| remote.front == front);
-                if let Some(remote) = remote {
-                    remote.unsent_bytes = remote.unsent_bytes.saturating_sub(bytes);
-                }
+            (CarrierAddress::Front(front), SessionCarrier::Remote(remote))
+                if remote.front == front =>
+            {
+                remote.unsent_bytes = remote.unsent_bytes.saturating_sub(bytes);
             }
+            _ => {}
         }
     }
 
@@ -208,7 +213,7 @@ impl ParityFrontend {
     pub(super) fn set_timer(&mut self, key: Key) {
         let Self { settings, sessions, timers, .. } = self;
         let Some(session) = sessions.get_mut(key) else { return };
-        let of_session = settings.of(session.http.is_some());
+        let of_session = settings.of(session.carrier.http().is_some());
         let Some(deadline) = session.next_deadline(of_session) else { return };
         if session.timer.is_none_or(|set| deadline < set) {
             session.timer = Some(deadline);
@@ -234,5 +239,90 @@ impl ParityFrontend {
     /// Returns the next deadline of all sessions.
     pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
+    }
+
+    /// Pauses a stream of a session and its handler, if that is a future, until what carries the
+    /// session has room.
+    pub(in crate::server) fn pause_stream(
+        &mut self,
+        session: Key,
+        number: u32,
+        calls: &mut CallTable,
+    ) {
+        let Some(of_key) = self.get_mut(session) else { return };
+        let stream = of_key.protocol.streams.get_mut(number);
+        if !stream.is_some_and(OutgoingStream::pause_production) {
+            return;
+        }
+        let token = of_key.state.in_flight.calls().find_map(|call_id| {
+            let call = calls.find_awaited(call_id).filter(|call| call.reply_to.stream == number)?;
+            match &call.work {
+                HandlerWork::Local { token, .. } => Some(Rc::clone(token)),
+                HandlerWork::Blocking { .. } | HandlerWork::Remote(_) => None,
+            }
+        });
+        if let Some(token) = &token {
+            token.pause();
+        }
+        self.flow.add_paused(PausedStream { session, number, token });
+    }
+
+    /// Continues the streams whose carriers have room, and reports what is sent to other shards.
+    pub(in crate::server) fn end_turn(
+        &mut self,
+        connections: &Connections<ConnectionState>,
+        shards: u16,
+        outbox: &mut Outbox,
+    ) {
+        let (mut paused, mut due) = self.flow.take();
+        paused.retain(|paused| !self.continues(paused, connections));
+        due.retain(|due| match *due {
+            CarrierAddress::Front(front) => !self.report_front(front, connections, outbox),
+            CarrierAddress::Exchange(exchange) => {
+                !self.flow.report_exchange(exchange, connections, shards, outbox)
+            }
+        });
+        self.flow.restore(paused, due);
+    }
+
+    /// Continues a stream if what carries its session has room. Returns whether it continues, or is
+    /// gone.
+    fn continues(
+        &mut self,
+        paused: &PausedStream,
+        connections: &Connections<ConnectionState>,
+    ) -> bool {
+        let settings = self.settings.session;
+        if let Some(session) = self.get_mut(paused.session) {
+            if !load_of(session, paused.number, connections, &settings).is_low() {
+                return false;
+            }
+            if let Some(stream) = session.protocol.streams.get_mut(paused.number) {
+                stream.resume_production();
+            }
+        }
+        if let Some(token) = &paused.token {
+            token.resume();
+        }
+        true
+    }
+
+    /// Reports the output of a front if it is sent. Returns whether nothing is left to report.
+    fn report_front(
+        &mut self,
+        address: FrontAddress,
+        connections: &Connections<ConnectionState>,
+        outbox: &mut Outbox,
+    ) -> bool {
+        let session = self.get_mut(address.key);
+        let Some(front) = session.and_then(|it| it.carrier.front_mut()) else { return true };
+        let connection = connections.table.get(front.connection);
+        if connection.is_some_and(|it| !is_drained(it, connections)) {
+            return false;
+        }
+        let (session, bytes) = (front.session, std::mem::take(&mut front.unreported_bytes));
+        let carrier = CarrierAddress::Front(address);
+        outbox.forward(front.owner, SessionMessage::Sent { session, carrier, bytes });
+        true
     }
 }

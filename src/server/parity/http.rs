@@ -3,10 +3,11 @@
 //! Invariants: each request gets one response; a session over HTTP lives as long as its client
 //! sends something, whatever becomes of its connections.
 
-use super::carrier::{Carrier, ResponseKind};
+use super::carrier::{Carrier, QueuedChunk, ResponseKind};
 use super::frontend::ParityFrontend;
+use super::in_flight::is_stream;
 use super::output::ParityPath;
-use super::session::{ParitySession, QueuedChunk, is_stream};
+use super::session::ParitySession;
 use crate::base::principal::is_same_caller;
 use crate::base::slab::Key;
 use crate::protocol::error::Error;
@@ -137,7 +138,7 @@ impl ParityPath<'_> {
     /// Returns whether a session over HTTP belongs to the caller.
     fn is_of_caller(&self, key: Key, caller: &SessionCaller) -> bool {
         let Some(session) = self.parity.get(key) else { return false };
-        if session.http.is_none() {
+        if session.carrier.http().is_none() {
             return false;
         }
         let [owner, caller] = [session.state.principal(), caller.principal.as_ref()];
@@ -166,7 +167,7 @@ impl ParityPath<'_> {
     ) {
         let Some(key) = self.parity.find(session) else { return };
         let session = self.parity.get_mut(key);
-        let closed = session.and_then(|it| it.http.as_mut()?.remove(exchange));
+        let closed = session.and_then(|it| it.carrier.http_mut()?.remove(exchange));
         if let Some(closed) = closed.filter(|number| !is_stream(*number)) {
             self.cancel_if(key, |number| number == closed);
         }
@@ -196,7 +197,7 @@ fn rewind(
             Some((stream.number(), seq))
         }
     };
-    let http = session.http.as_mut().ok_or("expired")?;
+    let http = session.carrier.http_mut().ok_or("expired")?;
     let places = http.rewind_events(place).ok_or("stale_window")?;
     let repeated = places.into_iter().map(|(number, seq)| {
         let stream = streams.get_mut(number)?;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::carrier::{Carrier, ResponseKind};
+use super::carrier::{Carrier, QueuedChunk, ResponseKind, SessionCarrier};
 use super::output::ParityPath;
 use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
-use super::session::{QueuedChunk, sent_error};
+use super::session::sent_error;
 use crate::base::slab::Key;
 use crate::connection::first_message;
 use crate::protocol::error::Error;
@@ -20,7 +20,7 @@ use crate::server::auth::Credential;
 use crate::server::connection_state::{MessageOrigin, PeerDialect, PeerState};
 use crate::server::dispatch::MessageContext;
 use crate::server::reply_to::{PeerId, ReplyTo};
-use crate::server::shard_message::{FrontAddress, ParityHttpOutput, SessionCaller};
+use crate::server::shard_message::{FrontAddress, ParityHttpOutput};
 use crate::service::{Catalog, ClientImplementation, Features};
 use crate::telemetry::event::parity as parity_event;
 use crate::telemetry::label::Transport;
@@ -52,7 +52,7 @@ impl ParityPath<'_> {
         let mut settings = parity.settings.session;
         let Some(session) = parity.get_mut(key) else { return };
         if let Carrier::Connection(connection) = carrier
-            && session.relay.is_some()
+            && session.carrier.front().is_some()
         {
             let front = FrontAddress { shard: self.dispatcher.handlers.shard, key };
             return self.forward_message(connection, front, value, bytes);
@@ -219,14 +219,12 @@ impl ParityPath<'_> {
     pub(super) fn restart_front(&mut self, key: Key, reason: &'static str) {
         let Self { parity, connections, outbox, now, .. } = self;
         let Some(session) = parity.get_mut(key) else { return };
-        if session.front().is_none_or(|front| front.is_open) {
-            return;
-        }
-        session.relay = None;
+        let front = session.carrier.front().filter(|front| !front.is_open);
+        let Some(connection) = front.map(|front| front.connection) else { return };
+        session.carrier = SessionCarrier::Connection(connection);
         session.expires_at = None;
         let capabilities = *session.protocol.capabilities();
         session.protocol.reattach(&capabilities, *now);
-        let Some(connection) = session.connection else { return };
         connections.table.set_suspended(connection, false);
         outbox.resume_reading(connection);
         let resumption = Some(Resumption::Restart(reason));
@@ -256,17 +254,6 @@ impl ParityPath<'_> {
                 }
             }
         }
-    }
-
-    /// Has HTTP requests carry a session.
-    pub(super) fn attach_http(&mut self, key: Key, caller: &SessionCaller) {
-        let Some(session) = self.parity.get_mut(key) else { return };
-        session.connection = None;
-        session.http = Some(Box::default());
-        session.state.transport = Transport::Http;
-        session.state.client = caller.client;
-        let credential = caller.principal.as_ref().map(Credential::of_session);
-        self.dispatcher.facts.keep_credential(&mut session.state, credential);
     }
 
     /// Sends the acknowledgement of a handshake: as the first event, if the client has asked for
@@ -303,7 +290,7 @@ impl ParityPath<'_> {
             let mut data = Vec::new();
             write::handshake_ack(&mut data, &params);
             let (session_id, name) = (session.id, "handshake");
-            let http = session.http.get_or_insert_default();
+            let Some(http) = session.carrier.http_mut() else { return };
             let id = http.attach_events(names_session).then(|| format!("0@{session_id}").into());
             if let Some(previous) = http.events.replace(address) {
                 self.forward(previous, ParityHttpOutput::End);
@@ -417,17 +404,17 @@ impl ParityPath<'_> {
         let now = self.now;
         let Some(session) = self.parity.get_mut(key) else { return };
         if session.expires_at.is_some_and(|expires_at| expires_at <= now) {
-            if let Some(front) = session.front() {
+            if let Some(front) = session.carrier.front() {
                 let shard = self.dispatcher.handlers.shard;
                 front.report_closed(FrontAddress { shard, key }, self.outbox);
                 return self.restart_front(key, "unavailable");
             }
             return self.end_session(key);
         }
-        let is_http = session.http.is_some();
+        let is_http = session.carrier.http().is_some();
         let settings = *self.parity.settings.of(is_http);
         let Some(session) = self.parity.get_mut(key) else { return };
-        let connection = session.connection;
+        let connection = session.carrier.connection();
         match session.protocol.expire(&settings, now) {
             Expired::None => {}
             Expired::SendKeepalive => {

@@ -15,26 +15,23 @@
 //! session without connection lives as long as its streams can be resumed, and no longer; the
 //! number of sessions and the bytes that they keep are bounded.
 
-mod carrier;
+mod in_flight;
 mod resume_tokens;
-mod session;
 mod settings;
+
+mod carrier;
+
+mod session;
 
 mod flow;
 
 mod frontend;
 
-mod pacing;
-
 mod output;
-
-mod carrying;
 
 mod resume;
 
 mod requests;
-
-mod front;
 
 mod input;
 
@@ -44,6 +41,5 @@ mod relay;
 
 pub(super) use self::frontend::ParityFrontend;
 pub(super) use self::output::ParityPath;
-pub(super) use self::pacing::{end_turn, pause_stream};
 pub(super) use self::resume_tokens::ResumeTokens;
 pub(super) use self::settings::ParitySettings;

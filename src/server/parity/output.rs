@@ -5,12 +5,11 @@
 
 use std::time::Duration;
 
-use super::carrier::{Carrier, Relay};
+use super::carrier::{Carrier, HttpCarrier, QueuedChunk, SessionCarrier};
 use super::flow::load_of;
 use super::frontend::ParityFrontend;
-use super::session::{
-    EndOutcome, HttpCarrier, ParitySession, QueuedChunk, RequestEnd, count_chunk, is_stream,
-};
+use super::in_flight::is_stream;
+use super::session::{EndOutcome, ParitySession, RequestEnd};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, Connections};
@@ -26,6 +25,7 @@ use crate::server::shard_message::{
     ExchangeAddress, FrontAddress, HttpOutput, ParityHttpOutput, SessionMessage,
 };
 use crate::server::websocket::WebSocketFrontend;
+use crate::telemetry::counters::ChunkCounters;
 use crate::telemetry::label::Transport;
 use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::limits::ProtocolError;
@@ -93,19 +93,20 @@ impl ParityPath<'_> {
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let Some(session) = self.parity.get_mut(key) else { return };
-        if let Some(connection) = session.connection {
-            return self.write_message(connection, write);
-        }
-        if session.remote().is_some() {
-            return self.write_remote(key, write);
-        }
-        let id = session.id;
-        let exchange = session.http.as_mut().and_then(|http| http.take_exchange(number));
-        if let Some(exchange) = exchange {
-            let mut text = Vec::new();
-            write(&mut text);
-            let session = Some(id);
-            self.forward(exchange, ParityHttpOutput::Response { status, session, text });
+        match &mut session.carrier {
+            SessionCarrier::Connection(connection) => {
+                let connection = *connection;
+                self.write_message(connection, write);
+            }
+            SessionCarrier::Remote(_) => self.write_remote(key, write),
+            SessionCarrier::Http(http) => {
+                let Some(exchange) = http.take_exchange(number) else { return };
+                let session = Some(session.id);
+                let mut text = Vec::new();
+                write(&mut text);
+                self.forward(exchange, ParityHttpOutput::Response { status, session, text });
+            }
+            SessionCarrier::Front(_) | SessionCarrier::None => {}
         }
     }
 
@@ -225,7 +226,7 @@ impl ParityPath<'_> {
         });
         // The response that has carried its chunks is complete.
         let session = self.parity.get_mut(key);
-        let exchange = session.and_then(|it| it.http.as_mut()?.take_exchange(number));
+        let exchange = session.and_then(|it| it.carrier.http_mut()?.take_exchange(number));
         if let Some(exchange) = exchange {
             self.forward(exchange, ParityHttpOutput::End);
         }
@@ -243,14 +244,14 @@ impl ParityPath<'_> {
         let Some(session) = self.parity.get_mut(key) else { return };
         let window = session.protocol.window(&settings);
         // Before: an ended stream may be removed.
-        let is_http = session.http.is_some();
+        let is_http = session.carrier.http().is_some();
         let stream = session.protocol.streams.get_mut(number).filter(|_| is_http);
         let event = stream.map(|stream| {
             let seq = stream.next_seq();
             (format!("{}:{seq}", stream.id()), (number, seq))
         });
         write(session, window.as_ref(), &mut text, now);
-        let connection = session.connection;
+        let connection = session.carrier.connection();
         match (connection, event) {
             _ if text.is_empty() => {}
             (Some(connection), _) => {
@@ -271,7 +272,7 @@ impl ParityPath<'_> {
         let events_max = self.parity.settings.events_max();
         let Some(session) = self.parity.get_mut(key) else { return };
         let session_id = session.id;
-        let Some(http) = &mut session.http else { return };
+        let Some(http) = session.carrier.http_mut() else { return };
         let Some(exchange) = http.exchange_of(number) else {
             http.queue(chunk);
             return self.parity.account(key);
@@ -289,7 +290,7 @@ impl ParityPath<'_> {
         loop {
             let Some(session) = self.parity.get_mut(key) else { return };
             let session_id = session.id;
-            let Some(http) = &mut session.http else { return };
+            let Some(http) = session.carrier.http_mut() else { return };
             let Some(events) = http.events else { return };
             let Some(mut chunk) = http.pop_queued() else { return self.parity.account(key) };
             http.add_unsent(events, chunk.text.len());
@@ -301,17 +302,20 @@ impl ParityPath<'_> {
     /// Sends a `keepalive`: over HTTP to the event stream, if there is one.
     pub(super) fn send_keepalive(&mut self, key: Key, hint: u64) {
         let Some(session) = self.parity.get(key) else { return };
-        if let Some(connection) = session.connection {
-            return self.write_message(connection, |out| write::keepalive(out, hint));
-        }
-        if session.remote().is_some() {
-            return self.write_remote(key, |out| write::keepalive(out, hint));
-        }
-        if let Some(events) = session.http.as_ref().and_then(|http| http.events) {
-            let mut data = Vec::new();
-            write::keepalive(&mut data, hint);
-            let (session, name, id) = (session.id, "keepalive", None);
-            self.forward(events, ParityHttpOutput::Event { session, name, id, data });
+        match &session.carrier {
+            SessionCarrier::Connection(connection) => {
+                let connection = *connection;
+                self.write_message(connection, |out| write::keepalive(out, hint));
+            }
+            SessionCarrier::Remote(_) => self.write_remote(key, |out| write::keepalive(out, hint)),
+            SessionCarrier::Http(http) => {
+                let Some(events) = http.events else { return };
+                let mut data = Vec::new();
+                write::keepalive(&mut data, hint);
+                let (session, name, id) = (session.id, "keepalive", None);
+                self.forward(events, ParityHttpOutput::Event { session, name, id, data });
+            }
+            SessionCarrier::Front(_) | SessionCarrier::None => {}
         }
     }
 
@@ -320,7 +324,7 @@ impl ParityPath<'_> {
         let Some(session) = self.parity.get_mut(key) else { return };
         session.state.in_flight.remove_any(id);
         session.pending_work.complete_request();
-        let (pending_work, connection) = (session.pending_work, session.connection);
+        let (pending_work, connection) = (session.pending_work, session.carrier.connection());
         if let Some(connection) = connection.and_then(|key| self.connections.table.get_mut(key)) {
             connection.complete_request(self.now);
             connection.pending_work.pending_responses = pending_work.pending_responses;
@@ -330,7 +334,7 @@ impl ParityPath<'_> {
     /// Has the connection of a session wait for as many responses as the session.
     pub(super) fn copy_pending_work(&mut self, key: Key) {
         let Some(session) = self.parity.get(key) else { return };
-        if let Some(connection) = session.connection
+        if let Some(connection) = session.carrier.connection()
             && let Some(connection) = self.connections.table.get_mut(connection)
         {
             connection.pending_work.pending_responses = session.pending_work.pending_responses;
@@ -371,15 +375,14 @@ impl ParityPath<'_> {
 
     /// A connection is gone: its session waits for another one, or ends.
     pub(in crate::server) fn detach(&mut self, key: Key) {
-        if self.parity.get(key).is_some_and(|session| session.front().is_some()) {
+        if self.parity.get(key).is_some_and(|session| session.carrier.front().is_some()) {
             return self.end_session(key);
         }
         self.cancel_calls(key);
         let settings = self.parity.settings.session;
         let now = self.now;
         let Some(session) = self.parity.get_mut(key) else { return };
-        session.connection = None;
-        session.relay = None;
+        session.carrier = SessionCarrier::None;
         session.protocol.skip_exchange(&settings, now);
         session.protocol.detach();
         match session.protocol.window(&settings) {
@@ -409,19 +412,17 @@ impl ParityPath<'_> {
         let in_flight = &mut session.state.in_flight;
         self.dispatcher.deferred.abandon_calls(in_flight, self.outbox);
         self.dispatcher.facts.release(&mut session.state);
-        match session.relay.take().map(|relay| *relay) {
-            Some(Relay::Front(front)) => {
+        match session.carrier {
+            SessionCarrier::Front(front) => {
                 let shard = self.dispatcher.handlers.shard;
                 front.report_closed(FrontAddress { shard, key }, self.outbox);
             }
-            Some(Relay::Remote(remote)) => {
+            SessionCarrier::Remote(remote) => {
                 let code = CloseCode::GOING_AWAY.as_u16();
                 remote.close(code, "the session has ended", self.outbox);
             }
-            None => {}
-        }
-        if let Some(http) = session.http.take() {
-            self.end_http(*http, &calls);
+            SessionCarrier::Http(http) => self.end_http(*http, &calls),
+            SessionCarrier::Connection(_) | SessionCarrier::None => {}
         }
     }
 
@@ -464,4 +465,17 @@ impl ParityPath<'_> {
             self.outbox.push(Effect::Close { key, reason: CloseReason::ProtocolViolation });
         }
     }
+}
+
+/// Counts a chunk.
+const fn count_chunk(chunks: &mut ChunkCounters, chunk_type: ChunkType) {
+    let counter = match chunk_type {
+        ChunkType::Progress => &mut chunks.progress,
+        ChunkType::Log => &mut chunks.log,
+        ChunkType::Partial => &mut chunks.partial,
+        ChunkType::Result => &mut chunks.result,
+        ChunkType::Error => &mut chunks.error,
+        ChunkType::Eos => &mut chunks.eos,
+    };
+    *counter += 1;
 }

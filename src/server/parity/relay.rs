@@ -4,15 +4,13 @@
 //! Invariants: a message of a front that does not carry the session any more is ignored, and so is
 //! one for a front that is gone; each message of a client is handled once, in order.
 
-use super::carrier::{Carrier, Relay, RemoteConnection};
+use super::carrier::{Carrier, RemoteConnection, SessionCarrier};
 use super::output::ParityPath;
 use super::resume::{self, Claim};
 use super::resume_tokens::TokenContents;
-use super::session::ParitySession;
 use crate::base::slab::Key;
 use crate::connection::CloseReason;
 use crate::protocol::json::{PaddedBuffer, Parser};
-use crate::server::auth::Credential;
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{CarrierAddress, FrontAddress, RelayedResume, SessionMessage};
@@ -26,12 +24,11 @@ impl ParityPath<'_> {
         code: u16,
         reason: &'static str,
     ) {
-        let Some(session) = self.parity.get_mut(front.key) else { return };
-        let connection = session.connection;
-        let Some(front) = session.front_mut() else { return };
+        let session = self.parity.get_mut(front.key);
+        let Some(front) = session.and_then(|it| it.carrier.front_mut()) else { return };
         // The session handles and answers nothing more.
         (front.unhandled, front.pending) = (0, 0);
-        let Some(key) = connection else { return };
+        let key = front.connection;
         if let Some(connection) = self.connections.table.get_mut(key) {
             connection.pending_work.pending_responses = 0;
         }
@@ -53,7 +50,7 @@ impl ParityPath<'_> {
     /// Returns the session that a front carries.
     fn find_remote(&self, id: SessionId, front: FrontAddress) -> Option<Key> {
         let key = self.parity.find(id)?;
-        let remote = self.parity.get(key)?.remote()?;
+        let remote = self.parity.get(key)?.carrier.remote()?;
         (remote.front == front).then_some(key)
     }
 
@@ -73,18 +70,12 @@ impl ParityPath<'_> {
         };
         let key = resumed.key;
         self.release_carrier(key);
-        let (facts, caller) = (&mut self.dispatcher.facts, request.caller);
-        if let Some(session) = self.parity.get_mut(key) {
-            let peer_address = caller.peer_addr;
-            let remote = RemoteConnection { front, peer_address, unsent_bytes: 0 };
-            session.relay = Some(Box::new(Relay::Remote(remote)));
-            session.state.transport = request.transport;
-            session.state.client = caller.client;
-            let credential = caller.principal.as_ref().map(Credential::of_session);
-            facts.keep_credential(&mut session.state, credential);
-            if let Some(extensions) = caller.extensions {
-                facts.keep_extensions(&mut session.state, extensions);
-            }
+        let caller = request.caller;
+        let remote = RemoteConnection { front, peer_address: caller.peer_addr, unsent_bytes: 0 };
+        let carrier = SessionCarrier::Remote(Box::new(remote));
+        self.attach_caller(key, &caller, carrier, request.transport);
+        if let (Some(session), Some(extensions)) = (self.parity.get_mut(key), caller.extensions) {
+            self.dispatcher.facts.keep_extensions(&mut session.state, extensions);
         }
         self.outbox.forward(front.shard, SessionMessage::Resumed(front, Ok(())));
         self.continue_session(Carrier::Remote, resumed);
@@ -104,7 +95,7 @@ impl ParityPath<'_> {
         let Self { parity, outbox, .. } = self;
         parity.send_remote(key, Vec::new(), true, outbox);
         let session = parity.get(key).filter(|session| session.state.violation.is_some());
-        if let Some(remote) = session.and_then(ParitySession::remote) {
+        if let Some(remote) = session.and_then(|session| session.carrier.remote()) {
             remote.close(CloseCode::POLICY.as_u16(), "a limit was exceeded", outbox);
         }
     }
@@ -120,15 +111,12 @@ impl ParityPath<'_> {
         }
         let Self { parity, connections, outbox, .. } = self;
         let Some(session) = parity.get_mut(address.key) else { return };
-        let connection = session.connection;
         // Otherwise its client was advised to start again, and the other session is notified.
-        let Some(front) = session.front_mut() else { return };
+        let Some(front) = session.carrier.front_mut() else { return };
         front.is_open = true;
         session.expires_at = None;
-        if let Some(connection) = connection {
-            connections.table.set_suspended(connection, false);
-            outbox.resume_reading(connection);
-        }
+        connections.table.set_suspended(front.connection, false);
+        outbox.resume_reading(front.connection);
     }
 
     /// Writes the output of a session to the connection of its front.
@@ -139,14 +127,15 @@ impl ParityPath<'_> {
         is_handled: bool,
         pending: u32,
     ) {
-        let Some(session) = self.parity.get(address.key) else { return };
-        let Some(key) = session.connection.filter(|_| session.front().is_some()) else { return };
+        let session = self.parity.get(address.key);
+        let Some(front) = session.and_then(|it| it.carrier.front()) else { return };
+        let key = front.connection;
         for text in texts {
             self.write_message(key, |out| out.extend_from_slice(text));
         }
         let Self { parity, connections, outbox, now, .. } = self;
         let session = parity.get_mut(address.key);
-        let Some(front) = session.and_then(ParitySession::front_mut) else { return };
+        let Some(front) = session.and_then(|it| it.carrier.front_mut()) else { return };
         front.unhandled = front.unhandled.saturating_sub(is_handled.into());
         front.pending = pending;
         front.unreported_bytes += texts.iter().map(Vec::len).sum::<usize>();

@@ -112,7 +112,7 @@ impl ParityPath<'_> {
                 }
                 entry.connection.record.peer_address().copied()
             }
-            Carrier::Remote => session.remote().and_then(|remote| remote.peer_address),
+            Carrier::Remote => session.carrier.remote().and_then(|remote| remote.peer_address),
             Carrier::Exchange { .. } => None,
         };
         let number = stream.unwrap_or_else(|| session.requests.next_number());
@@ -125,7 +125,9 @@ impl ParityPath<'_> {
         if let Carrier::Exchange { address, caller, .. } = carrier {
             sent_by = MessageOrigin::of_caller(caller, session.id);
             if stream.is_none() {
-                session.http.get_or_insert_default().exchanges.push((number, address));
+                if let Some(http) = session.carrier.http_mut() {
+                    http.exchanges.push((number, address));
+                }
             }
         }
         let (traceparent, is_streamed) = (request.traceparent, stream.is_some());
@@ -198,7 +200,9 @@ impl ParityPath<'_> {
         if let Carrier::Exchange { address, response: ResponseKind::Chunks, .. } = carrier {
             // The response becomes an event stream: it begins with the stream id.
             let session_id = session.id;
-            session.http.get_or_insert_default().exchanges.push((number, address));
+            if let Some(http) = session.carrier.http_mut() {
+                http.exchanges.push((number, address));
+            }
             let mut data = Vec::new();
             write::stream_response(&mut data, request.id, &stream_id);
             let (session, name, id) = (session_id, "response", None);

@@ -1,20 +1,35 @@
 //! Resumption: a client presents the token of a session and the numbers of the last chunks it has.
+//! From then on its connection carries the session, or its HTTP requests do. For a session of
+//! another shard the new session stands: its front, which relays the messages of its connection.
 //!
 //! Invariants: all streams that the client names continue, or none; a token is valid for one
 //! resumption, and the session that is resumed takes the place of the new one. A resumption whose
-//! connection is lost before its client has used it does not count.
+//! connection is lost before its client has used it does not count. A call that waited for its
+//! response over HTTP is answered as cancelled when its session goes elsewhere. The connection of a
+//! front is not read until the other shard has answered, nor while too many of its messages wait
+//! there.
 
 use std::collections::{HashMap, HashSet};
 
+use super::carrier::{Front, HttpCarrier, SessionCarrier};
 use super::frontend::ParityFrontend;
+use super::in_flight::is_stream;
+use super::output::ParityPath;
 use super::resume_tokens::{TokenContents, TokenError};
 use super::session::ParitySession;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
+use crate::engine::mesh::ShardId;
+use crate::protocol::json::{PaddedBuffer, Value};
 use crate::protocol::parity::capabilities::Capabilities;
 use crate::protocol::parity::envelope::Resume;
 use crate::protocol::parity::error::{ErrorCode, ParityError};
 use crate::protocol::parity::stream::{OutgoingStream, WindowLimits};
+use crate::protocol::parity::write;
+use crate::server::auth::Credential;
+use crate::server::shard_message::{FrontAddress, RelayedResume, SessionCaller, SessionMessage};
+use crate::telemetry::label::Transport;
+use crate::transport::websocket::code::CloseCode;
 
 /// A session that continues.
 #[derive(Debug)]
@@ -156,6 +171,138 @@ fn continue_streams(
         Ok(())
     })?;
     Ok((continued, chunks))
+}
+
+/// Why a connection closes whose session continues on another one.
+const CONTINUED: &str = "the session was resumed on another connection";
+
+impl ParityPath<'_> {
+    /// Ends what carries a session whose client has resumed it elsewhere.
+    pub(super) fn release_carrier(&mut self, key: Key) {
+        let Some(session) = self.parity.get_mut(key) else { return };
+        let previous = std::mem::take(&mut session.carrier);
+        if let Some(connection) = previous.connection() {
+            // Its client has connected again before the end of the connection was seen.
+            if let Some(connection) = self.connections.table.get_mut(connection) {
+                self.dispatcher.facts.keep_parity_session(&mut connection.state, None);
+                connection.pending_work.pending_responses = 0;
+            }
+            self.close_connection(connection, CloseCode::POLICY.as_u16(), CONTINUED);
+        }
+        match previous {
+            SessionCarrier::Remote(remote) => {
+                remote.close(CloseCode::POLICY.as_u16(), CONTINUED, self.outbox);
+            }
+            SessionCarrier::Http(http) => self.detach_http(key, *http),
+            SessionCarrier::None | SessionCarrier::Connection(_) | SessionCarrier::Front(_) => {}
+        }
+    }
+
+    /// HTTP requests carry a session no more: its calls are cancelled and answered, its streams
+    /// continue.
+    fn detach_http(&mut self, key: Key, http: HttpCarrier) {
+        let Some(session) = self.parity.get_mut(key) else { return };
+        let calls = session.calls(&mut self.dispatcher.deferred);
+        self.cancel_if(key, |number| !is_stream(number));
+        self.end_http(http, &calls);
+    }
+
+    /// Has a connection carry a session.
+    pub(super) fn attach(&mut self, connection_key: Key, key: Key) {
+        let Some(connection) = self.connections.table.get_mut(connection_key) else { return };
+        let Some(session) = self.parity.get_mut(key) else { return };
+        session.carrier = SessionCarrier::Connection(connection_key);
+        session.state.transport = connection.state.transport;
+        session.state.client = connection.state.client;
+        self.dispatcher.facts.copy_identity(&connection.state, &mut session.state);
+        self.dispatcher.facts.keep_parity_session(&mut connection.state, Some(key));
+    }
+
+    /// Has HTTP requests carry a session.
+    pub(super) fn attach_http(&mut self, key: Key, caller: &SessionCaller) {
+        self.attach_caller(key, caller, SessionCarrier::Http(Box::default()), Transport::Http);
+    }
+
+    /// Has what another shard forwards carry a session of this caller: HTTP requests, or a
+    /// connection.
+    pub(super) fn attach_caller(
+        &mut self,
+        key: Key,
+        caller: &SessionCaller,
+        carrier: SessionCarrier,
+        transport: Transport,
+    ) {
+        let Some(session) = self.parity.get_mut(key) else { return };
+        session.carrier = carrier;
+        session.state.transport = transport;
+        session.state.client = caller.client;
+        let credential = caller.principal.as_ref().map(Credential::of_session);
+        self.dispatcher.facts.keep_credential(&mut session.state, credential);
+    }
+
+    /// Has a new session stand for the one of another shard that its client resumes. Its connection
+    /// is not read until that shard has answered.
+    pub(super) fn begin_front(
+        &mut self,
+        connection: Key,
+        key: Key,
+        owner: ShardId,
+        shard: ShardId,
+        claim: Claim,
+    ) {
+        let Self { parity, connections, outbox, now, .. } = self;
+        let timeout = parity.settings.session.timeouts.handshake;
+        let Some(session) = parity.get_mut(key) else { return };
+        let TokenContents { session: id, generation } = claim.contents;
+        session.carrier = SessionCarrier::Front(Box::new(Front::new(connection, owner, id)));
+        session.protocol.detach();
+        session.expires_at = Some(now.after(timeout));
+        connections.table.set_suspended(connection, true);
+        let peer = connections.table.get(connection);
+        let peer_addr = peer.and_then(|it| it.record.peer_address().copied());
+        let request = RelayedResume {
+            session: id,
+            generation,
+            front: FrontAddress { shard, key },
+            capabilities: claim.capabilities,
+            acknowledged: claim.acknowledged,
+            transport: session.state.transport,
+            caller: session.state.session_caller(peer_addr),
+        };
+        outbox.forward(owner, SessionMessage::Resume(Box::new(request)));
+        parity.set_timer(key);
+    }
+
+    /// Forwards a message to the shard of the session that a front stands for.
+    #[cold]
+    pub(super) fn forward_message(
+        &mut self,
+        connection: Key,
+        address: FrontAddress,
+        value: Value<'_>,
+        bytes: usize,
+    ) {
+        let Self { parity, connections, outbox, .. } = self;
+        let session = parity.get_mut(address.key);
+        let Some(front) = session.and_then(|it| it.carrier.front_mut()) else { return };
+        if !front.is_open {
+            // Only a text of the same WebSocket message comes before the connection is read again.
+            let message = "the session is being resumed: send one message in a WebSocket message";
+            let error = ParityError::feature_not_available(message);
+            let write = |out: &mut Vec<u8>| write::error(out, None, &error);
+            return self.write_message(connection, write);
+        }
+        let mut text = Vec::new();
+        value.write(&mut text);
+        front.unhandled += 1;
+        connections.table.set_suspended(connection, front.is_full());
+        if let Some(connection) = connections.table.get_mut(connection) {
+            connection.pending_work.pending_responses = front.pending_responses();
+        }
+        let (session, owner) = (front.session, front.owner);
+        let (front, text) = (address, PaddedBuffer::new(text));
+        outbox.forward(owner, SessionMessage::Relay { session, front, text, bytes });
+    }
 }
 
 /// Returns a token for the present generation of a session; `None` if it cannot be resumed.

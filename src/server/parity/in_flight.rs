@@ -12,46 +12,46 @@ use crate::telemetry::event::parity::RequestRecord;
 const FIRST_CALL_NUMBER: u32 = 1 << 31;
 
 /// Returns whether a number is that of a stream.
-pub(in crate::server::parity) const fn is_stream(number: u32) -> bool {
+pub(super) const fn is_stream(number: u32) -> bool {
     number != ReplyTo::STANDALONE && number < FIRST_CALL_NUMBER
 }
 
 /// The requests of a session that wait for their end.
 #[derive(Debug, Default)]
-pub(in crate::server::parity) struct SessionRequests {
+pub(super) struct SessionRequests {
     entries: Vec<OpenRequest>,
     last_number: u32,
 }
 
 /// One request.
 #[derive(Debug)]
-pub(in crate::server::parity) struct OpenRequest {
+pub(super) struct OpenRequest {
     number: u32,
     /// When it was received.
-    pub(in crate::server::parity) begun: Instant,
+    pub(super) begun: Instant,
     /// Its idempotency key.
-    pub(in crate::server::parity) keyed: Option<Box<KeyedRequest>>,
+    pub(super) keyed: Option<Box<KeyedRequest>>,
     /// What its log line and spans have of it.
-    pub(in crate::server::parity) record: Option<Box<RequestRecord>>,
+    pub(super) record: Option<Box<RequestRecord>>,
 }
 
 /// A request with an idempotency key.
 #[derive(Debug)]
-pub(in crate::server::parity) struct KeyedRequest {
-    pub(in crate::server::parity) id: IdBuf,
-    pub(in crate::server::parity) key: Box<str>,
+pub(super) struct KeyedRequest {
+    pub(super) id: IdBuf,
+    pub(super) key: Box<str>,
 }
 
 impl SessionRequests {
     /// Returns the number of a new call.
-    pub(in crate::server::parity) const fn next_number(&mut self) -> u32 {
+    pub(super) const fn next_number(&mut self) -> u32 {
         // Half of the numbers: a wrap finds the first ones long gone.
         self.last_number = (self.last_number + 1) % (FIRST_CALL_NUMBER - 1);
         FIRST_CALL_NUMBER + self.last_number
     }
 
     /// Adds a request received at `begun`, with its id and idempotency key.
-    pub(in crate::server::parity) fn add(
+    pub(super) fn add(
         &mut self,
         number: u32,
         begun: Instant,
@@ -64,21 +64,18 @@ impl SessionRequests {
     }
 
     /// Returns whether a request has an entry.
-    pub(in crate::server::parity) fn has(&self, number: u32) -> bool {
+    pub(super) fn has(&self, number: u32) -> bool {
         self.entries.iter().any(|entry| entry.number == number)
     }
 
     /// Returns what the log has of a request.
-    pub(in crate::server::parity) fn record_mut(
-        &mut self,
-        number: u32,
-    ) -> Option<&mut RequestRecord> {
+    pub(super) fn record_mut(&mut self, number: u32) -> Option<&mut RequestRecord> {
         let entry = self.entries.iter_mut().rfind(|entry| entry.number == number)?;
         entry.record.as_deref_mut()
     }
 
     /// Takes a request that ends.
-    pub(in crate::server::parity) fn take(&mut self, number: u32) -> Option<OpenRequest> {
+    pub(super) fn take(&mut self, number: u32) -> Option<OpenRequest> {
         let index = self.entries.iter().rposition(|entry| entry.number == number)?;
         Some(self.entries.swap_remove(index))
     }

@@ -1,0 +1,182 @@
+//! One session of the parity dialect, as a shard holds it.
+
+use std::time::Duration;
+
+use super::carrier::{HttpCarrier, SessionCarrier};
+use super::in_flight::{OpenRequest, SessionRequests, is_stream};
+use super::resume_tokens::Generations;
+use crate::base::principal::ANONYMOUS_TIER;
+use crate::base::time::Instant;
+use crate::connection::PendingWork;
+use crate::protocol::eras::Lifecycle;
+use crate::protocol::jsonrpc::IdBuf;
+use crate::protocol::model::EncodedResponse;
+use crate::protocol::parity::capabilities::Feature;
+use crate::protocol::parity::error::ParityError;
+use crate::protocol::parity::machine::State;
+use crate::protocol::parity::server_session::{ServerSession, SessionSettings};
+use crate::protocol::revision::Revision;
+use crate::server::connection_state::{ConnectionState, Standing};
+use crate::server::dispatch::DeferredWork;
+use crate::server::owner_id::SessionId;
+use crate::telemetry::counters::ParityCounters;
+use crate::telemetry::event::parity::{SentError, SessionFields};
+use crate::telemetry::label::Transport;
+
+/// The revision whose params and results the dialect has.
+pub(super) const REVISION: Revision = Revision::LATEST_LEGACY;
+
+/// One session.
+#[derive(Debug)]
+pub(in crate::server) struct ParitySession {
+    pub(in crate::server) id: SessionId,
+    /// The state as a client of MCP.
+    pub(in crate::server) state: ConnectionState,
+    pub(in crate::server) pending_work: PendingWork,
+    pub(super) protocol: ServerSession,
+    pub(super) carrier: SessionCarrier,
+    pub(super) requests: SessionRequests,
+    pub(super) generations: Generations,
+    /// When it ends, unless a client resumes it.
+    pub(super) expires_at: Option<Instant>,
+    /// The earliest timer that is set for it.
+    pub(super) timer: Option<Instant>,
+    /// Bytes last accounted for it.
+    pub(super) accounted_bytes: usize,
+}
+
+impl ParitySession {
+    pub(super) fn new(
+        id: SessionId,
+        transport: Transport,
+        settings: &SessionSettings,
+        now: Instant,
+    ) -> Self {
+        let mut state = ConnectionState::new(transport, None, Standing::Rejected);
+        state.lifecycle = Lifecycle::initialized(REVISION);
+        Self {
+            id,
+            state,
+            pending_work: PendingWork::default(),
+            protocol: ServerSession::new(settings, now),
+            carrier: SessionCarrier::None,
+            requests: SessionRequests::default(),
+            generations: Generations::default(),
+            expires_at: None,
+            timer: None,
+            accounted_bytes: 0,
+        }
+    }
+
+    /// Returns whether its handshake was accepted, and it has not ended.
+    pub(super) const fn has_begun(&self) -> bool {
+        !matches!(
+            self.protocol.state(),
+            State::Disconnected | State::Connecting | State::HandshakeSent | State::Closing
+        )
+    }
+
+    /// Returns whether it can be resumed on another connection.
+    pub(super) const fn is_resumable(&self) -> bool {
+        self.protocol.capabilities().has(Feature::Resume)
+    }
+
+    /// Returns the requests in flight, streams included.
+    pub(super) const fn in_flight(&self) -> usize {
+        self.pending_work.pending_responses as usize
+    }
+
+    /// Returns the bytes of the chunks that it keeps.
+    pub(super) fn held_bytes(&self) -> usize {
+        let queued = self.carrier.http().map_or(0, HttpCarrier::queued_bytes);
+        self.protocol.streams.window_bytes() + queued
+    }
+
+    /// Returns the next deadline.
+    pub(super) fn next_deadline(&self, settings: &SessionSettings) -> Option<Instant> {
+        self.expires_at.or_else(|| self.protocol.next_deadline(settings))
+    }
+
+    /// Ends a request: its idempotency key, its latency and its log line.
+    pub(super) fn end_request(
+        &mut self,
+        number: u32,
+        end: &RequestEnd<'_>,
+        counters: &mut ParityCounters,
+    ) {
+        let Some(request) = self.requests.take(number) else {
+            return counters.latency.record(end.took);
+        };
+        let OpenRequest { begun, keyed, record, .. } = request;
+        let latency = end.now.since(begun).max(end.took);
+        counters.latency.record(latency);
+        if let Some(keyed) = keyed {
+            let keys = &mut self.protocol.keys;
+            match end.outcome {
+                EndOutcome::Result(response) => {
+                    let result = response.result(keyed.id.as_id());
+                    keys.finish(&keyed.key, Some(sha256(result)));
+                }
+                // It may be repeated: it has not run.
+                EndOutcome::Failed(error) if error.code.is_refusal() => keys.forget(&keyed.key),
+                EndOutcome::Failed(_) => keys.finish(&keyed.key, None),
+            }
+        }
+        if let Some(record) = record {
+            let error = match end.outcome {
+                EndOutcome::Result(_) => None,
+                EndOutcome::Failed(error) => Some(sent_error(error)),
+            };
+            let stream = self.protocol.streams.get_mut(number).filter(|_| is_stream(number));
+            let seq = stream.map(|stream| stream.next_seq());
+            record.end(latency.as_secs_f64() * 1_000.0, seq, error);
+        }
+    }
+
+    /// Returns the calls in flight: their numbers and ids.
+    pub(super) fn calls(&self, deferred: &mut DeferredWork) -> Vec<(u32, IdBuf)> {
+        let mut calls = Vec::new();
+        for call_id in self.state.in_flight.calls() {
+            if let Some(call) = deferred.calls.find_awaited(call_id) {
+                calls.push((call.reply_to.stream, call.id.clone()));
+            }
+        }
+        calls
+    }
+
+    /// Returns what a log line has of the session.
+    pub(super) fn log_fields(&self) -> SessionFields {
+        let tier = self.state.principal().map_or(ANONYMOUS_TIER, |principal| principal.tier());
+        let (session, transport) = (self.id.to_string(), self.state.transport);
+        SessionFields { session, transport, tier: tier.into() }
+    }
+}
+
+/// The end of a request.
+#[derive(Debug)]
+pub(super) struct RequestEnd<'a> {
+    pub(super) outcome: EndOutcome<'a>,
+    /// How long its dispatch took, if it was not answered later.
+    pub(super) took: Duration,
+    pub(super) now: Instant,
+}
+
+/// How a request has ended.
+#[derive(Debug)]
+pub(super) enum EndOutcome<'a> {
+    /// With a response that has a result.
+    Result(EncodedResponse<'a>),
+    /// With an error, a cancellation included.
+    Failed(&'a ParityError),
+}
+
+/// Returns what a log line has of an error.
+pub(super) fn sent_error(error: &ParityError) -> SentError {
+    let ParityError { code, retryable, retry_after_ms, .. } = *error;
+    SentError { code: code.as_str(), retryable, retry_after_ms }
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(bytes).into()
+}
