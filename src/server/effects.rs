@@ -58,15 +58,14 @@ impl Shard {
             Effect::CloseReply(ReplyTo { peer_id, stream }) => match peer_id {
                 PeerId::Connection(key) => self.start_waiting(ring, key),
                 PeerId::HttpSession(key) => {
-                    let http = &mut self.transports.http;
-                    http.session_output(&mut self.outbox, self.now).end_stream(key, stream);
+                    self.end_session_stream(key, stream);
                 }
                 // Its last chunk is written with the cancellation.
                 PeerId::Parity(_) => {}
             },
             Effect::CloseStream(ReplyTo { peer_id, stream }) => {
                 if let PeerId::HttpSession(key) = peer_id {
-                    self.transports.http.close_stream(key, stream, &mut self.outbox, self.now);
+                    self.close_session_stream(key, stream);
                 }
             }
             Effect::CancelCalls(key) => {

@@ -57,10 +57,13 @@ mod tasks;
 mod dispatch;
 
 mod parity;
+mod session_store;
 
 mod http;
 
 mod shard;
+
+mod sessions;
 
 mod peers;
 

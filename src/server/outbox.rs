@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::reply_to::{Outcome, ReplyTo};
-use super::shard_message::ShardMessage;
+use super::shard_message::{ExchangeAddress, HttpOutput, SessionMessage, ShardMessage};
 use crate::base::slab::Key;
 use crate::connection::CloseReason;
 use crate::engine::mesh::ShardId;
@@ -269,6 +269,11 @@ impl Outbox {
     pub(super) fn forward(&mut self, shard: ShardId, message: impl Into<ShardMessage>) {
         let message = message.into();
         self.push(Effect::Forward { shard, message });
+    }
+
+    /// Sends output of a session to an exchange of any shard.
+    pub(super) fn write_exchange(&mut self, exchange: ExchangeAddress, output: HttpOutput) {
+        self.forward(exchange.shard, SessionMessage::Output { exchange, output });
     }
 
     /// Logs an event unless too many were logged lately.

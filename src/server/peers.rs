@@ -22,9 +22,7 @@ impl Shard {
                 transports.write_message(key, message.outcome(), outbox, *now, write);
             }
             PeerId::HttpSession(key) => {
-                let (outcome, text) = (message.outcome(), message.text());
-                let http = &mut transports.http;
-                http.send_to_session(key, to.stream, outcome, &text, outbox, *now);
+                self.send_to_session(key, to.stream, message.outcome(), &message.text());
             }
             PeerId::Parity(key) => {
                 let mut path = transports.parity_path(dispatcher, outbox, *now);

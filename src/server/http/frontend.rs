@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use super::exchanges::{ExchangePath, Exchanges};
 use super::gauges::{GaugeTotals, GaugeValues, Gauges};
-use super::sessions::{CreatedSession, SessionError, SessionOutput, SessionStore, clean_up};
 use crate::base::client_address::ClientAddress;
 use crate::base::slab::Key;
 use crate::base::time::{Instant, WallClock};
@@ -16,7 +15,8 @@ use crate::server::connection_state::{ConnectionState, EchoedFields, HttpSession
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::SessionId;
-use crate::server::reply_to::Outcome;
+use crate::server::reply_to::PeerId;
+use crate::server::session_store::{CreatedSession, RemovedSession, SessionError, SessionStore};
 use crate::server::shard_message::{HttpTimeouts, SessionLimits};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::EvictionReason;
@@ -44,7 +44,7 @@ pub(in crate::server) struct HttpFrontend {
     /// Numbers of sessions and streams of all shards.
     gauges: Gauges,
     /// The server drains: it accepts no more requests.
-    is_draining: bool,
+    pub(in crate::server) is_draining: bool,
     /// The server drains, or is about to: `/readyz` answers 503.
     pub(in crate::server) is_unready: bool,
 }
@@ -150,7 +150,7 @@ impl HttpFrontend {
         let (shard, peer) = (self.exchanges.shard().0, creator.map(ClientAddress::ip));
         let age = now.since(removed.session.created_at);
         outbox.log(Event::SessionEvicted { shard, reason: eviction.reason, peer, age });
-        clean_up(removed, dispatcher, outbox, now);
+        end_session(removed, dispatcher, outbox, now);
     }
 
     /// Returns the shard that owns a session.
@@ -269,59 +269,26 @@ impl HttpFrontend {
         ExchangePath { exchanges: &mut self.exchanges, connections, outbox, now }
     }
 
-    /// Returns the sessions with the outbox, through which their output leaves.
-    pub(in crate::server) const fn session_output<'a>(
-        &'a mut self,
-        outbox: &'a mut Outbox,
-        now: Instant,
-    ) -> SessionOutput<'a> {
-        SessionOutput { sessions: &mut self.sessions, outbox, now }
-    }
-
-    /// Closes the SSE stream of a session; its client resumes it later. The strict profile has no
-    /// GET, so its clients could not.
-    pub(in crate::server) fn close_stream(
-        &mut self,
-        session: Key,
-        stream: u32,
-        outbox: &mut Outbox,
-        now: Instant,
-    ) {
-        if self.checks.profile.strict.is_none() {
-            self.session_output(outbox, now).close_stream(session, stream);
-        }
-    }
-
     /// Has `/readyz` answer 503: the server is about to drain.
     pub(in crate::server) const fn set_unready(&mut self) {
         self.is_unready = true;
     }
+}
 
-    /// Sends a message on a stream of a session. While the server drains, the stream of HTTP with
-    /// SSE (2024-11-05) ends after the last response.
-    pub(in crate::server) fn send_to_session(
-        &mut self,
-        key: Key,
-        stream: u32,
-        outcome: Outcome,
-        text: &[u8],
-        outbox: &mut Outbox,
-        now: Instant,
-    ) {
-        self.session_output(outbox, now).send(key, stream, outcome, text);
-        if self.is_draining
-            && outcome.is_response()
-            && let Some(http_session) = self.sessions.get_mut(key)
-            && http_session.is_legacy_sse
-            && !http_session.owes_legacy_sse_response()
-        {
-            self.session_output(outbox, now).end_listening_streams(key);
-        }
-    }
-
-    /// Begins to drain: the GET streams of all sessions end.
-    pub(in crate::server) fn begin_drain(&mut self, outbox: &mut Outbox, now: Instant) {
-        self.is_draining = true;
-        self.session_output(outbox, now).drain();
-    }
+/// Cleans up after an ended session: its calls, streams and client requests, and the owner of its
+/// tasks.
+pub(in crate::server) fn end_session(
+    removed: RemovedSession<HttpSession>,
+    dispatcher: &mut Dispatcher,
+    outbox: &mut Outbox,
+    now: Instant,
+) {
+    let RemovedSession { key, mut session, .. } = removed;
+    let HttpSession { state, pending_work, .. } = &mut session;
+    dispatcher.facts.release(state);
+    dispatcher.remove_streams(&mut state.subscriptions, outbox);
+    dispatcher.deferred.cancel_calls(&mut state.in_flight, pending_work, outbox);
+    let peer = Some((PeerId::HttpSession(key), None));
+    dispatcher.deferred.fail_client_requests(peer, now, outbox);
+    dispatcher.deferred.tasks.table.remove_owner(PeerId::HttpSession(key));
 }

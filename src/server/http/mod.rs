@@ -5,8 +5,8 @@
 //! connection. Modern requests have no session: the shard of their connection responds.
 //!
 //! A session (2025-03-26 to 2025-11-25) is created by `initialize` and owned by the shard that
-//! responded (`sessions`). Its id names that shard, so a request that arrives at another shard is
-//! forwarded to the owner, and the response is sent back.
+//! responded (`session_store`). Its id names that shard, so a request that arrives at another shard
+//! is forwarded to the owner, and the response is sent back.
 //!
 //! Invariants: every request gets one response, in the order of the requests; an invalid one
 //! affects no other, and closes the connection only if its framing is lost.
@@ -16,17 +16,14 @@
 mod gauges;
 mod page;
 
-mod sessions;
-
 mod exchanges;
 
 mod frontend;
 
 pub(super) use self::exchanges::ExchangePath;
-pub(super) use self::frontend::{HttpFrontend, HttpParts, RequestChecks};
+pub(super) use self::frontend::{HttpFrontend, HttpParts, RequestChecks, end_session};
 pub(super) use self::gauges::{GaugeTotals, Gauges};
 pub(super) use self::page::{CONTENT_SECURITY_POLICY, write_page};
-pub(super) use self::sessions::{SessionOwner, SessionStore};
 #[cfg(feature = "tower")]
 use crate::engine::entropy::Entropy;
 use crate::transport::http::checks::CheckId;

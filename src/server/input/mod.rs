@@ -14,8 +14,6 @@ mod frames;
 
 mod http;
 
-mod sessions;
-
 mod closing;
 
 mod memory_relief;

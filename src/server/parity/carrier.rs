@@ -92,6 +92,13 @@ impl SessionCarrier {
         if let Self::Http(http) = self { Some(http) } else { None }
     }
 
+    /// Has an HTTP exchange wait for the response to a call, or carry the chunks of a stream.
+    pub(super) fn add_exchange(&mut self, number: u32, exchange: ExchangeAddress) {
+        if let Self::Http(http) = self {
+            http.exchanges.push((number, exchange));
+        }
+    }
+
     pub(super) fn remote(&self) -> Option<&RemoteConnection> {
         if let Self::Remote(remote) = self { Some(remote) } else { None }
     }

@@ -125,9 +125,7 @@ impl ParityPath<'_> {
         if let Carrier::Exchange { address, caller, .. } = carrier {
             sent_by = MessageOrigin::of_caller(caller, session.id);
             if stream.is_none() {
-                if let Some(http) = session.carrier.http_mut() {
-                    http.exchanges.push((number, address));
-                }
+                session.carrier.add_exchange(number, address);
             }
         }
         let (traceparent, is_streamed) = (request.traceparent, stream.is_some());
@@ -200,9 +198,7 @@ impl ParityPath<'_> {
         if let Carrier::Exchange { address, response: ResponseKind::Chunks, .. } = carrier {
             // The response becomes an event stream: it begins with the stream id.
             let session_id = session.id;
-            if let Some(http) = session.carrier.http_mut() {
-                http.exchanges.push((number, address));
-            }
+            session.carrier.add_exchange(number, address);
             let mut data = Vec::new();
             write::stream_response(&mut data, request.id, &stream_id);
             let (session, name, id) = (session_id, "response", None);

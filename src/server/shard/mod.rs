@@ -25,7 +25,7 @@ pub(super) use self::transports::Transports;
 pub(super) use self::unsent_messages::UnsentMessages;
 use super::dispatch::Dispatcher;
 use super::handlers::HandlerEvent;
-use super::http::{ExchangePath, SessionOwner};
+use super::http::ExchangePath;
 use super::outbox::Outbox;
 use super::parity::ParityPath;
 use super::shard_message::{ShardLimits, ShardMessage};
@@ -86,13 +86,6 @@ impl Shard {
     pub(super) const fn exchanges(&mut self) -> ExchangePath<'_> {
         let Self { transports: Transports { http, connections, .. }, outbox, now, .. } = self;
         http.exchange_path(connections, outbox, *now)
-    }
-
-    /// Returns the legacy HTTP sessions of this shard with what their messages pass through.
-    pub(super) const fn sessions(&mut self) -> SessionOwner<'_> {
-        let Self { transports: Transports { http, .. }, parser, dispatcher, outbox, now, .. } =
-            self;
-        SessionOwner { sessions: &mut http.sessions, parser, dispatcher, outbox, now: *now }
     }
 
     /// Returns the sessions of the parity dialect with what their messages pass through.

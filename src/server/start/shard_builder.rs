@@ -40,7 +40,7 @@ use crate::server::handlers::slow_handlers::SlowHandlers;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_calls::TokioCalls;
 use crate::server::held_messages::HeldMessages;
-use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks, SessionStore};
+use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks};
 use crate::server::memory::HolderSearch;
 use crate::server::memory::handler_memory::HandlerMemory;
 use crate::server::memory::result_memory::ResultMemory;
@@ -50,6 +50,7 @@ use crate::server::overload::{Overload, OverloadRules, RunningCalls};
 use crate::server::owner_id::{OwnerIds, ShardSet};
 use crate::server::parity::{ParityFrontend, ParitySettings, ResumeTokens};
 use crate::server::rate::RateSource;
+use crate::server::session_store::SessionStore;
 use crate::server::shard::{
     Broadcaster, HalfClosed, LargeWork, Lifecycle, Shard, Transports, UnsentMessages,
 };

@@ -92,8 +92,8 @@ impl Shard {
         transports.acceptor.close(ring);
         // Before the connections close: idle ones close at once.
         dispatcher.deferred.fail_client_requests(None, now, outbox);
-        transports.http.begin_drain(outbox, now);
-        dispatcher.deferred.tasks.begin_drain(now, outbox);
+        self.end_get_streams();
+        self.dispatcher.deferred.tasks.begin_drain(now, &mut self.outbox);
         self.apply_outbox(ring);
         for key in self.connection_keys() {
             self.end_idle_stream(key);

@@ -9,9 +9,7 @@ use crate::server::diagnostics::{
     ConnectionPage, ListPosition, PageBuilder, Rows, SLOTS_PER_TURN, write_page,
 };
 use crate::server::shard::Shard;
-use crate::server::shard_message::{
-    ExchangeAddress, HttpOutput, ReportMessage, SessionMessage, ShardMessage,
-};
+use crate::server::shard_message::{ExchangeAddress, HttpOutput, ReportMessage, ShardMessage};
 use crate::telemetry::connection_info::ConnectionInfo;
 use crate::telemetry::metrics::{self, Metrics, OverloadGauges};
 use crate::telemetry::open_work::QueueDepths;
@@ -106,7 +104,7 @@ fn forward(shard: &mut Shard, to: ShardId, report: ReportMessage) {
 
 fn respond(shard: &mut Shard, exchange: ExchangeAddress, body: BodyKind, text: Vec<u8>) {
     let output = HttpOutput::Document { body, text };
-    shard.outbox.forward(exchange.shard, SessionMessage::Output { exchange, output });
+    shard.outbox.write_exchange(exchange, output);
 }
 
 /// Returns what waits in the queues of a shard.

@@ -54,11 +54,7 @@ pub(super) fn open_stream(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
         let id = String::from_utf8_lossy(&id);
         let messages = shard.transports.http.checks.profile.paths.legacy_messages();
         let uri = format!("{messages}?{SESSION_PARAMETER}={id}");
-        shard
-            .transports
-            .http
-            .session_output(&mut shard.outbox, shard.now)
-            .write(from, HttpOutput::Endpoint(uri.into()));
+        shard.outbox.write_exchange(from, HttpOutput::Endpoint(uri.into()));
     }
 }
 
@@ -86,7 +82,7 @@ pub(super) fn handle_post(
         traceparent: None,
         is_streamed: false,
     };
-    shard.sessions().dispatch_legacy_sse(key, origin, text);
+    shard.dispatch_legacy_sse(key, origin, text);
     let fields = incoming.response_fields();
     shard.respond(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);
 }

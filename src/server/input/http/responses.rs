@@ -203,7 +203,7 @@ impl Shard {
         let connection = self.transports.connections.table.get(key);
         let caller = connection.and_then(|it| it.state.principal().cloned());
         if self.transports.http.owns(session) {
-            let is_open = self.sessions().is_open_to(session, caller.as_ref());
+            let is_open = self.is_session_open_to(session, caller.as_ref());
             let named = is_open.then(|| session.to_text());
             let session_id = named.as_ref().map(|text| &text[..]);
             let fields = ResponseFields { session_id, ..fields };
@@ -311,7 +311,7 @@ impl Shard {
             let refusal = Refusal { key, session, caller, response, text, is_head, violation };
             return self.forward_refusal(refusal);
         }
-        let open = session.filter(|session| self.sessions().is_open_to(*session, None));
+        let open = session.filter(|session| self.is_session_open_to(*session, None));
         let open = open.map(SessionId::to_text);
         let session_id = open.as_ref().map(|text| &text[..]);
         let fields = ResponseFields { session_id, ..response.fields };

@@ -11,11 +11,13 @@ use super::incoming::IncomingRequest;
 use crate::base::slab::Key;
 use crate::connection::Connection;
 use crate::protocol::json::{PaddedBuffer, PaddedText};
-use crate::server::connection_state::{MessageOrigin, ResponseFormat, ResponseOwner};
-use crate::server::http::SessionOwner;
+use crate::server::connection_state::{
+    HttpSession, MessageOrigin, PeerState, ResponseFormat, ResponseOwner,
+};
 use crate::server::http::session_error_message;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
+use crate::server::sessions::{begin_message, dispatch_session_text};
 use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::{LegacyOp, SessionCaller, SessionMessage, SessionOp};
 use crate::transport::http::checks::CheckId;
@@ -54,7 +56,7 @@ pub(super) fn find_or_forward(
         return None;
     }
     let found = id.and_then(|id| Some((id, shard.transports.http.sessions.find(id)?)));
-    let found = found.filter(|(_, key)| shard.sessions().is_legacy_sse(*key) == is_legacy_sse);
+    let found = found.filter(|(_, key)| shard.is_legacy_sse(*key) == is_legacy_sse);
     let found = found.filter(|(_, key)| {
         let Shard { transports, dispatcher, .. } = &mut *shard;
         let Transports { connections, http, .. } = transports;
@@ -96,8 +98,11 @@ fn dispatch_local(
         is_streamed: false,
     };
     let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), echoed, heads);
-    let mut owner = SessionOwner { sessions, parser, dispatcher, outbox, now: *now };
-    let Some(dispatched) = owner.dispatch_post(key, sent_by, outgoing, text) else { return };
+    let ctx = begin_message(sessions, key, *now);
+    let Some(HttpSession { state, pending_work, .. }) = sessions.get_mut(key) else { return };
+    let (origin, refusal, failure) = (sent_by, None, None);
+    let mut peer = PeerState { origin, state, pending_work, outgoing, outbox, refusal, failure };
+    let dispatched = dispatch_session_text(parser, dispatcher, ctx, &mut peer, text);
     match (dispatched.outcome, dispatched.pending_responses) {
         (Outcome::Response, 0) => response::end_response(outgoing, mark, heads),
         (Outcome::Error(kind), 0) => {
@@ -121,7 +126,7 @@ fn dispatch_local(
                 format,
                 ResponseOwner::Session(id),
             );
-            shard.sessions().begin_response_stream(key, from, awaited, outcome, &text);
+            shard.begin_response_stream(key, from, awaited, outcome, &text);
             return;
         }
     }

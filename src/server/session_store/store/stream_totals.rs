@@ -5,7 +5,7 @@
 
 use super::stored_session::StoredSession;
 use crate::base::slab::{Key, Slab};
-use crate::server::http::sessions::streams::{STREAM_BYTES, SessionStreams};
+use crate::server::session_store::streams::{STREAM_BYTES, SessionStreams};
 
 /// Numbers of streams and bytes of their events, over all sessions.
 #[derive(Debug, Default, Eq, PartialEq)]

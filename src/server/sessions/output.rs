@@ -10,28 +10,39 @@
 
 use bytes::Bytes;
 
-use super::store::SessionStore;
-use super::streams::{LISTENING_STREAM, SessionStreams};
 use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::server::connection_state::HttpSession;
-use crate::server::outbox::Outbox;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
-use crate::server::shard_message::{ExchangeAddress, HttpOutput, SessionMessage};
+use crate::server::session_store::{LISTENING_STREAM, SessionStreams};
+use crate::server::shard::Shard;
+use crate::server::shard_message::{ExchangeAddress, HttpOutput};
 use crate::transport::http::sse::EventId;
 
-/// The sessions of this shard together with the outbox, through which their output leaves.
-pub(in crate::server) struct SessionOutput<'a> {
-    pub(in crate::server) sessions: &'a mut SessionStore<HttpSession>,
-    pub(in crate::server) outbox: &'a mut Outbox,
-    pub(in crate::server) now: Instant,
-}
+impl Shard {
+    /// Sends a message on a stream of a session. While the server drains, the stream of HTTP with
+    /// SSE (2024-11-05) ends after the last response.
+    pub(in crate::server) fn send_to_session(
+        &mut self,
+        key: Key,
+        stream: u32,
+        outcome: Outcome,
+        text: &[u8],
+    ) {
+        self.send_on_stream(key, stream, outcome, text);
+        let http = &mut self.transports.http;
+        if http.is_draining
+            && outcome.is_response()
+            && let Some(http_session) = http.sessions.get_mut(key)
+            && http_session.is_legacy_sse
+            && !http_session.owes_legacy_sse_response()
+        {
+            self.end_listening_streams(key);
+        }
+    }
 
-impl SessionOutput<'_> {
     /// Sends a message on a stream of a session.
-    pub(in crate::server) fn send(&mut self, key: Key, stream: u32, outcome: Outcome, text: &[u8]) {
-        let Some(http_session) = self.sessions.get_mut(key) else { return };
+    pub(super) fn send_on_stream(&mut self, key: Key, stream: u32, outcome: Outcome, text: &[u8]) {
+        let Some(http_session) = self.transports.http.sessions.get_mut(key) else { return };
         if http_session.is_legacy_sse {
             return self.send_legacy_sse(key, text);
         }
@@ -41,7 +52,8 @@ impl SessionOutput<'_> {
         if outcome.is_response() && !self.has_events(key, stream) {
             // No event was sent, so the stream cannot be resumed: no replay is needed.
             if let Some(to) = self.finish_stream(key, stream) {
-                self.write(to, HttpOutput::Response { outcome, text: text.to_vec() });
+                self.outbox
+                    .write_exchange(to, HttpOutput::Response { outcome, text: text.to_vec() });
             }
             return;
         }
@@ -50,74 +62,68 @@ impl SessionOutput<'_> {
         }
         self.push_event(key, stream, outcome, Bytes::copy_from_slice(text));
         if outcome.is_response() {
-            self.sessions.streams_mut(key).finish(stream, self.now);
+            self.transports.http.sessions.streams_mut(key).finish(stream, self.now);
         }
     }
 
-    /// Writes output to an exchange on any shard.
-    pub(in crate::server) fn write(&mut self, to: ExchangeAddress, output: HttpOutput) {
-        self.outbox.forward(to.shard, SessionMessage::Output { exchange: to, output });
-    }
-
     /// Ends the stream of a cancelled request.
-    pub(in crate::server) fn end_stream(&mut self, key: Key, stream: u32) {
-        self.sessions.end_request(key, self.now);
-        let Some(http_session) = self.sessions.get_mut(key) else { return };
+    pub(in crate::server) fn end_session_stream(&mut self, key: Key, stream: u32) {
+        self.transports.http.sessions.end_request(key, self.now);
+        let Some(http_session) = self.transports.http.sessions.get_mut(key) else { return };
         if stream == LISTENING_STREAM
             || http_session.track_batch_response(stream, Outcome::Response)
         {
             return;
         }
         if let Some(to) = self.finish_stream(key, stream) {
-            self.write(to, HttpOutput::EndStream { sends_retry: false });
+            self.outbox.write_exchange(to, HttpOutput::EndStream { sends_retry: false });
         }
     }
 
     /// Finishes a stream. Returns its exchange, which is detached: its end is on the way.
     fn finish_stream(&mut self, key: Key, stream: u32) -> Option<ExchangeAddress> {
-        let to = self.sessions.streams_mut(key).finish(stream, self.now)?;
-        self.sessions.streams_mut(key).detach(stream, to, true, self.now);
+        let to = self.transports.http.sessions.streams_mut(key).finish(stream, self.now)?;
+        self.transports.http.sessions.streams_mut(key).detach(stream, to, true, self.now);
         Some(to)
     }
 
     /// Begins the stream of a request that takes long: with an event without data, or a comment
     /// where the revision has no such event. Any other exchange has its response on the way
     /// already.
-    pub(in crate::server) fn begin_event_stream(
-        &mut self,
-        session: SessionId,
-        exchange: ExchangeAddress,
-    ) {
-        let Some(key) = self.sessions.find(session) else { return };
-        let Some(streams) = self.sessions.streams(key) else { return };
+    pub(super) fn begin_session_stream(&mut self, session: SessionId, exchange: ExchangeAddress) {
+        let Some(key) = self.transports.http.sessions.find(session) else { return };
+        let Some(streams) = self.transports.http.sessions.streams(key) else { return };
         let stream = streams.stream_of_exchange(exchange);
         let stream = stream.filter(|stream| !streams.is_listening(*stream));
         let Some(stream) = stream.filter(|stream| !self.has_events(key, *stream)) else { return };
         if self.has_priming_events(key) {
             self.prime(key, stream);
         } else {
-            self.write(exchange, HttpOutput::BeginStream);
+            self.outbox.write_exchange(exchange, HttpOutput::BeginStream);
         }
     }
 
     /// Closes the exchange of a stream; the client reconnects to resume it. Does nothing where the
-    /// revision lets no server end a stream before the response.
+    /// revision lets no server end a stream before the response, and in the strict profile, which
+    /// has no GET.
     ///
     /// Source: 2025-11-25 `basic/transports`, "Sending Messages to the Server" (SEP-1699).
-    pub(in crate::server) fn close_stream(&mut self, key: Key, stream: u32) {
-        if stream == LISTENING_STREAM || !self.has_priming_events(key) {
+    pub(in crate::server) fn close_session_stream(&mut self, key: Key, stream: u32) {
+        let is_strict = self.transports.http.checks.profile.strict.is_some();
+        if is_strict || stream == LISTENING_STREAM || !self.has_priming_events(key) {
             return;
         }
         self.prime(key, stream);
         let Some(to) = self.exchange_of_stream(key, stream) else { return };
-        self.sessions.streams_mut(key).detach(stream, to, true, self.now);
-        self.write(to, HttpOutput::EndStream { sends_retry: true });
+        self.transports.http.sessions.streams_mut(key).detach(stream, to, true, self.now);
+        self.outbox.write_exchange(to, HttpOutput::EndStream { sends_retry: true });
     }
 
     /// Ends the GET streams of all sessions, because the server drains; requests in flight are
     /// completed.
-    pub(in crate::server) fn drain(&mut self) {
-        let sessions = self.sessions.iter_mut();
+    pub(in crate::server) fn end_get_streams(&mut self) {
+        self.transports.http.is_draining = true;
+        let sessions = self.transports.http.sessions.iter_mut();
         let ended = sessions.filter(|(_, http_session)| !http_session.owes_legacy_sse_response());
         let keys: Vec<Key> = ended.map(|(key, _)| key).collect();
         for key in keys {
@@ -126,12 +132,12 @@ impl SessionOutput<'_> {
     }
 
     /// Ends the GET streams of a session.
-    pub(in crate::server) fn end_listening_streams(&mut self, key: Key) {
+    fn end_listening_streams(&mut self, key: Key) {
         // Once the current one is detached, another attached one is current.
         while let Some(to) = self.exchange_of_stream(key, LISTENING_STREAM) {
             let stream = self.stream_number(key, LISTENING_STREAM);
-            self.sessions.streams_mut(key).detach(stream, to, true, self.now);
-            self.write(to, HttpOutput::EndStream { sends_retry: false });
+            self.transports.http.sessions.streams_mut(key).detach(stream, to, true, self.now);
+            self.outbox.write_exchange(to, HttpOutput::EndStream { sends_retry: false });
         }
     }
 
@@ -139,7 +145,8 @@ impl SessionOutput<'_> {
     /// and replay: the stream cannot be resumed.
     fn send_legacy_sse(&mut self, key: Key, text: &[u8]) {
         if let Some(to) = self.exchange_of_stream(key, LISTENING_STREAM) {
-            self.write(to, HttpOutput::UnnumberedEvent(Bytes::copy_from_slice(text)));
+            self.outbox
+                .write_exchange(to, HttpOutput::UnnumberedEvent(Bytes::copy_from_slice(text)));
         }
     }
 
@@ -152,28 +159,35 @@ impl SessionOutput<'_> {
     }
 
     /// Returns whether streams of the session may carry events without data, and may end early.
-    pub(in crate::server) fn has_priming_events(&mut self, key: Key) -> bool {
-        self.sessions.get_mut(key).is_some_and(|session| session.has_priming_events())
+    pub(super) fn has_priming_events(&mut self, key: Key) -> bool {
+        self.transports
+            .http
+            .sessions
+            .get_mut(key)
+            .is_some_and(|session| session.has_priming_events())
     }
 
     /// Returns whether an event was ever pushed on a stream.
     fn has_events(&self, key: Key, stream: u32) -> bool {
-        self.sessions.streams(key).is_some_and(|streams| streams.has_events(stream))
+        self.transports.http.sessions.streams(key).is_some_and(|streams| streams.has_events(stream))
     }
 
     fn exchange_of_stream(&self, key: Key, stream: u32) -> Option<ExchangeAddress> {
-        self.sessions.streams(key)?.exchange(self.stream_number(key, stream))
+        self.transports.http.sessions.streams(key)?.exchange(self.stream_number(key, stream))
     }
 
     /// Returns the number of the stream that a message for `stream` is sent on.
     fn stream_number(&self, key: Key, stream: u32) -> u32 {
-        let listening = || self.sessions.streams(key).map(SessionStreams::listening);
+        let listening =
+            || self.transports.http.sessions.streams(key).map(SessionStreams::listening);
         if stream == LISTENING_STREAM { listening().unwrap_or(stream) } else { stream }
     }
 
     fn push_event(&mut self, key: Key, stream: u32, outcome: Outcome, text: Bytes) {
         let stream = self.stream_number(key, stream);
-        let Some(pushed) = self.sessions.streams_mut(key).push(stream, text.clone()) else {
+        let Some(pushed) =
+            self.transports.http.sessions.streams_mut(key).push(stream, text.clone())
+        else {
             return;
         };
         let is_lost = pushed.exchange.is_none() && !pushed.is_stored;
@@ -181,7 +195,7 @@ impl SessionOutput<'_> {
         if let Some(to) = pushed.exchange {
             let id = EventId { stream, number: pushed.number };
             let is_stored = pushed.is_stored;
-            self.write(to, HttpOutput::Event { id, outcome, text, is_stored });
+            self.outbox.write_exchange(to, HttpOutput::Event { id, outcome, text, is_stored });
         }
     }
 }

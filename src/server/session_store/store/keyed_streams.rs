@@ -8,9 +8,9 @@ use bytes::Bytes;
 use super::SessionStore;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::server::http::sessions::event_log;
-use crate::server::http::sessions::streams::listening::{self, ListeningStream};
-use crate::server::http::sessions::streams::{
+use crate::server::session_store::event_log;
+use crate::server::session_store::streams::listening::{self, ListeningStream};
+use crate::server::session_store::streams::{
     PushedEvent, ResumedStream, SessionError, SessionStreams,
 };
 use crate::server::shard_message::{ExchangeAddress, SessionLimits};

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 /// The events of one stream.
 #[derive(Debug, Default)]
-pub(in crate::server::http) struct EventLog {
+pub(super) struct EventLog {
     /// The newest events, without a gap.
     events: VecDeque<Bytes>,
     bytes: usize,
@@ -24,11 +24,11 @@ pub(in crate::server::http) struct EventLog {
 
 /// Result of a push.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server::http) struct LoggedEvent {
+pub(super) struct LoggedEvent {
     /// Number of the event.
-    pub(in crate::server::http) number: u32,
+    pub(super) number: u32,
     /// Whether it was stored and can be replayed.
-    pub(in crate::server::http) is_stored: bool,
+    pub(super) is_stored: bool,
 }
 
 impl EventLog {
@@ -36,7 +36,7 @@ impl EventLog {
     ///
     /// An event too large to be stored empties the log, because earlier events are useless without
     /// it. Returns `None` if all numbers are used (2³² − 1 events).
-    pub(in crate::server::http) fn push(
+    pub(super) fn push(
         &mut self,
         text: Bytes,
         bounds: EventLogLimits,
@@ -65,10 +65,7 @@ impl EventLog {
     }
 
     /// Returns the stored events after number `after`, the oldest first.
-    pub(in crate::server::http) fn replay(
-        &self,
-        after: u32,
-    ) -> impl Iterator<Item = (u32, &Bytes)> {
+    pub(super) fn replay(&self, after: u32) -> impl Iterator<Item = (u32, &Bytes)> {
         let first = self.first_number().max(after.saturating_add(1));
         let skipped = (first - self.first_number()) as usize;
         (first..=u32::MAX).zip(self.events.iter().skip(skipped))
@@ -76,7 +73,7 @@ impl EventLog {
 
     /// Removes the stored events after `number`, which no client has got, and returns them. Their
     /// numbers are used again.
-    pub(in crate::server::http) fn take_after(&mut self, number: u32) -> VecDeque<Bytes> {
+    pub(super) fn take_after(&mut self, number: u32) -> VecDeque<Bytes> {
         let count = self.last_number.saturating_sub(number) as usize;
         let taken = self.events.split_off(self.events.len().saturating_sub(count));
         self.bytes -= taken.iter().map(stored_bytes).sum::<usize>();
@@ -85,23 +82,23 @@ impl EventLog {
     }
 
     /// Returns the number of events after `after` that are not stored any more.
-    pub(in crate::server::http) fn missing_after(&self, after: u32) -> u32 {
+    pub(super) fn missing_after(&self, after: u32) -> u32 {
         (self.first_number() - 1).saturating_sub(after)
     }
 
     /// Returns the number of the newest event; 0 if there was none.
-    pub(in crate::server::http) const fn last_number(&self) -> u32 {
+    pub(super) const fn last_number(&self) -> u32 {
         self.last_number
     }
 
     /// Returns the bytes of the stored events, shared ones counted in full.
-    pub(in crate::server::http) const fn bytes(&self) -> usize {
+    pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Like [`EventLog::bytes`], from the stored events.
     #[cfg(feature = "internals")]
-    pub(in crate::server::http) fn recount_bytes(&self) -> usize {
+    pub(super) fn recount_bytes(&self) -> usize {
         self.events.iter().map(stored_bytes).sum()
     }
 
@@ -120,13 +117,13 @@ impl EventLog {
 }
 
 /// Returns the bytes of a stored event.
-pub(in crate::server::http) fn stored_bytes(text: &Bytes) -> usize {
+pub(super) fn stored_bytes(text: &Bytes) -> usize {
     text.len().saturating_add(EVENT_OVERHEAD_BYTES)
 }
 
 /// Overhead of a stored event besides its text: its slot, which may be in a buffer that has just
 /// doubled.
-pub(in crate::server::http) const EVENT_OVERHEAD_BYTES: usize = 2 * size_of::<Bytes>();
+pub(super) const EVENT_OVERHEAD_BYTES: usize = 2 * size_of::<Bytes>();
 
 #[cfg(test)]
 mod tests {

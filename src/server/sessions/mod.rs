@@ -1,5 +1,9 @@
 //! Sessions on the shard that owns them: messages of other shards, deadlines, the end.
 
+mod legacy;
+mod output;
+
+pub(super) use self::legacy::{begin_message, dispatch_session_text};
 use crate::server::owner_id::SessionId;
 use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::{
@@ -8,23 +12,23 @@ use crate::server::shard_message::{
 
 impl Shard {
     /// Handles the deadlines of exchanges and of sessions.
-    pub(in crate::server) fn expire_sessions(&mut self) {
+    pub(super) fn expire_sessions(&mut self) {
         if self.transports.http.is_active() {
             self.exchanges().expire();
-            self.sessions().expire();
+            self.expire_legacy_sessions();
         }
         self.parity_path().expire();
     }
 
     /// Ends all sessions; returns whether there were any.
-    pub(in crate::server) fn end_all_sessions(&mut self) -> bool {
-        let has_ended = self.sessions().end_all();
+    pub(super) fn end_all_sessions(&mut self) -> bool {
+        let has_ended = self.end_legacy_sessions();
         self.parity_path().end_sessions() || has_ended
     }
 
     /// Continues the paused streams of the parity dialect that have room.
     #[inline]
-    pub(in crate::server) fn continue_streams(&mut self) {
+    pub(super) fn continue_streams(&mut self) {
         let Self { transports, dispatcher, outbox, .. } = self;
         let Transports { parity, connections, .. } = transports;
         if parity.flow.is_active() {
@@ -33,21 +37,20 @@ impl Shard {
     }
 
     /// Handles a message of another shard, or of this one.
-    pub(in crate::server) fn handle_session_message(&mut self, message: SessionMessage) {
+    pub(super) fn handle_session_message(&mut self, message: SessionMessage) {
         match message {
             SessionMessage::Request { session, exchange, caller, op } => {
                 self.handle_session_request(session, exchange, &caller, op);
             }
             SessionMessage::ResponseDelayed { session, exchange } => {
-                let output = &mut self.transports.http.session_output(&mut self.outbox, self.now);
-                output.begin_event_stream(session, exchange);
+                self.begin_session_stream(session, exchange);
             }
             SessionMessage::Sent { session, carrier, bytes } => {
                 self.transports.parity.confirm_sent(session, carrier, bytes);
             }
             SessionMessage::Closed { session, carrier, is_sent } => {
                 if let CarrierAddress::Exchange(exchange) = carrier {
-                    self.sessions().detach_exchange(session, exchange, is_sent);
+                    self.detach_exchange(session, exchange, is_sent);
                 }
                 self.parity_path().close_carrier(session, carrier);
             }
@@ -85,9 +88,9 @@ impl Shard {
         op: SessionOp,
     ) {
         match op {
-            SessionOp::Legacy(op) => self.sessions().handle_op(session, caller, exchange, op),
+            SessionOp::Legacy(op) => self.handle_legacy_op(session, caller, exchange, op),
             SessionOp::RespondRefused(refused) => {
-                self.sessions().respond_refused(session, caller, exchange, *refused);
+                self.respond_refused_request(session, caller, exchange, *refused);
             }
             SessionOp::Parity(op) => {
                 let Self { transports, parser, dispatcher, outbox, now, .. } = self;

@@ -10,9 +10,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::output::SessionOutput;
-use super::store::{RemovedSession, SessionStore};
-use super::streams::{LISTENING_STREAM, SessionError};
 use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::base::time::Instant;
@@ -24,25 +21,19 @@ use crate::protocol::model;
 use crate::server::calls::Call;
 use crate::server::connection_state::{HttpSession, MessageOrigin, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext};
-use crate::server::outbox::{Effect, Outbox};
+use crate::server::http::end_session;
+use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::session_store::{LISTENING_STREAM, RemovedSession, SessionError, SessionStore};
+use crate::server::shard::Shard;
 use crate::server::shard_message::{
     ExchangeAddress, HttpOutput, LegacyOp, RefusedRequest, SessionCaller,
 };
 use crate::transport::http::checks::CheckId;
 use crate::transport::http::sse::EventId;
 use crate::transport::http::status::Status;
-
-/// The sessions of this shard together with what their messages are dispatched by.
-pub(in crate::server) struct SessionOwner<'a> {
-    pub(in crate::server) sessions: &'a mut SessionStore<HttpSession>,
-    pub(in crate::server) parser: &'a mut Parser,
-    pub(in crate::server) dispatcher: &'a mut Dispatcher,
-    pub(in crate::server) outbox: &'a mut Outbox,
-    pub(in crate::server) now: Instant,
-}
 
 /// The result of dispatching a text of a session.
 pub(in crate::server) struct Dispatched {
@@ -53,18 +44,9 @@ pub(in crate::server) struct Dispatched {
     pub(in crate::server) refusal: Option<RefusalFields>,
 }
 
-impl SessionOwner<'_> {
-    const fn output(&mut self) -> SessionOutput<'_> {
-        let Self { sessions, outbox, now, .. } = self;
-        SessionOutput { sessions, outbox, now: *now }
-    }
-
-    fn write(&mut self, to: ExchangeAddress, output: HttpOutput) {
-        self.output().write(to, output);
-    }
-
+impl Shard {
     /// Runs an operation on a session of this shard.
-    pub(in crate::server) fn handle_op(
+    pub(super) fn handle_legacy_op(
         &mut self,
         session: Option<SessionId>,
         caller: &SessionCaller,
@@ -74,36 +56,42 @@ impl SessionOwner<'_> {
         let principal = caller.principal.as_ref();
         // Each session is bound to the endpoint that it began at.
         let is_legacy_sse = matches!(op, LegacyOp::HandleMessage { is_legacy_sse: true, .. });
-        let found = session.and_then(|id| Some((id, self.sessions.find(id)?)));
+        let found = session.and_then(|id| Some((id, self.transports.http.sessions.find(id)?)));
         let found = found.filter(|(_, key)| {
-            self.sessions.get_mut(*key).is_some_and(|session| session.is_of_caller(principal))
+            self.transports
+                .http
+                .sessions
+                .get_mut(*key)
+                .is_some_and(|session| session.is_of_caller(principal))
         });
         let found = found.filter(|(_, key)| self.is_legacy_sse(*key) == is_legacy_sse);
         let Some((id, key)) = found else {
-            return self.write(from, HttpOutput::CheckFailed(CheckId::SessionExists));
+            return self
+                .outbox
+                .write_exchange(from, HttpOutput::CheckFailed(CheckId::SessionExists));
         };
         match op {
             LegacyOp::HandleMessage { mut text, is_legacy_sse: true } => {
                 self.dispatch_legacy_sse(key, MessageOrigin::of_caller(caller, id), text.text());
-                self.write(from, HttpOutput::Status(Status::ACCEPTED));
+                self.outbox.write_exchange(from, HttpOutput::Status(Status::ACCEPTED));
             }
             LegacyOp::HandleMessage { text, .. } => {
-                self.dispatch_remote(key, from, MessageOrigin::of_caller(caller, id), text);
+                self.dispatch_forwarded(key, from, MessageOrigin::of_caller(caller, id), text);
             }
             LegacyOp::End => {
-                self.fail_calls(key);
+                self.fail_session_calls(key);
                 // First, so that this response is not among the exchanges that end.
-                if let Some(removed) = self.sessions.remove(key) {
-                    self.clean_up(removed);
+                if let Some(removed) = self.transports.http.sessions.remove(key) {
+                    self.end_session(removed);
                 }
-                self.write(from, HttpOutput::Status(Status::NO_CONTENT));
+                self.outbox.write_exchange(from, HttpOutput::Status(Status::NO_CONTENT));
             }
-            LegacyOp::OpenStream(after) => self.open_stream(key, from, after),
+            LegacyOp::OpenStream(after) => self.open_session_stream(key, from, after),
         }
     }
 
     /// Sends the response to a request for a session that another shard has refused.
-    pub(in crate::server) fn respond_refused(
+    pub(super) fn respond_refused_request(
         &mut self,
         session: Option<SessionId>,
         caller: &SessionCaller,
@@ -111,24 +99,30 @@ impl SessionOwner<'_> {
         refused: RefusedRequest,
     ) {
         let RefusedRequest { named, unnamed, violation } = refused;
-        let is_open = session.is_some_and(|id| self.is_open_to(id, caller.principal.as_ref()));
+        let is_open =
+            session.is_some_and(|id| self.is_session_open_to(id, caller.principal.as_ref()));
         let response = if is_open { named } else { unnamed };
-        self.write(from, HttpOutput::Complete { response, violation });
+        self.outbox.write_exchange(from, HttpOutput::Complete { response, violation });
     }
 
     /// Returns whether a session of this shard is open, and was begun by `caller` at the endpoint
     /// of MCP.
-    pub(in crate::server) fn is_open_to(
+    pub(in crate::server) fn is_session_open_to(
         &mut self,
         id: SessionId,
         caller: Option<&Arc<Principal>>,
     ) -> bool {
-        let session = self.sessions.find(id).and_then(|key| self.sessions.get_mut(key));
+        let session = self
+            .transports
+            .http
+            .sessions
+            .find(id)
+            .and_then(|key| self.transports.http.sessions.get_mut(key));
         session.is_some_and(|session| !session.is_legacy_sse && session.is_of_caller(caller))
     }
 
     /// Dispatches a message that came through another shard.
-    fn dispatch_remote(
+    fn dispatch_forwarded(
         &mut self,
         key: Key,
         from: ExchangeAddress,
@@ -136,68 +130,42 @@ impl SessionOwner<'_> {
         mut text: PaddedBuffer,
     ) {
         let mut out = Vec::new();
-        let Some(dispatched) = self.dispatch_post(key, origin, &mut out, text.text()) else {
+        let ctx = begin_message(&mut self.transports.http.sessions, key, self.now);
+        let Some(dispatched) = self.dispatch_apart(ctx, origin, &mut out, text.text()) else {
             return;
         };
         if let (Outcome::Error(kind), Some(fields)) = (dispatched.outcome, dispatched.refusal) {
-            return self.write(from, HttpOutput::Refused { kind, fields, text: out });
+            return self
+                .outbox
+                .write_exchange(from, HttpOutput::Refused { kind, fields, text: out });
         }
         match (dispatched.outcome, dispatched.pending_responses) {
-            (Outcome::None, 0) => self.write(from, HttpOutput::Status(Status::ACCEPTED)),
+            (Outcome::None, 0) => {
+                self.outbox.write_exchange(from, HttpOutput::Status(Status::ACCEPTED))
+            }
             (outcome @ (Outcome::Response | Outcome::Error(_)), 0) => {
-                self.write(from, HttpOutput::Response { outcome, text: out });
+                self.outbox.write_exchange(from, HttpOutput::Response { outcome, text: out });
             }
             (outcome, awaited) => self.begin_response_stream(key, from, awaited, outcome, &out),
         }
     }
 
-    /// Dispatches a posted message. Its responses, if they come later, are sent on the next stream.
-    #[inline]
-    pub(in crate::server) fn dispatch_post(
+    /// Dispatches one text of a session. Its output has no place yet and is written to `outgoing`.
+    /// Returns `None` if the session has ended.
+    fn dispatch_apart(
         &mut self,
-        key: Key,
+        ctx: MessageContext,
         origin: MessageOrigin<'_>,
         outgoing: &mut Vec<u8>,
         text: PaddedText<'_>,
     ) -> Option<Dispatched> {
-        self.sessions.touch(key, self.now);
-        let stream = self.sessions.next_stream_number(key).unwrap_or(ReplyTo::NO_STREAM);
-        self.dispatch(key, stream, origin, outgoing, text)
-    }
-
-    /// Dispatches one text of a session; `None` if the session has ended.
-    #[inline]
-    fn dispatch(
-        &mut self,
-        key: Key,
-        stream: u32,
-        origin: MessageOrigin<'_>,
-        outgoing: &mut Vec<u8>,
-        mut text: PaddedText<'_>,
-    ) -> Option<Dispatched> {
-        let Self { sessions, parser, dispatcher, outbox, now } = self;
-        let HttpSession { state, pending_work, .. } = sessions.get_mut(key)?;
-        let before = pending_work.pending_responses;
-        let cancelled = outbox.counters.requests.cancelled;
+        let Self { transports, parser, dispatcher, outbox, .. } = self;
+        let PeerId::HttpSession(key) = ctx.reply_to.peer_id else { return None };
+        let HttpSession { state, pending_work, .. } = transports.http.sessions.get_mut(key)?;
         let (refusal, failure) = (None, None);
         let mut peer =
             PeerState { origin, state, pending_work, outgoing, outbox, refusal, failure };
-        let reply_to = ReplyTo { peer_id: PeerId::HttpSession(key), stream };
-        let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
-        let dispatched =
-            parser.read(&mut text, |document| dispatcher.dispatch(ctx, &mut peer, document.root()));
-        let outcome = dispatched.unwrap_or_else(|error| {
-            let head = MessageHead::read(text.as_bytes());
-            dispatcher.reject_text(ctx, &mut peer, &head, &error.into())
-        });
-        let refusal = peer.refusal.take();
-        // A cancellation removes requests that were outstanding before or are among these; their
-        // streams are ended by an effect.
-        let taken_back = outbox.counters.requests.cancelled - cancelled;
-        let outstanding = u64::from(pending_work.pending_responses) + taken_back;
-        let pending_responses = outstanding.saturating_sub(before.into());
-        let pending_responses = u32::try_from(pending_responses).unwrap_or(u32::MAX);
-        Some(Dispatched { outcome, pending_responses, refusal })
+        Some(dispatch_session_text(parser, dispatcher, ctx, &mut peer, text))
     }
 
     /// Opens a stream for the outstanding responses of a message, with the output so far.
@@ -209,26 +177,28 @@ impl SessionOwner<'_> {
         outcome: Outcome,
         text: &[u8],
     ) {
-        let Ok(stream) = self.sessions.streams_mut(key).open(from) else {
+        let Ok(stream) = self.transports.http.sessions.streams_mut(key).open(from) else {
             // The stream limit was checked before: the session has ended.
-            return self.write(from, HttpOutput::CheckFailed(CheckId::SessionExists));
+            return self
+                .outbox
+                .write_exchange(from, HttpOutput::CheckFailed(CheckId::SessionExists));
         };
         for _ in 0..awaited {
-            self.sessions.begin_request(key);
+            self.transports.http.sessions.begin_request(key);
         }
         if awaited != 1
-            && let Some(http_session) = self.sessions.get_mut(key)
+            && let Some(http_session) = self.transports.http.sessions.get_mut(key)
         {
             http_session.add_batch(stream, awaited);
         }
         if outcome != Outcome::None {
-            self.output().send(key, stream, Outcome::Notification, text);
+            self.send_on_stream(key, stream, Outcome::Notification, text);
         }
     }
 
     /// Opens a GET stream of a session, or resumes a broken stream.
-    fn open_stream(&mut self, key: Key, from: ExchangeAddress, after: Option<EventId>) {
-        let mut streams = self.sessions.streams_mut(key);
+    fn open_session_stream(&mut self, key: Key, from: ExchangeAddress, after: Option<EventId>) {
+        let mut streams = self.transports.http.sessions.streams_mut(key);
         let attached = match after {
             None => streams.listen(from).map(|it| {
                 self.end_replaced(key, None, it.replaced_listener);
@@ -246,22 +216,33 @@ impl SessionOwner<'_> {
         counts.resumes_failed += u64::from(after.is_some() && attached.is_err());
         let (stream, after, is_finished) = match attached {
             Ok(attached) => attached,
-            Err(error) => return self.write(from, HttpOutput::CheckFailed(failed_check(error))),
+            Err(error) => {
+                return self
+                    .outbox
+                    .write_exchange(from, HttpOutput::CheckFailed(failed_check(error)));
+            }
         };
-        self.write(from, HttpOutput::BeginStream);
-        let streams = self.sessions.streams(key);
+        self.outbox.write_exchange(from, HttpOutput::BeginStream);
+        let streams = self.transports.http.sessions.streams(key);
         let events = streams.into_iter().flat_map(|streams| streams.replay(stream, after));
         let events: Vec<(u32, Bytes)> = events.map(|(n, text)| (n, text.clone())).collect();
         for (number, text) in events {
             let id = EventId { stream, number };
             let outcome = Outcome::Notification;
-            self.write(from, HttpOutput::Event { id, outcome, text, is_stored: true });
+            self.outbox
+                .write_exchange(from, HttpOutput::Event { id, outcome, text, is_stored: true });
         }
-        if self.sessions.streams(key).is_some_and(|streams| streams.is_listening(stream)) {
+        if self
+            .transports
+            .http
+            .sessions
+            .streams(key)
+            .is_some_and(|streams| streams.is_listening(stream))
+        {
             self.outbox.push(Effect::SendMissedLists(key));
         }
         if is_finished {
-            self.write(from, HttpOutput::EndStream { sends_retry: false });
+            self.outbox.write_exchange(from, HttpOutput::EndStream { sends_retry: false });
         }
     }
 
@@ -274,46 +255,46 @@ impl SessionOwner<'_> {
         listener: Option<ExchangeAddress>,
     ) {
         if let Some(exchange) = exchange {
-            self.write(exchange, HttpOutput::EndStream { sends_retry: false });
+            self.outbox.write_exchange(exchange, HttpOutput::EndStream { sends_retry: false });
         }
         if let Some(listener) = listener {
-            let sends_retry = self.output().has_priming_events(key);
-            self.write(listener, HttpOutput::EndStream { sends_retry });
+            let sends_retry = self.has_priming_events(key);
+            self.outbox.write_exchange(listener, HttpOutput::EndStream { sends_retry });
         }
     }
 
     /// Detaches a closed exchange from its session.
-    pub(in crate::server) fn detach_exchange(
+    pub(super) fn detach_exchange(
         &mut self,
         session: SessionId,
         exchange: ExchangeAddress,
         is_sent: bool,
     ) {
-        let Some(key) = self.sessions.find(session) else { return };
-        self.sessions.streams_mut(key).detach_exchange(exchange, is_sent, self.now);
+        let Some(key) = self.transports.http.sessions.find(session) else { return };
+        self.transports.http.sessions.streams_mut(key).detach_exchange(exchange, is_sent, self.now);
         // With HTTP with SSE (2024-11-05) the session ends with its one stream.
         if self.is_legacy_sse(key)
-            && !self.sessions.has_listener(key)
-            && let Some(removed) = self.sessions.remove(key)
+            && !self.transports.http.sessions.has_listener(key)
+            && let Some(removed) = self.transports.http.sessions.remove(key)
         {
-            self.clean_up(removed);
+            self.end_session(removed);
         }
     }
 
     /// Ends idle sessions and drops ended streams that were not resumed.
-    pub(in crate::server) fn expire(&mut self) {
-        self.sessions.expire_lingering(self.now);
-        while let Some(removed) = self.sessions.expire_idle(self.now) {
-            self.clean_up(removed);
+    pub(super) fn expire_legacy_sessions(&mut self) {
+        self.transports.http.sessions.expire_lingering(self.now);
+        while let Some(removed) = self.transports.http.sessions.expire_idle(self.now) {
+            self.end_session(removed);
         }
     }
 
     /// Ends all sessions. Returns whether there were any.
-    pub(in crate::server) fn end_all(&mut self) -> bool {
-        let keys: Vec<Key> = self.sessions.iter_mut().map(|(key, _)| key).collect();
+    pub(super) fn end_legacy_sessions(&mut self) -> bool {
+        let keys: Vec<Key> = self.transports.http.sessions.iter_mut().map(|(key, _)| key).collect();
         for &key in &keys {
-            if let Some(removed) = self.sessions.remove(key) {
-                self.clean_up(removed);
+            if let Some(removed) = self.transports.http.sessions.remove(key) {
+                self.end_session(removed);
             }
         }
         !keys.is_empty()
@@ -321,8 +302,8 @@ impl SessionOwner<'_> {
 
     /// Responds with an error to the calls of a session that its client deletes. What it cleans up
     /// cancels them.
-    fn fail_calls(&mut self, key: Key) {
-        let Some(http_session) = self.sessions.get_mut(key) else { return };
+    fn fail_session_calls(&mut self, key: Key) {
+        let Some(http_session) = self.transports.http.sessions.get_mut(key) else { return };
         let call_ids: Vec<CallId> = http_session.state.in_flight.calls().collect();
         let error = Error::session_deleted();
         for call_id in call_ids {
@@ -331,20 +312,25 @@ impl SessionOwner<'_> {
             let (stream, mut text) = (reply_to.stream, Vec::new());
             model::write_error_response(&mut text, Some(id.as_id()), &error, Some(*revision));
             self.outbox.count_error(&error);
-            self.output().send(key, stream, Outcome::Error(error.kind), &text);
+            self.send_on_stream(key, stream, Outcome::Error(error.kind), &text);
         }
     }
 
-    fn clean_up(&mut self, removed: RemovedSession<HttpSession>) {
+    /// Ends the streams and calls of a removed session.
+    fn end_session(&mut self, removed: RemovedSession<HttpSession>) {
         for exchange in &removed.exchanges {
-            self.write(*exchange, HttpOutput::EndStream { sends_retry: false });
+            self.outbox.write_exchange(*exchange, HttpOutput::EndStream { sends_retry: false });
         }
-        clean_up(removed, self.dispatcher, self.outbox, self.now);
+        end_session(removed, &mut self.dispatcher, &mut self.outbox, self.now);
     }
 
     /// Returns whether a session uses HTTP with SSE (2024-11-05).
     pub(in crate::server) fn is_legacy_sse(&mut self, key: Key) -> bool {
-        self.sessions.get_mut(key).is_some_and(|http_session| http_session.is_legacy_sse)
+        self.transports
+            .http
+            .sessions
+            .get_mut(key)
+            .is_some_and(|http_session| http_session.is_legacy_sse)
     }
 
     /// Dispatches a message of an HTTP with SSE session; its output goes to the stream.
@@ -355,34 +341,60 @@ impl SessionOwner<'_> {
         text: PaddedText<'_>,
     ) {
         let mut out = Vec::new();
-        let Some(dispatched) = self.dispatch(key, LISTENING_STREAM, origin, &mut out, text) else {
-            return;
-        };
+        let ctx = context(key, LISTENING_STREAM, self.now);
+        let Some(dispatched) = self.dispatch_apart(ctx, origin, &mut out, text) else { return };
         for _ in 0..dispatched.pending_responses {
-            self.sessions.begin_request(key);
+            self.transports.http.sessions.begin_request(key);
         }
         if dispatched.outcome != Outcome::None {
-            self.output().send(key, LISTENING_STREAM, Outcome::Notification, &out);
+            self.send_on_stream(key, LISTENING_STREAM, Outcome::Notification, &out);
         }
     }
 }
 
-/// Cleans up after an ended session: its calls, streams and client requests, and the owner of its
-/// tasks.
-pub(in crate::server) fn clean_up(
-    removed: RemovedSession<HttpSession>,
-    dispatcher: &mut Dispatcher,
-    outbox: &mut Outbox,
+/// Begins the dispatch of a message of a session, whose responses, if they come later, are sent on
+/// the next stream.
+#[inline]
+pub(in crate::server) fn begin_message(
+    sessions: &mut SessionStore<HttpSession>,
+    key: Key,
     now: Instant,
-) {
-    let RemovedSession { key, mut session, .. } = removed;
-    let HttpSession { state, pending_work, .. } = &mut session;
-    dispatcher.facts.release(state);
-    dispatcher.remove_streams(&mut state.subscriptions, outbox);
-    dispatcher.deferred.cancel_calls(&mut state.in_flight, pending_work, outbox);
-    let peer = Some((PeerId::HttpSession(key), None));
-    dispatcher.deferred.fail_client_requests(peer, now, outbox);
-    dispatcher.deferred.tasks.table.remove_owner(PeerId::HttpSession(key));
+) -> MessageContext {
+    sessions.touch(key, now);
+    let stream = sessions.next_stream_number(key).unwrap_or(ReplyTo::NO_STREAM);
+    context(key, stream, now)
+}
+
+#[inline]
+const fn context(key: Key, stream: u32, now: Instant) -> MessageContext {
+    let reply_to = ReplyTo { peer_id: PeerId::HttpSession(key), stream };
+    MessageContext { reply_to, now, in_batch: false, is_modern: false }
+}
+
+/// Dispatches one text of the session that is `peer`.
+#[inline]
+pub(in crate::server) fn dispatch_session_text(
+    parser: &mut Parser,
+    dispatcher: &mut Dispatcher,
+    ctx: MessageContext,
+    peer: &mut PeerState<'_>,
+    mut text: PaddedText<'_>,
+) -> Dispatched {
+    let before = peer.pending_work.pending_responses;
+    let cancelled = peer.outbox.counters.requests.cancelled;
+    let dispatched =
+        parser.read(&mut text, |document| dispatcher.dispatch(ctx, peer, document.root()));
+    let outcome = dispatched.unwrap_or_else(|error| {
+        let head = MessageHead::read(text.as_bytes());
+        dispatcher.reject_text(ctx, peer, &head, &error.into())
+    });
+    // A cancellation removes requests that were outstanding before or are among these; their
+    // streams are ended by an effect.
+    let taken_back = peer.outbox.counters.requests.cancelled - cancelled;
+    let outstanding = u64::from(peer.pending_work.pending_responses) + taken_back;
+    let pending_responses = outstanding.saturating_sub(before.into());
+    let pending_responses = u32::try_from(pending_responses).unwrap_or(u32::MAX);
+    Dispatched { outcome, pending_responses, refusal: peer.refusal.take() }
 }
 
 const fn failed_check(error: SessionError) -> CheckId {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::server::http::sessions::streams::listening::ListeningStream;
+use crate::server::session_store::streams::listening::ListeningStream;
 
 const REPLACE: StreamLimits = StreamLimits {
     streams_max: 64,

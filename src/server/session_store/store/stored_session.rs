@@ -3,8 +3,8 @@
 use crate::base::linked_list::{Linked, Links};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::server::http::sessions::streams::SessionStreams;
 use crate::server::owner_id::SessionId;
+use crate::server::session_store::streams::SessionStreams;
 
 #[derive(Debug)]
 pub(super) struct StoredSession<S> {
