@@ -30,7 +30,6 @@ impl Random {
     }
 
     /// Returns `true` with probability `numerator / denominator`.
-    #[cfg(feature = "internals")]
     pub const fn chance(&mut self, numerator: usize, denominator: usize) -> bool {
         self.below(denominator) < numerator
     }
