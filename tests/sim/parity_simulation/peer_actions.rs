@@ -202,6 +202,7 @@ impl Peer {
                 if let Some(link) = &mut self.link {
                     link.end_session(world);
                 }
+                self.session.is_ended = true;
                 self.doubtful_token.clone_from(&self.session.token);
                 self.stage = Stage::Abandoning(rules.now.after(Duration::from_millis(50)));
             }

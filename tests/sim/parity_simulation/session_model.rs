@@ -79,6 +79,8 @@ pub(crate) struct SessionModel {
     pub(crate) stale_events: usize,
     /// Chunks went to an event stream of an earlier connection: the client has to resume again.
     pub(crate) has_gap: bool,
+    /// The client has ended it: what it sends at the same time may find it no more.
+    pub(crate) is_ended: bool,
     /// It continues one of an earlier connection.
     pub(crate) is_resumed: bool,
     /// It was ready when its last connection was lost, or would be without its capabilities.
@@ -99,7 +101,7 @@ impl SessionModel {
         (self.due_preludes, self.unrefined) = (0, None);
         self.early_chunks.clear();
         self.cancelled_streams.clear();
-        self.has_gap = false;
+        (self.has_gap, self.is_ended) = (false, false);
         (self.handshake, self.is_unordered) = (Some(handshake), is_unordered);
     }
 
@@ -467,7 +469,7 @@ impl SessionModel {
         let is_late = matches!(self.phase, Phase::Exchange(since)
             if !continues && rules.now >= since.after(timeout));
         let is_known = rules.is_draining
-            || rules.may_idle_out && *reason == "unknown_session"
+            || (rules.may_idle_out || self.is_ended) && *reason == "unknown_session"
             || is_late && code == "error.feature_not_available"
             || *reason == "handshake_timeout" && self.phase == Phase::Acknowledgement;
         if is_known { Ok(()) } else { Err("nothing explains this error".to_owned()) }
