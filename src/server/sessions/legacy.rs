@@ -141,7 +141,7 @@ impl Shard {
         }
         match (dispatched.outcome, dispatched.pending_responses) {
             (Outcome::None, 0) => {
-                self.outbox.write_exchange(from, HttpOutput::Status(Status::ACCEPTED))
+                self.outbox.write_exchange(from, HttpOutput::Status(Status::ACCEPTED));
             }
             (outcome @ (Outcome::Response | Outcome::Error(_)), 0) => {
                 self.outbox.write_exchange(from, HttpOutput::Response { outcome, text: out });
