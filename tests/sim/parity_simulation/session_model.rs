@@ -470,7 +470,7 @@ impl SessionModel {
             if !continues && rules.now >= since.after(timeout));
         let is_known = rules.is_draining
             || (rules.may_idle_out || self.is_ended) && *reason == "unknown_session"
-            || is_late && code == "error.feature_not_available"
+            || is_late && (code == "error.feature_not_available" || *reason == "unknown_session")
             || *reason == "handshake_timeout" && self.phase == Phase::Acknowledgement;
         if is_known { Ok(()) } else { Err("nothing explains this error".to_owned()) }
     }
