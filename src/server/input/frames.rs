@@ -88,8 +88,11 @@ impl Shard {
             {
                 return None;
             }
-            // At the end of the message nothing is left.
-            if end + 1 < length && self.is_queue_full(key) {
+            if end + 1 >= length {
+                self.transports.websockets.counters.bytes_in += length as u64;
+                return None;
+            }
+            if self.is_queue_full(key) {
                 self.transports.websockets.counters.bytes_in += end as u64;
                 return Some(self.append_rest(key, &message.as_bytes()[end..]));
             }

@@ -132,8 +132,17 @@ fn insert_header(out: &mut Vec<u8>, head: usize, first: u8) {
         } else {
             out[head..body].copy_from_slice(&[first, 126, high, low]);
         }
-        return;
+    } else {
+        insert_long_header(out, head, first);
     }
+}
+
+/// Inserts the header with a 64-bit length, for which the text moves. Apart, so that the short ones
+/// are inlined without it.
+#[cold]
+fn insert_long_header(out: &mut Vec<u8>, head: usize, first: u8) {
+    let body = head + RESERVED_HEADER_BYTES;
+    let length = out.len() - body;
     let header = LONG_HEADER_BYTES - RESERVED_HEADER_BYTES;
     out.extend_from_slice(&[0; LONG_HEADER_BYTES - RESERVED_HEADER_BYTES]);
     out.copy_within(body..body + length, body + header);
