@@ -78,10 +78,10 @@ pub(super) fn close_gracefully<S, R: Ring>(
     reason: CloseReason,
     now: Instant,
 ) {
-    entry.connection.lifecycle.set_close_reason(reason);
+    entry.connection.close_state.set_close_reason(reason);
     let mut has_close = false;
-    if entry.connection.lifecycle.is_open() {
-        entry.connection.lifecycle.enter(Phase::Draining);
+    if entry.connection.close_state.is_open() {
+        entry.connection.close_state.enter(Phase::Draining);
         has_close = entry.discard_input();
         if reason.limits_draining() {
             entry.connection.last_activity = now;
@@ -99,7 +99,7 @@ pub(super) fn close_gracefully<S, R: Ring>(
 /// Advances a closing connection to its next phase if nothing is pending.
 pub(super) fn advance<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
     let connection = &mut *entry.connection;
-    match connection.lifecycle.phase() {
+    match connection.close_state.phase() {
         Phase::Draining if connection.has_pending_work() => return,
         Phase::Draining if connection.is_websocket() => return send_close_frame(entry, ring, now),
         Phase::CloseFrameQueued if connection.queued_bytes() > 0 => return,
@@ -115,7 +115,7 @@ pub(super) fn advance<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: I
     }
     // Closing now, with unread input, would send a reset and could destroy the last response:
     // shut down the sending side and wait for the peer to close.
-    connection.lifecycle.enter(Phase::Lingering);
+    connection.close_state.enter(Phase::Lingering);
     connection.last_activity = now;
     ring.submit(Operation::ShutdownWrite(connection.sockets.send));
     if !connection.reading.has_discarded_most() {
@@ -144,7 +144,7 @@ pub(super) fn close_unread<S>(entry: &mut Entry<'_, S>, now: Instant) {
         connection.outgoing.clear();
     }
     // Overrides an earlier reason: this is why pending responses are lost.
-    connection.lifecycle.override_close_reason(CloseReason::ProtocolViolation);
+    connection.close_state.override_close_reason(CloseReason::ProtocolViolation);
     entry.statistics.websocket.send_timeouts += 1;
     start_handshake(entry, CloseFrame::SEND_TIMEOUT, CloseReason::ProtocolViolation, now);
 }
@@ -152,7 +152,7 @@ pub(super) fn close_unread<S>(entry: &mut Entry<'_, S>, now: Instant) {
 /// Sends the close frame of a draining connection without pending responses.
 #[cold]
 fn send_close_frame<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
-    let reason = entry.connection.lifecycle.close_reason().unwrap_or(CloseReason::PeerClosed);
+    let reason = entry.connection.close_state.close_reason().unwrap_or(CloseReason::PeerClosed);
     if queue_close_frame(entry, CloseFrame::from_reason(reason), reason, now) {
         output::submit(entry, ring, now);
     }
@@ -167,13 +167,13 @@ fn queue_close_frame<S>(
     now: Instant,
 ) -> bool {
     let connection = &mut *entry.connection;
-    if !connection.lifecycle.accepts_output() {
+    if !connection.close_state.accepts_output() {
         return false;
     }
     let Some(websocket) = connection.input.websocket() else { return false };
     websocket.record_close(now);
-    connection.lifecycle.set_close_reason(reason);
-    connection.lifecycle.enter(Phase::CloseFrameQueued);
+    connection.close_state.set_close_reason(reason);
+    connection.close_state.enter(Phase::CloseFrameQueued);
     connection.reserve_output(entry.pool);
     connection.account_output_later();
     writer::write_close(&mut connection.outgoing, frame.code, frame.reason);

@@ -123,7 +123,7 @@ impl<'a, S> Entry<'a, S> {
     /// accepts output.
     #[inline]
     pub fn reserve_output(&mut self) -> bool {
-        let is_accepted = self.connection.lifecycle.accepts_output();
+        let is_accepted = self.connection.close_state.accepts_output();
         if is_accepted {
             self.connection.reserve_output(self.pool);
             self.connection.account_output_later();

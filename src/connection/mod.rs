@@ -393,7 +393,7 @@ impl<S> Connections<S> {
     pub fn handle_closed(&mut self, socket: Socket) -> Option<(S, CloseReason)> {
         let mut connection = self.table.remove_socket(socket)?;
         self.memory.remove(&connection);
-        let reason = connection.lifecycle.close_reason();
+        let reason = connection.close_state.close_reason();
         let [pending, partial] = connection.input.discard().buffers;
         for buffer in [connection.outgoing, pending, partial] {
             self.pool.put(buffer);

@@ -11,7 +11,7 @@ use crate::engine::ring::{Operation, Ring};
 /// Submits the buffered output of one connection, unless a send is in flight.
 pub(super) fn submit<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
     let connection = &mut *entry.connection;
-    if connection.sending_bytes > 0 || connection.lifecycle.phase() == Phase::Closing {
+    if connection.sending_bytes > 0 || connection.close_state.phase() == Phase::Closing {
         if connection.is_websocket() {
             backpressure::limit_queued_output(entry, ring, now);
         }

@@ -34,7 +34,7 @@ pub(super) fn handle<S, R: Ring>(
 ) -> ConnectionEvent {
     let connection = &mut *entry.connection;
     let pending = connection.sending_bytes;
-    let is_closing = connection.lifecycle.phase() == Phase::Closing;
+    let is_closing = connection.close_state.phase() == Phase::Closing;
     match *result {
         // No progress and no error: a retry would loop forever.
         Ok(0) if pending > 0 && !is_closing => return fail(entry, ring, buffer),

@@ -190,8 +190,8 @@ impl<S> ConnectionTable<S> {
     /// Submits a receive after a pause, unless the pending input filled the output again. Receives
     /// on suspended connections too, so that their end of stream is noticed.
     pub fn resume_receive<R: Ring>(&self, ring: &mut R, key: Key) {
-        let Some(Connection { lifecycle, reading, sockets, .. }) = self.get(key) else { return };
-        if lifecycle.is_open() && !reading.has_ended() && !reading.is_paused() {
+        let Some(Connection { close_state, reading, sockets, .. }) = self.get(key) else { return };
+        if close_state.is_open() && !reading.has_ended() && !reading.is_paused() {
             ring.submit(Operation::Receive(sockets.receive));
         }
     }

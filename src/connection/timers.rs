@@ -19,11 +19,11 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
     }
     let active = connection.last_activity;
     let is_unproven = connection.record.traffic.messages_in == 0;
-    let has_only_invalid = is_unproven && connection.lifecycle.has_received_invalid();
+    let has_only_invalid = is_unproven && connection.close_state.has_received_invalid();
     let is_incomplete = is_unproven || connection.input.is_inside_request();
     let work = connection.pending_work;
-    let reason = connection.lifecycle.close_reason();
-    let (due, reason) = match connection.lifecycle.phase() {
+    let reason = connection.close_state.close_reason();
+    let (due, reason) = match connection.close_state.phase() {
         Phase::Closing | Phase::CloseFrameQueued => return,
         // A timer from before the linger phase may expire earlier.
         Phase::Lingering => (active.after(options.linger_timeout), CloseReason::PeerClosed),
@@ -61,13 +61,13 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
 fn expire_websocket<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
     let linger_max = entry.options.linger_timeout;
     let connection = &mut *entry.connection;
-    let reason = connection.lifecycle.close_reason();
+    let reason = connection.close_state.close_reason();
     let Some(frames) = connection.input.websocket() else { return };
     if !frames.expire_timer(now) {
         // An earlier timer that is no longer valid.
         return;
     }
-    let due = match connection.lifecycle.phase() {
+    let due = match connection.close_state.phase() {
         Phase::Draining if reason.is_some_and(CloseReason::limits_draining) => {
             connection.last_activity.after(linger_max)
         }
@@ -86,7 +86,7 @@ fn expire_websocket<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Ins
 /// Closes a connection whose time is up. If its peer does not read, or for memory, the kernel
 /// discards what it has not sent.
 fn cut<S, R: Ring>(connection: &mut Connection<S>, ring: &mut R, reason: CloseReason) {
-    let is_for_memory = connection.lifecycle.close_reason() == Some(CloseReason::MemoryLimit);
+    let is_for_memory = connection.close_state.close_reason() == Some(CloseReason::MemoryLimit);
     if is_for_memory || connection.queued_bytes() > 0 {
         connection.reset(ring, reason);
     } else {
@@ -101,7 +101,7 @@ fn expire_open_websocket<S>(entry: &mut Entry<'_, S>, now: Instant) {
     let status = ReadStatus {
         is_paused,
         is_over_limit: is_paused && !connection.is_drained(entry.options),
-        may_ping: connection.lifecycle.is_open() && !is_paused,
+        may_ping: connection.close_state.is_open() && !is_paused,
         messages_in: connection.record.traffic.messages_in,
     };
     let Some(frames) = connection.input.websocket() else { return };

@@ -87,7 +87,7 @@ impl Shard {
             }
             Effect::Log(event) => self.transports.acceptor.log(&event, self.now),
             Effect::Close { key, reason } => self.close_gracefully(ring, key, reason),
-            Effect::EndInput => self.lifecycle.end_input(self.now),
+            Effect::EndInput => self.phase.end_input(self.now),
         }
     }
 

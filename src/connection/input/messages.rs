@@ -168,7 +168,7 @@ fn handle_close_frame<S>(
     now: Instant,
 ) -> MessageEvent {
     entry.statistics.websocket.closes_in += 1;
-    match entry.connection.lifecycle.phase() {
+    match entry.connection.close_state.phase() {
         Phase::Open | Phase::Draining => {
             let frame = CloseFrame::answer(code);
             closing::start_handshake(entry, frame, CloseReason::PeerClosed, now);

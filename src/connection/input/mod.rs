@@ -39,7 +39,7 @@ pub(super) fn handle_end_of_stream<S, R: Ring>(
         connection.close(ring, CloseReason::SocketError);
         return ConnectionEvent::Failed(key);
     }
-    match connection.lifecycle.phase() {
+    match connection.close_state.phase() {
         // The peer may have shut down only its sending side and still wait for responses.
         Phase::Open | Phase::Draining => ConnectionEvent::EndOfStream(key),
         Phase::Lingering => {

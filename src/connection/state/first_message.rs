@@ -8,7 +8,7 @@ use super::Connection;
 /// Records that a received message, or one text of a WebSocket message, is invalid.
 #[cold]
 pub const fn record_invalid<S>(connection: &mut Connection<S>) {
-    connection.lifecycle.record_invalid();
+    connection.close_state.record_invalid();
     let messages_in = &mut connection.record.traffic.messages_in;
     *messages_in = messages_in.saturating_sub(1);
 }

@@ -1,7 +1,7 @@
 //! State of one connection.
 
+mod close_state;
 pub mod first_message;
-mod lifecycle;
 mod output_marks;
 mod read_state;
 mod record;
@@ -13,11 +13,11 @@ mod input;
 
 use std::net::SocketAddr;
 
+pub use self::close_state::CloseReason;
+pub(super) use self::close_state::{CloseState, Phase};
 pub use self::codec::Codec;
 pub(super) use self::codec::MessageMark;
 pub(super) use self::input::{DiscardedInput, Input};
-pub use self::lifecycle::CloseReason;
-pub(super) use self::lifecycle::{Lifecycle, Phase};
 use self::output_marks::OutputMarks;
 pub(super) use self::read_state::ReadState;
 pub use self::record::{ConnectionRecord, PeerAddress};
@@ -58,7 +58,7 @@ pub struct SocketPair {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Connection<S> {
-    pub(super) lifecycle: Lifecycle,
+    pub(super) close_state: CloseState,
     output_marks: OutputMarks,
     pub(super) reading: ReadState,
     pub(super) sockets: Sockets,
@@ -115,7 +115,7 @@ impl<S> Connection<S> {
     pub(super) fn new(stream: SocketPair, state: S, now: Instant) -> Self {
         let SocketPair { receive, send, peer, codec } = stream;
         Self {
-            lifecycle: Lifecycle::new(),
+            close_state: CloseState::new(),
             output_marks: OutputMarks::default(),
             reading: ReadState::default(),
             sockets: Sockets { receive, send },
@@ -196,7 +196,7 @@ impl<S> Connection<S> {
 
     /// Returns whether close was submitted to the ring.
     pub fn is_closed(&self) -> bool {
-        self.lifecycle.phase() == Phase::Closing
+        self.close_state.phase() == Phase::Closing
     }
 
     /// Records a complete message and takes an output buffer for its response.
@@ -236,20 +236,20 @@ impl<S> Connection<S> {
     /// Returns whether input is parsed at present.
     #[inline]
     pub const fn is_read(&self) -> bool {
-        self.lifecycle.is_open() && self.reading.is_running()
+        self.close_state.is_open() && self.reading.is_running()
     }
 
     /// Returns whether input waits until the output allows to read it.
     #[inline]
     pub(super) const fn waits_to_be_read(&self) -> bool {
         let has_work = self.reading.is_paused() || self.input.has_pending();
-        has_work && !self.reading.is_suspended() && self.lifecycle.is_open()
+        has_work && !self.reading.is_suspended() && self.close_state.is_open()
     }
 
     /// Returns whether input is discarded.
     #[inline]
     pub const fn is_discarding(&self) -> bool {
-        !self.lifecycle.is_open()
+        !self.close_state.is_open()
     }
 
     /// Returns whether responses are pending or output is unsent.
@@ -271,7 +271,7 @@ impl<S> Connection<S> {
 
     /// Submits a stop of the multishot receive if reading is paused.
     pub(super) fn stop_paused_receive<R: Ring>(&self, ring: &mut R) {
-        if self.reading.is_paused() && self.lifecycle.is_open() {
+        if self.reading.is_paused() && self.close_state.is_open() {
             ring.submit(Operation::StopReceive(self.sockets.receive));
         }
     }
@@ -293,11 +293,11 @@ impl<S> Connection<S> {
         reason: CloseReason,
         operation: fn(Socket) -> Operation,
     ) {
-        self.lifecycle.set_close_reason(reason);
-        if self.lifecycle.phase() == Phase::Closing {
+        self.close_state.set_close_reason(reason);
+        if self.close_state.phase() == Phase::Closing {
             return;
         }
-        self.lifecycle.enter(Phase::Closing);
+        self.close_state.enter(Phase::Closing);
         ring.submit(operation(self.sockets.receive));
         if !self.sockets.is_single() {
             ring.submit(operation(self.sockets.send));

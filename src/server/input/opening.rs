@@ -59,7 +59,7 @@ impl Shard {
             }
         }
         let connections = &mut self.transports.connections;
-        if self.lifecycle.is_aborted()
+        if self.phase.is_aborted()
             && let Some(key) = connections.table.key_of(socket)
         {
             connections.close(ring, key, CloseReason::Drain);

@@ -40,9 +40,8 @@ struct Notified {
     sessions: Vec<(Key, Option<IdBuf>)>,
 }
 
-/// The subscriptions of a shard and everything that their notifications are written to.
+/// What the notifications of a shard are written to.
 pub(in crate::server) struct Recipients<'a> {
-    pub(in crate::server) registry: &'a mut SubscriptionRegistry,
     pub(in crate::server) transports: &'a mut Transports,
     pub(in crate::server) outbox: &'a mut Outbox,
     pub(in crate::server) now: Instant,
@@ -57,9 +56,10 @@ impl Broadcaster {
         &mut self,
         list: CatalogList,
         notifies_sessions: bool,
+        registry: &mut SubscriptionRegistry,
         recipients: &mut Recipients<'_>,
     ) {
-        self.publish(&list.change_notification(), recipients);
+        self.publish(&list.change_notification(), registry, recipients);
         if !notifies_sessions {
             return;
         }
@@ -69,9 +69,8 @@ impl Broadcaster {
         let ready = connections.filter(|(_, connection)| is_ready(&connection.state));
         let ready: Vec<Key> = ready.map(|(key, _)| key).collect();
         // Encoded for sessions already if one of them subscribed.
-        let (mut writer, _) = self.writer(recipients);
         for key in ready {
-            writer.notify_session(list, key);
+            self.notify_session(list, key, recipients);
         }
         let sessions = &mut recipients.transports.http.sessions;
         let ready = sessions.iter_mut().filter(|(_, http_session)| is_ready(&http_session.state));
@@ -93,11 +92,11 @@ impl Broadcaster {
     pub(in crate::server) fn publish(
         &mut self,
         change: &ChangeNotification<'_>,
+        registry: &mut SubscriptionRegistry,
         recipients: &mut Recipients<'_>,
     ) {
         self.notification.reset();
-        let (mut writer, registry) = self.writer(recipients);
-        let notify = |stream: &SubscriptionStream| writer.notify_stream(change, stream);
+        let notify = |stream: &SubscriptionStream| self.notify_stream(change, stream, recipients);
         match change {
             ChangeNotification::ToolListChanged => {
                 registry.notify_list_changed(CatalogList::Tools, notify);
@@ -122,11 +121,12 @@ impl Broadcaster {
     pub(in crate::server) fn publish_resource(
         &mut self,
         uri: &str,
+        registry: &mut SubscriptionRegistry,
         recipients: &mut Recipients<'_>,
     ) {
-        self.publish(&ChangeNotification::ResourceUpdated { uri }, recipients);
-        for uri in recipients.registry.other_spellings(uri) {
-            self.publish(&ChangeNotification::ResourceUpdated { uri: &uri }, recipients);
+        self.publish(&ChangeNotification::ResourceUpdated { uri }, registry, recipients);
+        for uri in registry.other_spellings(uri) {
+            self.publish(&ChangeNotification::ResourceUpdated { uri: &uri }, registry, recipients);
         }
     }
 
@@ -139,6 +139,7 @@ impl Broadcaster {
         version: u32,
         caller: Option<&Principal>,
         tail: &[u8],
+        registry: &mut SubscriptionRegistry,
         recipients: &mut Recipients<'_>,
     ) {
         let name = task.to_string();
@@ -154,8 +155,7 @@ impl Broadcaster {
         // Only the kind of the change is read: the content is in the tail.
         let change = ChangeNotification::TaskStatus { task, detail: TaskDetail::None };
         self.notification.set_task_change(&change, tail);
-        let (mut writer, registry) = self.writer(recipients);
-        let notify = |stream: &SubscriptionStream| writer.notify_stream(&change, stream);
+        let notify = |stream: &SubscriptionStream| self.notify_stream(&change, stream, recipients);
         registry.notify_task(&name, version, caller, notify);
         self.send_to_sessions(&change, recipients.outbox);
     }
@@ -165,6 +165,7 @@ impl Broadcaster {
     pub(in crate::server) fn send_missed(
         &mut self,
         key: Key,
+        registry: &mut SubscriptionRegistry,
         recipients: &mut Recipients<'_>,
     ) -> Vec<Rc<str>> {
         let mut missed_tasks: Vec<Rc<str>> = Vec::new();
@@ -177,11 +178,10 @@ impl Broadcaster {
         if !subscriber.is_dirty() || connection.queued_bytes() > drained_bytes {
             return missed_tasks;
         }
-        let (mut writer, registry) = self.writer(recipients);
         while let Some(list) = subscriber.take_dirty_list() {
-            writer.notification.reset();
-            writer.outbox.counters.subscriptions.deferred_sent += 1;
-            writer.write_notification(&list.change_notification(), key, None);
+            self.notification.reset();
+            recipients.outbox.counters.subscriptions.deferred_sent += 1;
+            self.write_notification(&list.change_notification(), key, None, recipients);
         }
         let mut list_before = None;
         registry.send_pending(&mut subscriber, |stream, missed| {
@@ -197,11 +197,11 @@ impl Broadcaster {
             };
             // Usually every stream of a connection has missed the same change.
             if list.is_none() || list != list_before {
-                writer.notification.reset();
+                self.notification.reset();
                 list_before = list;
             }
-            let is_written = writer.notify_stream(&change, stream);
-            writer.outbox.counters.subscriptions.deferred_sent += u64::from(is_written);
+            let is_written = self.notify_stream(&change, stream, recipients);
+            recipients.outbox.counters.subscriptions.deferred_sent += u64::from(is_written);
             is_written
         });
         if let Some(connection) = recipients.transports.connections.table.get_mut(key) {
@@ -244,34 +244,15 @@ impl Broadcaster {
         outbox.counters.subscriptions.notifications_encoded = self.notification.encoded_frames;
     }
 
-    fn writer<'w>(
-        &'w mut self,
-        recipients: &'w mut Recipients<'_>,
-    ) -> (NotificationWriter<'w>, &'w mut SubscriptionRegistry) {
-        let Self { notification, notified } = self;
-        let Recipients { registry, transports, outbox, now } = recipients;
-        let writer = NotificationWriter { transports, now: *now, notification, notified, outbox };
-        (writer, registry)
-    }
-}
-
-/// Writes notifications to streams.
-struct NotificationWriter<'a> {
-    transports: &'a mut Transports,
-    now: Instant,
-    notification: &'a mut EncodedNotification,
-    notified: &'a mut Notified,
-    outbox: &'a mut Outbox,
-}
-
-impl NotificationWriter<'_> {
     /// Notifies one stream. Returns `false` if its peer is too slow.
     #[inline]
     fn notify_stream(
         &mut self,
         change: &ChangeNotification<'_>,
         stream: &SubscriptionStream,
+        recipients: &mut Recipients<'_>,
     ) -> bool {
+        let Recipients { transports, outbox, .. } = recipients;
         let key = match stream.peer {
             PeerId::Connection(key) => key,
             PeerId::HttpSession(key) => {
@@ -281,28 +262,27 @@ impl NotificationWriter<'_> {
             // The dialect has no subscriptions.
             PeerId::Parity(_) => return true,
         };
-        let Some(connection) = self.transports.connections.table.get_mut(key) else { return true };
-        if connection.queued_bytes()
-            > connection.queue_bytes_max(&self.transports.connections.options)
-        {
+        let connections = &mut transports.connections;
+        let Some(connection) = connections.table.get_mut(key) else { return true };
+        if connection.queued_bytes() > connection.queue_bytes_max(&connections.options) {
             connection.state.subscriptions.mark_dirty();
-            self.outbox.counters.subscriptions.notifications_deferred += 1;
+            outbox.counters.subscriptions.notifications_deferred += 1;
             return false;
         }
-        self.write_notification(change, key, stream.id());
+        self.write_notification(change, key, stream.id(), recipients);
         true
     }
 
     /// Notifies one legacy session of a list change.
-    fn notify_session(&mut self, list: CatalogList, key: Key) {
-        let Some(connection) = self.transports.connections.table.get_mut(key) else { return };
-        if connection.queued_bytes()
-            > connection.queue_bytes_max(&self.transports.connections.options)
-        {
+    fn notify_session(&mut self, list: CatalogList, key: Key, recipients: &mut Recipients<'_>) {
+        let Recipients { transports, outbox, .. } = recipients;
+        let connections = &mut transports.connections;
+        let Some(connection) = connections.table.get_mut(key) else { return };
+        if connection.queued_bytes() > connection.queue_bytes_max(&connections.options) {
             let is_news = connection.state.subscriptions.mark_list_dirty(list);
-            self.outbox.counters.subscriptions.notifications_deferred += u64::from(is_news);
+            outbox.counters.subscriptions.notifications_deferred += u64::from(is_news);
         } else {
-            self.write_notification(&list.change_notification(), key, None);
+            self.write_notification(&list.change_notification(), key, None, recipients);
         }
     }
 
@@ -313,11 +293,12 @@ impl NotificationWriter<'_> {
         change: &ChangeNotification<'_>,
         key: Key,
         id: Option<Id<'_>>,
+        recipients: &mut Recipients<'_>,
     ) {
-        let Self { transports, notification, outbox, now, .. } = self;
-        let write = |out: &mut Vec<u8>| notification.write_frame(change, id, out);
+        let Recipients { transports, outbox, now } = recipients;
+        let write = |out: &mut Vec<u8>| self.notification.write_frame(change, id, out);
         if transports.write_message(key, Outcome::Notification, outbox, *now, write) {
-            self.outbox.counters.subscriptions.notifications_sent += 1;
+            outbox.counters.subscriptions.notifications_sent += 1;
             self.mark_notified(key);
         }
     }

@@ -5,7 +5,7 @@
 
 mod half_closed;
 mod large_work;
-mod lifecycle;
+mod phase;
 mod unsent_messages;
 
 mod transports;
@@ -20,7 +20,7 @@ pub(super) use self::broadcaster::{Broadcaster, Recipients};
 pub(super) use self::half_closed::{HalfClose, HalfClosed, half_close_refused, half_close_timeout};
 pub(super) use self::held_memory::{freeable_bytes, held_memory};
 pub(super) use self::large_work::{LargeWork, NextWork};
-pub(super) use self::lifecycle::Lifecycle;
+pub(super) use self::phase::ShardPhase;
 pub(super) use self::transports::Transports;
 pub(super) use self::unsent_messages::UnsentMessages;
 use super::dispatch::Dispatcher;
@@ -42,7 +42,7 @@ pub struct Shard {
     pub(super) parser: Parser,
     pub(super) dispatcher: Dispatcher,
     pub(super) broadcaster: Broadcaster,
-    pub(super) lifecycle: Lifecycle,
+    pub(super) phase: ShardPhase,
     pub(super) inbox: Inbox<ShardMessage>,
     pub(super) outbox: Outbox,
     pub(super) unsent_messages: UnsentMessages,

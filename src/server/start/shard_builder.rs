@@ -52,7 +52,7 @@ use crate::server::parity::{ParityFrontend, ParitySettings, ResumeTokens};
 use crate::server::rate::RateSource;
 use crate::server::session_store::SessionStore;
 use crate::server::shard::{
-    Broadcaster, HalfClosed, LargeWork, Lifecycle, Shard, Transports, UnsentMessages,
+    Broadcaster, HalfClosed, LargeWork, Shard, ShardPhase, Transports, UnsentMessages,
 };
 use crate::server::shard_message::{ShardLimits, ShardMessage};
 use crate::server::subscriptions::SubscriptionRegistry;
@@ -233,7 +233,7 @@ impl ShardBuilder {
                     if transport == Transport::Stdio {
                         driver.transports.connections.table.end_lines_at_carriage_returns(key);
                     }
-                    driver.lifecycle.end_with_input();
+                    driver.phase.end_with_input();
                 }
             }
         }
@@ -298,7 +298,7 @@ impl ShardBuilder {
             parser: parser(&self.options),
             dispatcher,
             broadcaster: Broadcaster::default(),
-            lifecycle: Lifecycle::new(limits.drain),
+            phase: ShardPhase::new(limits.drain),
             inbox: self.endpoint.open(ring.waker()),
             outbox: Outbox::default(),
             unsent_messages: UnsentMessages::default(),

@@ -11,7 +11,7 @@ use crate::server::shard::{Broadcaster, Recipients, Shard};
 use crate::server::shard_message::{
     BroadcastMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
 };
-use crate::server::subscriptions::CatalogList;
+use crate::server::subscriptions::{CatalogList, SubscriptionRegistry};
 
 impl Shard {
     pub(in crate::server) fn handle_message<R: Ring>(
@@ -29,9 +29,10 @@ impl Shard {
             ShardMessage::Session(message) => self.handle_session_message(*message),
             ShardMessage::Task(message) => match *message {
                 TaskMessage::Changed { task, version, caller, tail } => {
-                    self.broadcast(ring, |broadcaster, recipients| {
+                    self.broadcast(ring, |broadcaster, registry, recipients| {
                         let caller = caller.as_deref();
-                        broadcaster.publish_task(task, version, caller, &tail, recipients);
+                        broadcaster
+                            .publish_task(task, version, caller, &tail, registry, recipients);
                     });
                 }
                 message => dispatcher.handle_task_message(message, now, outbox),
@@ -81,14 +82,14 @@ impl Shard {
             BroadcastMessage::ListsChanged(changes) => {
                 for list in CatalogList::ALL.into_iter().filter(|list| changes.contains(*list)) {
                     let notifies = notifies_list_changed(&self.dispatcher.catalog, list);
-                    self.broadcast(ring, |broadcaster, recipients| {
-                        broadcaster.publish_list(list, notifies, recipients);
+                    self.broadcast(ring, |broadcaster, registry, recipients| {
+                        broadcaster.publish_list(list, notifies, registry, recipients);
                     });
                 }
             }
             BroadcastMessage::ResourceUpdated(uri) => {
-                self.broadcast(ring, |broadcaster, recipients| {
-                    broadcaster.publish_resource(&uri, recipients);
+                self.broadcast(ring, |broadcaster, registry, recipients| {
+                    broadcaster.publish_resource(&uri, registry, recipients);
                 });
             }
             BroadcastMessage::Limits(limits, overload) => {
@@ -118,12 +119,12 @@ impl Shard {
     fn broadcast<R: Ring, T>(
         &mut self,
         ring: &mut R,
-        publish: impl FnOnce(&mut Broadcaster, &mut Recipients<'_>) -> T,
+        publish: impl FnOnce(&mut Broadcaster, &mut SubscriptionRegistry, &mut Recipients<'_>) -> T,
     ) -> T {
         let Self { broadcaster, transports, dispatcher, outbox, now, .. } = self;
         let now = *now;
-        let registry = &mut dispatcher.subscriptions;
-        let published = publish(broadcaster, &mut Recipients { registry, transports, outbox, now });
+        let mut recipients = Recipients { transports, outbox, now };
+        let published = publish(broadcaster, &mut dispatcher.subscriptions, &mut recipients);
         while let Some(key) = self.broadcaster.take_notified() {
             self.check_memory(ring, key);
         }
@@ -137,8 +138,8 @@ impl Shard {
         if self.outbox.counters.subscriptions.notifications_deferred > 0
             && let Some(key) = key
         {
-            let missed_tasks = self.broadcast(ring, |broadcaster, recipients| {
-                broadcaster.send_missed(key, recipients)
+            let missed_tasks = self.broadcast(ring, |broadcaster, registry, recipients| {
+                broadcaster.send_missed(key, registry, recipients)
             });
             for task in missed_tasks {
                 self.dispatcher.deferred.tasks.watch(&task, &mut self.outbox);

@@ -56,7 +56,7 @@ impl Shard {
         let step = self.transports.acceptor.pressure();
         let limits =
             &pressure::restrict(&self.limits, step, self.dispatcher.deferred.overload.rules());
-        self.lifecycle.set_timeouts(limits.drain);
+        self.phase.set_timeouts(limits.drain);
         self.dispatcher.set_limits(limits);
         self.transports.set_limits(limits);
     }
@@ -64,7 +64,7 @@ impl Shard {
     /// Begins the drain after its delay, or at once with a `timeout`; until then only readiness
     /// changes.
     fn request_drain<R: Ring>(&mut self, ring: &mut R, timeout: Option<Duration>) {
-        if self.lifecycle.request_drain(self.now, timeout) {
+        if self.phase.request_drain(self.now, timeout) {
             self.transports.http.set_unready();
         }
         self.advance_drain(ring);
@@ -72,15 +72,15 @@ impl Shard {
 
     /// Begins the next phases of the drain whose time has come.
     fn advance_drain<R: Ring>(&mut self, ring: &mut R) {
-        if self.lifecycle.begin_drain(self.now) {
+        if self.phase.begin_drain(self.now) {
             self.begin_drain(ring);
         }
-        if self.lifecycle.expire_drain(self.now) {
+        if self.phase.expire_drain(self.now) {
             self.close_connections(ring, |connection| !connection.has_pending_work());
             let DeferredWork { tasks, client_requests, .. } = &mut self.dispatcher.deferred;
             tasks.cancel_all(client_requests, self.now, &mut self.outbox);
         }
-        if self.lifecycle.abort(self.now) {
+        if self.phase.abort(self.now) {
             self.close_connections(ring, |_| true);
         }
     }
@@ -107,7 +107,7 @@ impl Shard {
     /// Cancels the calls of all peers with an error once the drain timeout has passed, those that
     /// other shards have forwarded since included. A connection closes once its errors are sent.
     fn cut_calls<R: Ring>(&mut self, ring: &mut R) {
-        if !self.lifecycle.is_cutting() {
+        if !self.phase.is_cutting() {
             return;
         }
         let before = self.outbox.counters.requests.cancelled;
@@ -139,8 +139,8 @@ impl Shard {
     /// Ends the calls that are outstanding the drain timeout after the end of the input (stdio),
     /// with an error. The connection closes once the responses are written.
     fn expire_input(&mut self) {
-        if self.lifecycle.expire_input(self.now) {
-            let timeout = self.lifecycle.drain_timeout();
+        if self.phase.expire_input(self.now) {
+            let timeout = self.phase.drain_timeout();
             let message =
                 format!("the request did not start within {timeout:?} of the end of the input");
             for key in self.connection_keys() {
@@ -154,9 +154,9 @@ impl Shard {
     /// this turn and the next one to end.
     fn end_sessions(&mut self) {
         let Transports { connections, http, .. } = &self.transports;
-        let is_owing = !self.lifecycle.is_aborted() && http.sessions.attached_streams() > 0;
-        let ends = !self.lifecycle.is_serving() && !is_owing && connections.table.is_empty();
-        self.lifecycle.has_ended_sessions = ends && self.end_all_sessions();
+        let is_owing = !self.phase.is_aborted() && http.sessions.attached_streams() > 0;
+        let ends = !self.phase.is_serving() && !is_owing && connections.table.is_empty();
+        self.phase.has_ended_sessions = ends && self.end_all_sessions();
     }
 
     /// Opens an HTTP connection over the stream socket of another thread. On failure the socket is
@@ -294,7 +294,7 @@ impl<R: Ring> Driver<R> for Shard {
         let more = self.dispatcher.handlers.executor.poll_futures(FUTURES_PER_TURN_MAX);
         self.handle_events();
         self.apply_outbox(ring);
-        more || self.lifecycle.has_ended_sessions
+        more || self.phase.has_ended_sessions
     }
 
     fn flush(&mut self, ring: &mut R, now: Instant) {
@@ -325,7 +325,7 @@ impl<R: Ring> Driver<R> for Shard {
         Instant::earliest([
             self.dispatcher.next_deadline(),
             self.transports.next_deadline(),
-            self.lifecycle.next_deadline(),
+            self.phase.next_deadline(),
         ])
     }
 
@@ -340,15 +340,15 @@ impl<R: Ring> Driver<R> for Shard {
         // While draining, running tasks have the time of the drain although no client can ask for
         // them; so have HTTP sessions, which a connection of another shard may use, and handlers
         // that wait for a catalog update. End of input on stdio ends tasks at once.
-        let waits = self.lifecycle.is_draining()
+        let waits = self.phase.is_draining()
             && (self.dispatcher.deferred.tasks.table.usage().running > 0
                 || self.dispatcher.handlers.pending_updates.has_awaited());
-        let has_sessions = !self.lifecycle.is_aborted() && self.transports.http.sessions.len() > 0;
+        let has_sessions = !self.phase.is_aborted() && self.transports.http.sessions.len() > 0;
         let is_left = !self.transports.connections.table.is_empty()
             || !self.transports.large_work.is_empty()
             || !self.transports.late_completions.is_empty()
             || self.inbox.queued() > 0
             || self.transports.parity.owes_responses();
-        self.lifecycle.ends() && !waits && !has_sessions && !is_left
+        self.phase.ends() && !waits && !has_sessions && !is_left
     }
 }

@@ -8,7 +8,7 @@ use crate::server::shard_message::DrainTimeouts;
 
 /// The phase of a shard, and what ends it.
 #[derive(Debug)]
-pub(in crate::server) struct Lifecycle {
+pub(in crate::server) struct ShardPhase {
     phase: Phase,
     timeouts: DrainTimeouts,
     /// The shard ends with its only connection (stdio).
@@ -34,7 +34,7 @@ enum Phase {
     Aborted,
 }
 
-impl Lifecycle {
+impl ShardPhase {
     pub(in crate::server) const fn new(timeouts: DrainTimeouts) -> Self {
         Self { phase: Phase::Serving, timeouts, ends_with_input: false, has_ended_sessions: false }
     }
@@ -176,94 +176,94 @@ mod tests {
         Instant::from_milliseconds(milliseconds)
     }
 
-    /// Returns the lifecycle of a shard whose drain takes 100 ms, after a delay of 30 ms.
-    fn lifecycle() -> Lifecycle {
+    /// Returns the phase of a shard whose drain takes 100 ms, after a delay of 30 ms.
+    fn phase() -> ShardPhase {
         let (delay, timeout) = (Duration::from_millis(30), Duration::from_millis(100));
-        Lifecycle::new(DrainTimeouts { delay, timeout })
+        ShardPhase::new(DrainTimeouts { delay, timeout })
     }
 
     #[test]
     fn shard_serves_until_drain_delay_has_passed() {
-        let mut lifecycle = lifecycle();
-        assert!(lifecycle.request_drain(at(10), None));
-        assert!(!lifecycle.request_drain(at(20), None), "requested before");
-        assert!(!lifecycle.begin_drain(at(39)));
-        assert!(lifecycle.is_serving() && !lifecycle.ends());
-        assert_eq!(lifecycle.next_deadline(), Some(at(40)));
-        assert!(lifecycle.begin_drain(at(40)));
-        assert!(lifecycle.is_draining() && lifecycle.ends());
-        assert_eq!(lifecycle.next_deadline(), Some(at(140)));
+        let mut phase = phase();
+        assert!(phase.request_drain(at(10), None));
+        assert!(!phase.request_drain(at(20), None), "requested before");
+        assert!(!phase.begin_drain(at(39)));
+        assert!(phase.is_serving() && !phase.ends());
+        assert_eq!(phase.next_deadline(), Some(at(40)));
+        assert!(phase.begin_drain(at(40)));
+        assert!(phase.is_draining() && phase.ends());
+        assert_eq!(phase.next_deadline(), Some(at(140)));
     }
 
     #[test]
     fn drain_timeout_shortens_drain_in_progress() {
-        let mut lifecycle = lifecycle();
-        assert!(lifecycle.request_drain(at(0), None) && lifecycle.begin_drain(at(30)));
-        assert!(!lifecycle.request_drain(at(40), Some(Duration::from_millis(500))));
-        assert_eq!(lifecycle.next_deadline(), Some(at(130)), "never longer");
-        assert!(!lifecycle.request_drain(at(50), Some(Duration::from_millis(10))));
-        assert_eq!(lifecycle.next_deadline(), Some(at(60)));
+        let mut phase = phase();
+        assert!(phase.request_drain(at(0), None) && phase.begin_drain(at(30)));
+        assert!(!phase.request_drain(at(40), Some(Duration::from_millis(500))));
+        assert_eq!(phase.next_deadline(), Some(at(130)), "never longer");
+        assert!(!phase.request_drain(at(50), Some(Duration::from_millis(10))));
+        assert_eq!(phase.next_deadline(), Some(at(60)));
     }
 
     #[test]
     fn drain_timeout_ends_delay() {
-        let mut lifecycle = lifecycle();
-        assert!(lifecycle.request_drain(at(0), None));
-        assert!(!lifecycle.request_drain(at(5), Some(Duration::from_millis(20))));
-        assert!(lifecycle.begin_drain(at(5)));
-        assert_eq!(lifecycle.next_deadline(), Some(at(25)));
+        let mut phase = phase();
+        assert!(phase.request_drain(at(0), None));
+        assert!(!phase.request_drain(at(5), Some(Duration::from_millis(20))));
+        assert!(phase.begin_drain(at(5)));
+        assert_eq!(phase.next_deadline(), Some(at(25)));
     }
 
     #[test]
     fn shorter_drain_delay_applies_at_once() {
-        let mut lifecycle = lifecycle();
-        assert!(lifecycle.request_drain(at(0), None));
+        let mut phase = phase();
+        assert!(phase.request_drain(at(0), None));
         let (delay, timeout) = (Duration::from_millis(10), Duration::from_millis(50));
-        lifecycle.set_timeouts(DrainTimeouts { delay, timeout });
-        assert!(!lifecycle.begin_drain(at(9)));
-        assert!(lifecycle.begin_drain(at(10)));
-        assert_eq!(lifecycle.next_deadline(), Some(at(60)));
+        phase.set_timeouts(DrainTimeouts { delay, timeout });
+        assert!(!phase.begin_drain(at(9)));
+        assert!(phase.begin_drain(at(10)));
+        assert_eq!(phase.next_deadline(), Some(at(60)));
     }
 
     #[test]
     fn cut_calls_have_time_for_their_errors() {
-        let mut lifecycle = lifecycle();
-        assert!(lifecycle.request_drain(at(0), None) && lifecycle.begin_drain(at(30)));
-        assert!(!lifecycle.expire_drain(at(129)));
-        assert!(lifecycle.expire_drain(at(130)) && lifecycle.is_cutting());
-        assert!(!lifecycle.abort(at(1_129)));
-        assert!(lifecycle.abort(at(1_130)) && lifecycle.is_aborted());
-        assert_eq!(lifecycle.next_deadline(), None);
+        let mut phase = phase();
+        assert!(phase.request_drain(at(0), None) && phase.begin_drain(at(30)));
+        assert!(!phase.expire_drain(at(129)));
+        assert!(phase.expire_drain(at(130)) && phase.is_cutting());
+        assert!(!phase.abort(at(1_129)));
+        assert!(phase.abort(at(1_130)) && phase.is_aborted());
+        assert_eq!(phase.next_deadline(), None);
     }
 
     #[test]
     fn drain_after_end_of_input_ends_at_once() {
-        let mut lifecycle = lifecycle();
-        lifecycle.end_with_input();
-        lifecycle.end_input(at(10));
-        assert_eq!(lifecycle.next_deadline(), Some(at(110)));
-        assert!(lifecycle.request_drain(at(50), None) && lifecycle.begin_drain(at(50)));
-        assert!(lifecycle.expire_drain(at(50)));
-        assert!(lifecycle.is_cutting());
+        let mut phase = phase();
+        phase.end_with_input();
+        phase.end_input(at(10));
+        assert_eq!(phase.next_deadline(), Some(at(110)));
+        assert!(phase.request_drain(at(50), None) && phase.begin_drain(at(50)));
+        assert!(phase.expire_drain(at(50)));
+        assert!(phase.is_cutting());
     }
 
     #[test]
     fn end_of_input_does_not_extend_drain() {
-        let mut lifecycle = lifecycle();
-        lifecycle.end_with_input();
-        assert!(lifecycle.request_drain(at(10), None) && lifecycle.begin_drain(at(10)));
-        lifecycle.end_input(at(50));
-        assert_eq!(lifecycle.next_deadline(), Some(at(110)));
+        let mut phase = phase();
+        phase.end_with_input();
+        assert!(phase.request_drain(at(10), None) && phase.begin_drain(at(10)));
+        phase.end_input(at(50));
+        assert_eq!(phase.next_deadline(), Some(at(110)));
     }
 
     #[test]
     fn end_of_input_expires_once() {
-        let mut lifecycle = lifecycle();
-        lifecycle.end_input(at(10));
-        lifecycle.end_input(at(60));
-        assert!(!lifecycle.expire_input(at(109)));
-        assert!(lifecycle.expire_input(at(110)));
-        assert!(!lifecycle.expire_input(at(111)));
-        assert_eq!(lifecycle.next_deadline(), None);
+        let mut phase = phase();
+        phase.end_input(at(10));
+        phase.end_input(at(60));
+        assert!(!phase.expire_input(at(109)));
+        assert!(phase.expire_input(at(110)));
+        assert!(!phase.expire_input(at(111)));
+        assert_eq!(phase.next_deadline(), None);
     }
 }

@@ -64,14 +64,14 @@ pub(in crate::connection) enum Phase {
 ///
 /// Invariant: a connection only enters later phases.
 #[derive(Debug)]
-pub(in crate::connection) struct Lifecycle {
+pub(in crate::connection) struct CloseState {
     phase: Phase,
     close_reason: Option<CloseReason>,
     has_received_invalid: bool,
 }
 
-impl Lifecycle {
-    /// Creates the lifecycle of an open connection.
+impl CloseState {
+    /// Creates the state of an open connection.
     pub(in crate::connection) const fn new() -> Self {
         Self { phase: Phase::Open, close_reason: None, has_received_invalid: false }
     }
