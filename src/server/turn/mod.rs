@@ -47,7 +47,7 @@ use crate::telemetry::label::Transport;
 /// Local futures polled in one turn before the ring is serviced again.
 const FUTURES_PER_TURN_MAX: usize = 256;
 
-/// Messages from other threads processed in one turn.
+/// Messages of other threads received in one turn, and as many of other shards.
 const MESSAGES_PER_TURN_MAX: usize = 256;
 
 impl Shard {
