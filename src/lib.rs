@@ -24,10 +24,10 @@
 #[doc(hidden)]
 pub mod cli;
 
-#[cfg(feature = "internals")]
-pub mod base;
 #[cfg(not(feature = "internals"))]
-pub(crate) mod base;
+pub(crate) use corelane_base as base;
+#[cfg(feature = "internals")]
+pub use corelane_base as base;
 
 pub mod client;
 
@@ -103,6 +103,7 @@ pub use crate::telemetry::{ConnectionInfo, Counters, Transport};
 
 /// Authenticated callers, and how a program verifies their tokens.
 pub mod auth {
+    #[doc(inline)]
     pub use crate::base::principal::Principal;
     pub use crate::guard::auth::{TokenError, TokenVerifier};
 }

@@ -3,7 +3,7 @@
 //! Invariants: the links stand in the values themselves, so every operation takes constant time and
 //! allocates nothing; a value has one pair of links for each list that it can be in at a time.
 
-use crate::base::slab::{Key, Slab};
+use crate::slab::{Key, Slab};
 
 /// Slot of no value.
 const NO_SLOT: u32 = u32::MAX;
@@ -92,8 +92,7 @@ impl<const LIST: usize> LinkedList<LIST> {
         }
     }
 
-    /// Returns the values in order.
-    #[cfg(test)]
+    /// Returns the keys of the values in order.
     pub fn keys<T: Linked<LIST>>(&self, slab: &mut Slab<T>) -> Vec<Key> {
         let mut keys: Vec<Key> = self.first(slab).into_iter().collect();
         while let Some(last) = keys.last()
@@ -123,7 +122,7 @@ fn set_links<const LIST: usize, T: Linked<LIST>>(slab: &mut Slab<T>, slot: u32, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::random::Random;
+    use crate::random::Random;
 
     #[derive(Debug)]
     struct Value {

@@ -47,7 +47,6 @@ impl BufferPool {
     }
 
     /// Returns the capacity of all retained buffers in bytes.
-    #[cfg(feature = "internals")]
     pub const fn retained_bytes(&self) -> usize {
         self.retained_bytes
     }

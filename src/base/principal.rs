@@ -30,7 +30,7 @@ pub struct Principal {
 
 /// A key to which a credential is bound: it is valid only together with a proof of that key.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Binding {
+pub enum Binding {
     /// SHA-256 of the certificate of the TLS client (`x5t#S256`, RFC 8705, section 3.1).
     Certificate([u8; 32]),
     /// Thumbprint of the key of the proofs (`jkt`, RFC 9449, section 6.1).
@@ -96,7 +96,9 @@ impl Principal {
     }
 
     /// Binds the credential to a key.
-    pub(crate) fn with_binding(mut self, binding: Binding) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_binding(mut self, binding: Binding) -> Self {
         self.binding = Some(Box::new(binding));
         self
     }
@@ -148,7 +150,8 @@ impl Principal {
     }
 
     /// Returns the key to which the credential is bound.
-    pub(crate) fn binding(&self) -> Option<&Binding> {
+    #[doc(hidden)]
+    pub fn binding(&self) -> Option<&Binding> {
         self.binding.as_deref()
     }
 
@@ -158,13 +161,15 @@ impl Principal {
     }
 
     /// Returns a text that differs between callers.
-    pub(crate) fn identity(&self) -> String {
+    #[doc(hidden)]
+    pub fn identity(&self) -> String {
         let Self { issuer, client_id, id, .. } = self;
         format!("{}:{issuer}{}:{client_id}{id}", issuer.len(), client_id.len())
     }
 
     /// Returns the bytes that it takes.
-    pub(crate) fn held_bytes(&self) -> usize {
+    #[doc(hidden)]
+    pub fn held_bytes(&self) -> usize {
         let scopes = self.scopes.iter().map(|scope| size_of::<Box<str>>() + scope.len());
         let texts = [&self.id, &self.issuer, &self.client_id, &self.tier, &self.claims];
         size_of::<Self>()
@@ -177,7 +182,7 @@ impl Principal {
 /// Returns whether an optional caller is the same as another one: both are absent, or both are the
 /// same.
 #[inline]
-pub(crate) fn is_same_caller(one: Option<&Principal>, other: Option<&Principal>) -> bool {
+pub fn is_same_caller(one: Option<&Principal>, other: Option<&Principal>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => std::ptr::eq(one, other) || one.is_same_caller(other),
         (None, None) => true,

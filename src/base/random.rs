@@ -1,7 +1,7 @@
 //! A seeded pseudo-random generator for the simulator, the fuzz targets and retry jitter.
 //!
 //! The same seed gives the same sequence on every machine. Not for secrets: those come from
-//! [`crate::guard::secure_rng`] or the system.
+//! the random source of the system.
 
 /// A `SplitMix64` generator (Steele, Lea and Flood, 2014): one word of state, a few instructions a
 /// number.

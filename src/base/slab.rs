@@ -31,7 +31,6 @@ impl Key {
     }
 
     /// Unpacks a key made by [`Key::to_bits`].
-    #[cfg(any(test, feature = "internals"))]
     #[expect(clippy::cast_possible_truncation, reason = "the halves of the word are meant")]
     pub const fn from_bits(bits: u64) -> Self {
         Self {

@@ -21,7 +21,6 @@ impl Instant {
     }
 
     /// Returns the instant `milliseconds` after the origin.
-    #[cfg(feature = "internals")]
     pub const fn from_milliseconds(milliseconds: u64) -> Self {
         Self(milliseconds.saturating_mul(1_000_000))
     }

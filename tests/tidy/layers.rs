@@ -1,10 +1,10 @@
 //! Which top-level module may use which: the layer table, as data.
 //!
-//! A use is any path that begins with `crate::` (or `corelane::`), in production code and in inline
-//! tests alike.
+//! A use is any path that begins with `crate::` (or `corelane::`), and any name of a crate in `src`
+//! (`corelane_base`), in production code and in inline tests alike.
 
 use crate::Finding;
-use crate::repository::{Modules, module_of};
+use crate::repository::{CRATES, Modules, crate_root, module_of};
 use crate::source::Source;
 
 /// A top-level module and those that it may use besides itself.
@@ -99,19 +99,28 @@ pub(crate) fn check(file: &Source) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for index in 0..file.tokens.len() {
-        let begins = matches!(file.word(index), "crate" | "corelane");
-        if !begins || file.word(index + 1) != "::" {
-            continue;
-        }
         let line = file.tokens[index].line;
-        for path in file.paths_at(index) {
-            let Some(&used) = path.get(1) else { continue };
+        for used in used_modules(file, index) {
             if used != module && !layer.may_use.contains(&used) {
                 findings.push(Finding::new(&file.path, line, refusal(layer, used)));
             }
         }
     }
     findings
+}
+
+/// The top-level modules that the path at `index` names; who uses the checker is checked apart.
+fn used_modules(file: &Source, index: usize) -> Vec<&str> {
+    let word = file.word(index);
+    if let Some(used) = CRATES.iter().find(|known| known.name == word && word != CHECKER) {
+        return vec![used.root[0]];
+    }
+    let in_crate = module_of(&file.path).is_some_and(|module| !crate_root(&module).is_empty());
+    let begins = word == "corelane" || (word == "crate" && !in_crate);
+    if !begins || file.word(index + 1) != "::" {
+        return Vec::new();
+    }
+    file.paths_at(index).iter().filter_map(|path| path.get(1).copied()).collect()
 }
 
 fn find_word(file: &Source, word: &str, message: &str) -> Vec<Finding> {
@@ -131,17 +140,28 @@ fn refusal(layer: &Layer, used: &str) -> String {
     }
 }
 
-/// Finds modules of the crate root that the table does not list.
-pub(crate) fn check_modules(modules: &Modules) -> Vec<Finding> {
-    modules
-        .children(&[])
-        .iter()
-        .filter(|child| !LAYERS.iter().any(|layer| layer.module == child.name))
-        .map(|child| {
-            let message = format!("module `{}` has no line in the layer table", child.name);
+/// Finds modules of the crate root and crates in `src` that the tables do not list.
+pub(crate) fn check_modules(modules: &Modules, paths: &[String]) -> Vec<Finding> {
+    let own = modules.children(&[]).iter().map(|child| child.name.as_str());
+    let mut findings: Vec<Finding> = own
+        .filter(|name| !LAYERS.iter().any(|layer| layer.module == *name))
+        .map(|name| {
+            let message = format!("module `{name}` has no line in the layer table");
             Finding::new("src/lib.rs", 1, message)
         })
-        .collect()
+        .collect();
+    for path in paths {
+        let inner = path.strip_prefix("src/").and_then(|inner| inner.strip_suffix("/Cargo.toml"));
+        let Some(inner) = inner else { continue };
+        let folders: Vec<&str> = inner.split('/').collect();
+        let has_layer = path.starts_with(CHECKER_FOLDER)
+            || LAYERS.iter().any(|layer| layer.module == folders[0]);
+        if !has_layer || !CRATES.iter().any(|known| known.root == folders) {
+            let message = "the crate has no line in the table of crates or in that of layers";
+            findings.push(Finding::new(path, 1, message));
+        }
+    }
+    findings
 }
 
 fn top_module(path: &str) -> Option<String> {
@@ -175,7 +195,7 @@ mod tests {
     #[test]
     fn use_in_group_or_expression_is_found() {
         assert_eq!(findings("src/engine/x.rs", "use crate::{base, protocol::rpc};").len(), 1);
-        assert_eq!(findings("src/base/x.rs", "fn a() { crate::server::run() }").len(), 1);
+        assert_eq!(findings("src/service/x.rs", "fn a() { crate::server::run() }").len(), 1);
         assert_eq!(findings("src/guard/x.rs", "use corelane::service;").len(), 1);
     }
 
@@ -187,6 +207,15 @@ mod tests {
         );
         assert!(findings("src/main.rs", "use corelane::server::Server;").is_empty());
         assert!(findings("src/base/x.rs", "pub(crate) fn a() {}").is_empty());
+    }
+
+    #[test]
+    fn crate_counts_as_module_of_its_folder() {
+        let text = "use corelane_base::slab::Slab;";
+        assert_eq!(findings("src/tower/x.rs", text).len(), 1);
+        assert!(findings("src/service/x.rs", text).is_empty());
+        assert!(findings("src/base/x.rs", "use crate::slab::Slab;").is_empty());
+        assert_eq!(findings("src/base/x.rs", "use corelane::server::Server;").len(), 1);
     }
 
     #[test]
@@ -222,8 +251,13 @@ mod tests {
     #[test]
     fn module_without_layer_is_found() {
         let root = Source::new("src/lib.rs", "pub mod base;\npub mod attic;");
-        let found = check_modules(&Modules::read([&root].into_iter()));
+        let modules = Modules::read([&root].into_iter());
+        let found = check_modules(&modules, &[]);
         assert_eq!(found.len(), 1);
         assert!(found[0].message.contains("attic"));
+        let crates = ["src/base/Cargo.toml", "src/server/Cargo.toml"].map(str::to_owned);
+        let found = check_modules(&Modules::default(), &crates);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].file, "src/server/Cargo.toml");
     }
 }

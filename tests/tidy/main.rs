@@ -65,7 +65,7 @@ fn module_uses_only_allowed_modules() {
 #[test]
 fn every_module_has_a_layer() {
     let repository = Repository::read();
-    expect_none(layers::check_modules(&repository.modules()));
+    expect_none(layers::check_modules(&repository.modules(), repository.paths()));
 }
 
 #[test]

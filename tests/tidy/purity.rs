@@ -75,7 +75,9 @@ pub(crate) fn check_pure(file: &Source, modules: &Modules) -> Vec<Finding> {
 
 /// Finds a pure module that does not forbid unsafe code.
 pub(crate) fn check_forbid(file: &Source) -> Option<Finding> {
-    let is_head = PURE.iter().any(|name| file.path == format!("src/{name}/mod.rs"));
+    let is_head = PURE.iter().any(|name| {
+        file.path == format!("src/{name}/mod.rs") || file.path == format!("src/{name}/lib.rs")
+    });
     let words = ["#", "!", "[", "forbid", "(", "unsafe_code"];
     let forbids = (0..file.tokens.len()).any(|index| file.reads(index, &words));
     (is_head && !forbids).then(|| {
@@ -121,6 +123,7 @@ mod tests {
         assert!(found("src/base/mod.rs", "//! Head of the module.\n"));
         assert!(!found("src/base/mod.rs", "#![forbid(unsafe_code)]\n"));
         assert!(!found("src/engine/mod.rs", ""));
+        assert!(found("src/base/lib.rs", "//! Head of the crate.\n"));
         assert!(!found("src/base/slab.rs", ""));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Finding;
+use crate::repository::CRATES;
 use crate::source::Source;
 
 /// Finds files that no crate root reaches through its `mod` lines.
@@ -39,12 +40,21 @@ fn is_root(path: &str) -> bool {
         | ["benches", _, "src", "lib.rs"]
         | ["benches", _, "src", "bin", _]
         | ["benches", _, "benches" | "tests", _]
-        // A crate in a folder of `src`.
-        | ["src", "parity", "check", "lib.rs"]
         // The members of the workspace that the tests and the benches share.
         | ["tests", "support", "src", "lib.rs"]
         | ["build.rs"]
         | ["fuzz", "fuzz_targets", _] => true,
+        // Crates in folders of `src`, and their test programs.
+        ["src", inner @ ..]
+            if CRATES.iter().any(|known| {
+                matches!(
+                    inner.strip_prefix(known.root),
+                    Some(["lib.rs"] | ["tests", _] | ["tests", _, "main.rs"])
+                )
+            }) =>
+        {
+            true
+        }
         ["src" | "benches" | "examples" | "tests", inner @ ..] => matches!(
             (parts[0], inner),
             ("src", ["lib.rs" | "main.rs"] | ["bin", _])
@@ -215,13 +225,19 @@ mod tests {
     #[test]
     fn file_without_mod_line_is_dead() {
         let found = dead(&[
-            ("src/lib.rs", "mod base;"),
-            ("src/base/mod.rs", "pub mod slab;"),
-            ("src/base/slab.rs", "mod key;"),
-            ("src/base/slab/key.rs", ""),
+            ("src/lib.rs", "mod server;"),
+            ("src/server/mod.rs", "pub mod shard;"),
+            ("src/server/shard.rs", "mod key;"),
+            ("src/server/shard/key.rs", ""),
+            ("src/server/attic.rs", ""),
+            ("src/server/tests/attic.rs", ""),
+            ("src/base/lib.rs", "pub mod slab;"),
+            ("src/base/slab.rs", ""),
             ("src/base/attic.rs", ""),
+            ("src/base/tests/slab.rs", ""),
         ]);
-        assert_eq!(found, ["src/base/attic.rs"]);
+        let attics = ["src/base/attic.rs", "src/server/attic.rs", "src/server/tests/attic.rs"];
+        assert_eq!(found, attics);
     }
 
     #[test]

@@ -27,6 +27,20 @@ pub(crate) struct Repository {
     rust: Vec<Source>,
 }
 
+/// A crate in a folder of `src`, whose modules stand below the path of that folder.
+pub(crate) struct Crate {
+    /// Its name in code.
+    pub(crate) name: &'static str,
+    /// Its folder below `src`, as a module path.
+    pub(crate) root: &'static [&'static str],
+}
+
+/// The crates in `src` besides `corelane`, each before those that contain its folder.
+pub(crate) const CRATES: [Crate; 2] = [
+    Crate { name: "corelane_base", root: &["base"] },
+    Crate { name: "corelane_parity_check", root: &["parity", "check"] },
+];
+
 /// The modules of the library by path (`engine::ring`), with their children in order.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
@@ -125,11 +139,15 @@ impl Modules {
         self.children.get(path).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the file at `path` is a module for tests only.
+    /// Whether the file at `path` is a module for tests only, or of a test program.
     pub(crate) fn is_for_tests(&self, path: &str) -> bool {
         let Some(module) = module_of(path) else {
             return !path.starts_with("src/");
         };
+        let inner = &module[crate_root(&module).len()..];
+        if inner.len() < module.len() && inner.first().is_some_and(|first| first == "tests") {
+            return true;
+        }
         (0..module.len()).any(|depth| {
             self.children(&module[..depth])
                 .iter()
@@ -138,13 +156,12 @@ impl Modules {
     }
 }
 
-/// The folder of the crate `corelane-parity-check`, as a module path.
-const CHECKER: [&str; 2] = ["parity", "check"];
-
-/// The path of the crate root above a module: that of `crate::` in there. A crate in a folder of
-/// `src` has its modules below the path of that folder.
+/// The path of the crate root above a module: that of `crate::` in there; empty in `corelane`.
 pub(crate) fn crate_root(module: &[String]) -> &[String] {
-    if module.starts_with(&CHECKER.map(str::to_owned)) { &module[..CHECKER.len()] } else { &[] }
+    let found = CRATES.iter().find(|known| {
+        module.len() >= known.root.len() && module.iter().zip(known.root).all(|(a, b)| a == b)
+    });
+    &module[..found.map_or(0, |known| known.root.len())]
 }
 
 /// The module path of a file under `src`: `src/engine/ring/mod.rs` is `engine::ring`, `lib.rs` and
@@ -194,7 +211,8 @@ mod tests {
         let module = |path| module_of(path).unwrap_or_default();
         let inside = module("src/parity/check/wire/http.rs");
         assert_eq!(crate_root(&inside), ["parity", "check"]);
-        assert!(crate_root(&module("src/engine/ring/mod.rs")).is_empty());
+        assert_eq!(crate_root(&module("src/base/slab.rs")), ["base"]);
+        assert!(crate_root(&module("src/server/shard.rs")).is_empty());
     }
 
     #[test]
@@ -205,6 +223,8 @@ mod tests {
         assert!(modules.is_for_tests("src/base/trials/deep.rs"));
         assert!(!modules.is_for_tests("src/base/slab.rs"));
         assert!(modules.is_for_tests("tests/any.rs"));
+        assert!(modules.is_for_tests("src/base/tests/any.rs"));
+        assert!(!modules.is_for_tests("src/server/tests/any.rs"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Building blocks without I/O: slab, linked lists, buffer pool, time values, addresses of clients,
 //! sizes of values and a seeded random generator.
 //!
-//! Independent of MCP, sockets and clocks; every other module may use it.
+//! Independent of MCP, sockets and clocks; every other crate of Corelane may use it. The interface
+//! is unstable; programs use the crate `corelane`.
 
 #![forbid(unsafe_code)]
 
