@@ -138,6 +138,9 @@ pub mod counters {
 }
 
 /// The parts of [`Options`].
+///
+/// In the descriptions, which are also the help of `corelane serve`, `off`, `auto` and `default`
+/// stand for `None` and for an empty list.
 pub mod options {
     pub use crate::engine::mesh::MeshOptions;
     pub use crate::engine::ring::RingOptions;

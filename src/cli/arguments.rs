@@ -105,7 +105,7 @@ fn with_options(command: Command) -> Command {
     let defaults = Options::default();
     let flags = table::SECTIONS.iter().flat_map(|section| {
         let flag = |row: &'static Row| flag(row, &defaults).help_heading(section.heading);
-        section.rows.iter().map(flag).collect::<Vec<_>>()
+        section.rows().map(flag).collect::<Vec<_>>()
     });
     command
         .args_override_self(true)
@@ -122,7 +122,7 @@ fn with_options(command: Command) -> Command {
 
 fn flag(row: &'static Row, defaults: &Options) -> Arg {
     let default = row.format_value(defaults);
-    let (about, cost, source) = (row.description, row.cost, row.source);
+    let (about, cost, source) = (row.description(), row.cost, row.source);
     let (key, variable) = (row.key, row.variable());
     let reload = if row.is_reloadable { "yes" } else { "no" };
     let flag = Arg::new(row.key)

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+pub use crate::server::options::unit::Diagnostic;
+
 /// Where a value was set, in ascending precedence.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Source {
@@ -38,22 +40,6 @@ impl fmt::Display for Source {
             Self::Environment { variable } => write!(formatter, "environment {variable}"),
             Self::Flag { flag } => write!(formatter, "flag {flag}"),
         }
-    }
-}
-
-/// What is wrong with a value, and how to correct it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Diagnostic {
-    /// What is wrong.
-    pub message: String,
-    /// What to do.
-    pub hint: String,
-}
-
-impl Diagnostic {
-    /// Creates a diagnostic from what is wrong and what to do.
-    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: hint.into() }
     }
 }
 

@@ -20,11 +20,6 @@
 )]
 
 pub mod issue;
-pub mod suggest;
-
-pub mod unit;
-
-pub mod value;
 
 pub mod table;
 
@@ -46,6 +41,7 @@ mod deserialize;
 pub use crate::server::options;
 #[cfg(feature = "cli")]
 pub use crate::server::options::Options;
+pub use crate::server::options::{suggest, unit, value};
 #[cfg(feature = "cli")]
 pub use issue::ConfigIssue;
 #[cfg(feature = "internals")]

@@ -1,6 +1,7 @@
 //! Tests of the configuration: file, environment and flags, and the commands that read them.
 
 mod deserialize;
+mod documents;
 mod errors;
 mod precedence;
 mod process;

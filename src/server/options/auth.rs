@@ -3,148 +3,227 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who may use the server. Off without API keys, issuers, introspection, client certificates
-/// and a [verifier](crate::Server::token_verifier): every client is served then. `rules` and
-/// `audit` also apply to principals that the host program attaches to requests.
-///
-/// A token is sent as `Authorization: Bearer` over HTTP and WebSocket, or as `DPoP` with a proof of
-/// its key, and as `auth_token` in the params of `initialize` or in `_meta` over TCP and stdio.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-#[expect(clippy::struct_excessive_bools, reason = "mirrors the keys of the configuration file")]
-pub struct AuthOptions {
-    /// Files with API keys, a line `id:hash:tier:scopes` each: the hash is the SHA-256 of the key
-    /// in hex, scopes are separated by commas, tier (`user`) and scopes may be left out. Default:
-    /// none.
-    pub api_keys: Vec<PathBuf>,
-    /// Whose TLS client certificates stand for a token: `NAME [requirement…]`, such as
-    /// `spiffe://prod.example/* tier=admin scope=deploy`. `NAME` is compared with the first URI of
-    /// the subject alternative name, else its first DNS name, else `sha256:` and the SHA-256 of the
-    /// subject in hex; `*` stands for any text. The first line whose name matches gives the caller
-    /// its tier (`user` without one) and scopes. A token in the request takes precedence. Needs
-    /// `tls.client_certificates`. Default: none, certificates stand for no caller.
-    pub client_certificates: Vec<String>,
-    /// The URL of the MCP endpoint as clients know it: the audience that tokens of issuers must
-    /// have, and the resource of the metadata (RFC 9728). Required with issuers. Default `None`.
-    pub resource: Option<String>,
-    /// Further audiences that tokens may have. Default: none.
-    pub audiences: Vec<String>,
-    /// The authorization servers whose JWT are accepted, each exactly as in the claim `iss`.
-    /// Default: none.
-    pub issuers: Vec<String>,
-    /// Where the keys of the issuers are (JWK Set, RFC 7517), in the order of the issuers: the path
-    /// of a file, or a URL. Plain `http` is allowed for loopback addresses only.
-    pub key_sets: Vec<String>,
-    /// URL of the introspection endpoint (RFC 7662), which is asked about tokens that are neither
-    /// API keys nor JWT of the issuers with keys. Needs `resource`. A request, a WebSocket upgrade
-    /// and a message over TCP and stdio wait for the answer, 5 s at most. Cost: a request for each
-    /// token in a minute, a thread, and the memory of messages that wait, which counts as that of
-    /// handlers. Default `None`.
-    pub introspection: Option<String>,
-    /// A file with `CLIENT_ID:CLIENT_SECRET`, the credential of this server at the introspection
-    /// endpoint. Default: none.
-    pub introspection_client: Vec<PathBuf>,
-    /// Tokens that wait to be introspected; clients with further ones get status 503. Default 64.
-    pub introspections_max: u16,
-    /// PEM files with the authorities that issue the certificates of `key_sets` and
-    /// `introspection`. Default: none, those of the system.
-    pub server_authorities: Vec<PathBuf>,
-    /// Algorithms of tokens that are accepted: of `RS256`, `RS384`, `RS512`, `PS256`, `PS384`,
-    /// `PS512`, `ES256`, `ES384` and `EdDSA`. Default: all of them.
-    pub algorithms: Vec<String>,
-    /// Time by which the clocks of issuers may differ. Default 60 s.
-    pub leeway: Duration,
-    /// Accepts only JWT of the type `at+jwt` (RFC 9068). Default false.
-    pub require_at_jwt: bool,
-    /// Claim of a JWT with the tier of the caller. Default `None`: every caller is a `user`.
-    pub tier_claim: Option<String>,
-    /// The tiers, the lowest first. Default: `anonymous`, `user`, `admin`.
-    pub tiers: Vec<String>,
-    /// Scopes in the metadata (RFC 9728, `scopes_supported`). Default: none.
-    pub scopes_supported: Vec<String>,
-    /// Scopes that a client without a token is advised to ask for: the least that are of use.
-    /// Default: none.
-    pub challenge_scopes: Vec<String>,
-    /// A scope and those that it implies, separated by spaces, for each such scope. Default: none.
-    pub scope_implies: Vec<String>,
-    /// What callers may do: `method [name] requirement…`, such as `tools/call deploy_*
-    /// scope=deploy tier=admin`. Requirements are `scope=SCOPE`, `tier=TIER`, `mfa` (the claim
-    /// `amr` has `mfa`, RFC 8176) and `acr=VALUE` (the claim `acr`, RFC 9470); `*` stands for any
-    /// text. All rules that apply to a request must be satisfied; a request without one is
-    /// admitted. Lists have only what the caller may call. Cost: each rule is compared with each
-    /// request. Default: none.
-    pub rules: Vec<String>,
-    /// Names of tools whose calls are logged when they end, with the caller, its address and the
-    /// outcome: `succeeded`, `failed` (a result with `isError`), `error` (a JSON-RPC error),
-    /// `denied`, `input_required`, `task` (it has become one), `timed_out` or `cancelled`. `*`
-    /// stands for any text. Arguments and results are not logged. Cost: a log line for each such
-    /// call, however many there are. Default: none.
-    pub audit: Vec<String>,
-    /// Serves callers without a token, as the tier `anonymous`, as far as the rules admit them.
-    /// Default false.
-    pub anonymous: bool,
-    /// Accepts tokens in the query parameter `token` of GET requests, for browsers whose
-    /// `EventSource` and `WebSocket` have no headers. Cost: tokens get into the logs of proxies.
-    /// Default false.
-    pub query_token: bool,
-    /// Verified tokens that each shard stores; another one replaces one that was not used lately.
-    /// Cost: about 300 bytes and the claims each. Default 65,536.
-    pub verified_tokens_max: u32,
-    /// Tokens and proofs that a shard verifies in one turn; requests with further ones wait. Cost:
-    /// up to 0.1 ms each, for which other requests wait. Default 4.
-    pub checks_per_turn_max: u16,
-    /// Whether tokens may be, or must be, bound to a key of which each request has a proof (DPoP,
-    /// RFC 9449). Needs `resource`, of which the URL in a proof is checked. Default
-    /// [`DpopMode::Off`].
-    pub dpop: DpopMode,
-    /// Demands a nonce of this server in each proof, which changes every 150 s: a proof cannot be
-    /// made in advance. Cost: a refused request of each client in that time. Default false.
-    pub dpop_nonce: bool,
-    /// Time by which `iat` of a proof may differ from the clock of the server, before and after.
-    /// Default 5 min.
-    pub dpop_window: Duration,
-    /// Proofs that are remembered, by all shards together, so that each is accepted once; the
-    /// clients of further ones get status 503. A proof is remembered until `dpop_window` after its
-    /// `iat`. Cost: up to 64 bytes each. Default 262,144.
-    pub dpop_proofs_max: u32,
-    /// Interval at which the files of API keys and keys are looked at: changed ones are read again,
-    /// and used if all of them are valid. Cost: a thread. Default 10 s.
-    pub check_interval: Duration,
-}
+use super::declare::{MINUTE, options};
+use super::value::Choice;
 
-impl Default for AuthOptions {
-    fn default() -> Self {
-        Self {
-            api_keys: Vec::new(),
-            client_certificates: Vec::new(),
-            resource: None,
-            audiences: Vec::new(),
-            issuers: Vec::new(),
-            key_sets: Vec::new(),
-            introspection: None,
-            introspection_client: Vec::new(),
-            introspections_max: 64,
-            server_authorities: Vec::new(),
-            algorithms: Vec::new(),
-            leeway: Duration::from_mins(1),
-            require_at_jwt: false,
-            tier_claim: None,
-            tiers: Vec::new(),
-            scopes_supported: Vec::new(),
-            challenge_scopes: Vec::new(),
-            scope_implies: Vec::new(),
-            rules: Vec::new(),
-            audit: Vec::new(),
-            anonymous: false,
-            query_token: false,
-            verified_tokens_max: 65_536,
-            checks_per_turn_max: 4,
-            dpop: DpopMode::Off,
-            dpop_nonce: false,
-            dpop_window: Duration::from_mins(5),
-            dpop_proofs_max: 262_144,
-            check_interval: Duration::from_secs(10),
-        }
+options! {
+    /// Who may use the server. Off without API keys, issuers, introspection, client certificates
+    /// and a [verifier](crate::Server::token_verifier): every client is served then. `rules` and
+    /// `audit` also apply to principals that the host program attaches to requests.
+    ///
+    /// A token is sent as `Authorization: Bearer` over HTTP and WebSocket, or as `DPoP` with a
+    /// proof of its key, and as `auth_token` in the params of `initialize` or in `_meta` over TCP
+    /// and stdio.
+    pub struct AuthOptions at |options| options.auth;
+
+    group AUTH {
+        /// Files with API keys, a line `id:hash:tier:scopes` each: the hash is the SHA-256 of the
+        /// key in hex, scopes are separated by commas, tier (user) and scopes may be left out. Read
+        /// again on SIGHUP.
+        #[option("auth.api_keys", Files, reload)]
+        #[cost = "one SHA-256 for each token that is not known yet"]
+        #[source = "RFC 6750, section 2.1"]
+        pub api_keys: Vec<PathBuf> = Vec::new();
+
+        /// Whose TLS client certificates stand for a token: `NAME [scope=SCOPE] [tier=TIER]`, such
+        /// as `spiffe://prod.example/* tier=admin`. NAME is compared with the first URI of the
+        /// subject alternative name, else its first DNS name, else `sha256:` and the hash of the
+        /// subject; `*` stands for any text. The first that matches decides.
+        ///
+        /// It gives the caller its tier (`user` without one) and scopes. A token in the request
+        /// takes precedence. Needs `tls.client_certificates`.
+        #[option("auth.client_certificates", Words, reload)]
+        #[cost = "each is compared once with the certificate of a connection"]
+        #[source = "RFC 5280, section 4.2.1.6"]
+        pub client_certificates: Vec<String> = Vec::new();
+
+        /// URL of the MCP endpoint as clients know it: the audience that tokens must have, and the
+        /// resource of the metadata. Needed with `auth.issuers`.
+        #[option("auth.resource", Text, restart)]
+        #[cost = "none"]
+        #[source = "RFC 8707; RFC 9728"]
+        pub resource: Option<String> = None;
+
+        /// Further audiences that tokens may have.
+        #[option("auth.audiences", Words, reload)]
+        #[cost = "none"]
+        #[source = "RFC 7519, section 4.1.3"]
+        pub audiences: Vec<String> = Vec::new();
+
+        /// Authorization servers whose JWT are accepted, each exactly as in the claim iss.
+        #[option("auth.issuers", Words, restart)]
+        #[cost = "one signature check for each token that is not known yet"]
+        #[source = "MCP, basic/authorization; RFC 7519"]
+        pub issuers: Vec<String> = Vec::new();
+
+        /// Keys of the issuers (JWK Set), in their order: the path of a file, or a URL that begins
+        /// with https.
+        ///
+        /// Plain `http` is allowed for loopback addresses only.
+        #[option("auth.key_sets", Words, restart)]
+        #[cost = "for a URL a request in an hour, and a thread"]
+        #[source = "RFC 7517"]
+        pub key_sets: Vec<String> = Vec::new();
+
+        /// URL of the introspection endpoint, which is asked about tokens that are neither API keys
+        /// nor JWT of issuers with keys. Needs `auth.resource`.
+        ///
+        /// A request, a WebSocket upgrade and a message over TCP and stdio wait for the answer, 5 s
+        /// at most; messages that wait count as memory of handlers.
+        #[option("auth.introspection", Text, restart)]
+        #[cost = "a request for each token in a minute, and a thread"]
+        #[source = "RFC 7662"]
+        pub introspection: Option<String> = None;
+
+        /// File with `CLIENT_ID:CLIENT_SECRET`, the credential of this server at the introspection
+        /// endpoint.
+        #[option("auth.introspection_client", Files, reload)]
+        #[cost = "none"]
+        #[source = "RFC 6749, section 2.3.1"]
+        pub introspection_client: Vec<PathBuf> = Vec::new();
+
+        /// Tokens that wait to be introspected; clients with further ones get status 503.
+        #[option("auth.introspections_max", Count { min: 1, max: 10_000 }, restart)]
+        #[cost = "the token each"]
+        pub introspections_max: u16 = 64, tiny 8;
+
+        /// PEM files with the authorities that issue the certificates of the servers of
+        /// `auth.key_sets` and `auth.introspection`; default is those of the system.
+        #[option("auth.server_authorities", Files, reload)]
+        #[cost = "none"]
+        #[source = "RFC 5280"]
+        pub server_authorities: Vec<PathBuf> = Vec::new();
+
+        /// Algorithms of tokens that are accepted: of RS256, RS384, RS512, PS256, PS384, PS512,
+        /// ES256, ES384 and `EdDSA`; default is all of them.
+        #[option("auth.algorithms", Words, reload)]
+        #[cost = "none"]
+        #[source = "RFC 8725, section 3.1"]
+        pub algorithms: Vec<String> = Vec::new();
+
+        /// Time by which the clocks of issuers may differ.
+        #[option("auth.leeway", Milliseconds { min: 0, max: 5 * MINUTE }, reload)]
+        #[cost = "tokens are accepted for that much longer"]
+        #[source = "RFC 7519, section 4.1.4"]
+        pub leeway: Duration = Duration::from_mins(1);
+
+        /// Accept only JWT of the type `at+jwt`.
+        #[option("auth.require_at_jwt", Switch, reload)]
+        #[cost = "none"]
+        #[source = "RFC 9068, section 2.1"]
+        pub require_at_jwt: bool = false;
+
+        /// Claim of a JWT with the tier of the caller; default is none, every caller is a user.
+        #[option("auth.tier_claim", Text, reload)]
+        #[cost = "none"]
+        pub tier_claim: Option<String> = None;
+
+        /// Tiers, the lowest first; default is `anonymous,user,admin`.
+        #[option("auth.tiers", Words, reload)]
+        #[cost = "none"]
+        pub tiers: Vec<String> = Vec::new();
+
+        /// Scopes in the metadata of the resource.
+        #[option("auth.scopes_supported", Words, reload)]
+        #[cost = "none"]
+        #[source = "RFC 9728, section 2"]
+        pub scopes_supported: Vec<String> = Vec::new();
+
+        /// Scopes that a client without a token is advised to ask for.
+        ///
+        /// They should be the least that are of use.
+        #[option("auth.challenge_scopes", Words, reload)]
+        #[cost = "none"]
+        #[source = "MCP, basic/authorization; RFC 6750, section 3"]
+        pub challenge_scopes: Vec<String> = Vec::new();
+
+        /// A scope and those that it implies, separated by spaces, for each such scope.
+        #[option("auth.scope_implies", Words, reload)]
+        #[cost = "none"]
+        #[source = "MCP, basic/authorization"]
+        pub scope_implies: Vec<String> = Vec::new();
+
+        /// What callers may do: `method [name] requirement`, such as `tools/call deploy_*
+        /// scope=deploy tier=admin`. Requirements are `scope=SCOPE`, `tier=TIER`, `mfa` and
+        /// `acr=VALUE`; `*` stands for any text. All rules that apply must be satisfied.
+        ///
+        /// `mfa` needs the claim `amr` with `mfa` (RFC 8176), `acr` is the claim of that name (RFC
+        /// 9470). A request without a rule is admitted. Lists have only what the caller may call.
+        #[option("auth.rules", Words, reload)]
+        #[cost = "each rule is compared with each request"]
+        #[source = "MCP, basic/authorization"]
+        pub rules: Vec<String> = Vec::new();
+
+        /// Names of tools whose calls are logged when they end, with caller, address and outcome;
+        /// `*` stands for any text. Arguments and results are not logged.
+        ///
+        /// Outcomes are `succeeded`, `failed` (a result with `isError`), `error` (a JSON-RPC
+        /// error), `denied`, `input_required`, `task` (it has become one), `timed_out` and
+        /// `cancelled`.
+        #[option("auth.audit", Words, reload)]
+        #[cost = "a log line for each such call"]
+        pub audit: Vec<String> = Vec::new();
+
+        /// Serve callers without a token, as the tier anonymous, as far as `auth.rules` admit them.
+        #[option("auth.anonymous", Switch, reload)]
+        #[cost = "none"]
+        pub anonymous: bool = false;
+
+        /// Accept tokens in the query parameter token of GET requests, for browsers whose
+        /// `EventSource` and WebSocket have no headers.
+        #[option("auth.query_token", Switch, restart)]
+        #[cost = "tokens get into the logs of proxies"]
+        #[source = "RFC 6750, section 2.3"]
+        pub query_token: bool = false;
+
+        /// Verified tokens that each shard stores; another one replaces one that was not used
+        /// lately.
+        #[option("auth.verified_tokens_max", Count { min: 0, max: 10_000_000 }, restart)]
+        #[cost = "about 300 bytes and the claims each"]
+        pub verified_tokens_max: u32 = 65_536, tiny 4;
+
+        /// Tokens and proofs that a shard verifies in one turn; requests with further ones wait.
+        #[option("auth.checks_per_turn_max", Count { min: 1, max: 10_000 }, restart)]
+        #[cost = "up to 0.1 ms each, for which other requests wait"]
+        pub checks_per_turn_max: u16 = 4, tiny 2;
+
+        /// Whether tokens may be, or must be, bound to a key of which each request has a proof
+        /// (DPoP). Needs `auth.resource`: the URL that proofs name.
+        #[option("auth.dpop", Choice(DpopMode::NAMES), restart)]
+        #[cost = "one signature check for each request with such a token"]
+        #[source = "RFC 9449"]
+        pub dpop: DpopMode = DpopMode::Off;
+
+        /// Demand a nonce of this server in each proof, which changes every 150 s: no proof can be
+        /// made in advance.
+        #[option("auth.dpop_nonce", Switch, restart)]
+        #[cost = "one refused request of each client in 150 s"]
+        #[source = "RFC 9449, section 9"]
+        pub dpop_nonce: bool = false;
+
+        /// Time by which iat of a proof may differ from the clock of the server, before and after;
+        /// counted in whole seconds.
+        #[option("auth.dpop_window", Milliseconds { min: 1_000, max: 10 * MINUTE }, restart)]
+        #[cost = "proofs are remembered for that long"]
+        #[source = "RFC 9449, section 11.1"]
+        pub dpop_window: Duration = Duration::from_mins(5);
+
+        /// Proofs that are remembered, by all shards together, so that each is accepted once; the
+        /// clients of further ones get status 503.
+        ///
+        /// A proof is remembered until `dpop_window` after its `iat`.
+        #[option("auth.dpop_proofs_max", Count { min: 1, max: 100_000_000 }, restart)]
+        #[cost = "up to 64 bytes each"]
+        #[source = "RFC 9449, section 11.1"]
+        pub dpop_proofs_max: u32 = 262_144, tiny 64;
+
+        /// Interval at which the files of API keys and keys are looked at: changed ones are read
+        /// again; 0 leaves that to SIGHUP.
+        ///
+        /// They are used if all of them are valid.
+        #[option("auth.check_interval", Milliseconds { min: 0, max: 60 * MINUTE }, restart)]
+        #[cost = "a thread"]
+        pub check_interval: Duration = Duration::from_secs(10), tiny Duration::ZERO;
     }
 }
 

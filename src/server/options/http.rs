@@ -3,78 +3,190 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::declare::{DAY, GIB, KIB, MIB, options};
 use super::loopback;
+use super::value::Choice;
 use crate::protocol::revision::Revision;
 use crate::transport::http::checks::EndpointPaths;
 
-/// HTTP options.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct HttpOptions {
-    /// Listen address; `None` disables the HTTP listener. Default 127.0.0.1:8080.
-    pub address: Option<SocketAddr>,
-    /// Open connections over all shards; further ones get 503 and are closed. Cost: below
-    /// 1 KiB of memory and one socket each. Default 10,000.
-    pub connections_max: u32,
-    /// Path of the MCP endpoint: begins with `/`, without `/` at the end, and differs from the
-    /// other paths of the server. Default `/mcp`.
-    pub path: String,
-    /// Serves legacy clients (2025-03-26 to 2025-11-25), with sessions. Default true.
-    pub legacy: bool,
-    /// Serves HTTP with SSE (2024-11-05) at its two endpoints, if `legacy` is on. Default false.
-    pub legacy_sse: bool,
-    /// Path of the event stream of HTTP with SSE. Default `/sse`.
-    pub legacy_sse_path: String,
-    /// Path to which the messages of HTTP with SSE are posted, as its stream announces. Default
-    /// `/messages`.
-    pub legacy_messages_path: String,
-    /// Legacy clients may send their session id as the query parameter `sessionId` instead of
-    /// `Mcp-Session-Id`, which `EventSource` in browsers cannot set. Cost: browsers, proxies and
-    /// their logs keep URLs, and who has the id can use the session. Default false.
-    pub session_id_query: bool,
-    /// What happens to the open GET streams of a session when its client opens another one. Default
-    /// [`SecondStream::Replace`].
-    pub second_stream: SecondStream,
-    /// Strict profile: JSON responses only, no GET, and every request after `initialize` names this
-    /// revision in `MCP-Protocol-Version`. It decides alone whether there are sessions: `legacy`
-    /// and `legacy_sse` are ignored. Default `None`.
-    ///
-    /// Source: MCP 2025-11-25, basic/transports, "Protocol Version Header".
-    pub strict: Option<Revision>,
-    /// Like `strict`, which it replaces, and `initialize` names the revision, too: the official
-    /// SDKs do not, so they cannot connect. Default `None`.
-    pub pinned: Option<Revision>,
-    /// Allowed `Host` values: `name`, `name:port`, an address, or `*`. Default, if empty: on
-    /// loopback `localhost` and its addresses; elsewhere every host. A server with a DNS name such
-    /// as `mcp.example.com` must list it for browsers, because an unlisted name may be a DNS
-    /// rebinding attack.
-    pub hosts: Vec<String>,
-    /// Allowed `Origin` values besides the server's own: `https://name`, `http://name:*`, or `*`.
-    /// Default, if empty: on loopback those of loopback; elsewhere none.
-    pub origins: Vec<String>,
-    /// Bytes of a request head; a longer one gets 431. Default 16 KiB.
-    pub head_bytes_max: usize,
-    /// Legacy sessions over all shards; a further one evicts an idle one, or gets 503 if there is
-    /// none. Sessions without a message after `initialize`, and those of an address with more than
-    /// an eighth of all, are evicted first. Cost: about 512 bytes each. Default 65,536.
-    pub sessions_max: u32,
-    /// Time after which a session without requests in flight and open streams ends. Default 30 min.
-    pub session_idle_timeout: Duration,
-    /// Events kept per stream for replay (`Last-Event-ID`): while its request runs, and one minute
-    /// longer once all were sent. Default 1,000.
-    pub replay_events_max: u32,
-    /// Bytes of kept events over all streams, divided evenly among shards. One stream holds at most
-    /// `outgoing_bytes_max` of [`LimitOptions`](super::LimitOptions); one larger event, such as a
-    /// long response, may hold half of what is left. At most an eighth of its `memory_bytes_max` is
-    /// used. Default 64 MiB.
-    pub replay_bytes_max: usize,
-    /// Time after which an unanswered request switches to an event stream, so that its client sees
-    /// that it is alive. Default 15 s.
-    pub sse_start_delay: Duration,
-    /// Interval of keep-alive comments on an idle event stream. Default 30 s.
-    pub sse_keepalive_interval: Duration,
-    /// The SSE `retry` time of a stream that the server closes early. Default 3 s.
-    pub sse_retry: Duration,
+options! {
+    /// HTTP options.
+    pub struct HttpOptions at |options| options.http;
+
+    group HTTP {
+        /// Address of the HTTP listener: MCP at `http.path`, a web page at `/`; port 0 selects a
+        /// free port.
+        #[option("http.address" | "http", Address, restart)]
+        #[cost = "one listening socket per shard"]
+        #[source = "MCP, basic/transports: Streamable HTTP"]
+        pub address: Option<SocketAddr> = Some(loopback(8080)), tiny Some(loopback(0));
+
+        /// Path of the MCP endpoint, unlike every other path of the server. Fixed at start.
+        ///
+        /// It begins with `/` and does not end with it.
+        #[option("http.path", EndpointPath, restart)]
+        #[cost = "none"]
+        #[source = "MCP, basic/transports: Streamable HTTP"]
+        pub path: String = EndpointPaths::MCP.to_owned();
+
+        /// HTTP connections open at once, over all shards; one more gets status 503 and is closed.
+        #[option("http.connections_max", Count { min: 1, max: 10_000_000 }, reload)]
+        #[cost = "less than 1 KiB of memory and one socket each"]
+        #[source = "RFC 9110, section 15.6.4"]
+        pub connections_max: u32 = 10_000, tiny 4;
+
+        /// Allowed values of the Host header: name, `name:port`, an address, or `*` for any;
+        /// default allows localhost and its addresses on loopback, any host elsewhere. A server
+        /// behind a name such as `mcp.example.com` must list it to admit browsers. Fixed at start.
+        ///
+        /// A name that is not listed may be a DNS rebinding attack.
+        #[option("http.hosts", Hosts, restart)]
+        #[cost = "none; the owner of a listed name controls its address"]
+        #[source = "MCP, basic/transports: DNS rebinding"]
+        pub hosts: Vec<String> = Vec::new();
+
+        /// Allowed values of the Origin header besides the server's own: `https://name`,
+        /// `http://name:*` for any port, or `*` for any origin; default allows origins of this
+        /// machine on loopback, none elsewhere. Fixed at start.
+        #[option("http.origins", Origins, restart)]
+        #[cost = "pages of a listed origin can do what any client can"]
+        #[source = "MCP, basic/transports: DNS rebinding; RFC 6454"]
+        pub origins: Vec<String> = Vec::new();
+
+        /// Strict profile: JSON responses only, no GET, and every request after `initialize` must
+        /// name this revision in `MCP-Protocol-Version`. Fixed at start.
+        ///
+        /// It decides alone whether there are sessions: `legacy` and `legacy_sse` are ignored.
+        #[option("http.strict", Choice(<Option<Revision>>::NAMES), restart)]
+        #[cost = "clients of other revisions get status 400"]
+        #[source = "MCP, basic/transports: protocol version header"]
+        pub strict: Option<Revision> = None;
+
+        /// Like `http.strict`, which it replaces, and `initialize` must name the revision, too.
+        /// Fixed at start.
+        #[option("http.pinned", Choice(<Option<Revision>>::NAMES), restart)]
+        #[cost = "the official SDKs name none in initialize and get status 400"]
+        pub pinned: Option<Revision> = None;
+
+        /// Size of a request's header section; a longer one gets status 431.
+        #[option("http.head_bytes_max", Bytes { min: 256, max: MIB }, reload)]
+        #[cost = "that many bytes per connection with an incomplete header section"]
+        #[source = "RFC 6585, section 5"]
+        pub head_bytes_max: usize = 16 * 1024, tiny 1024;
+
+        /// A request without a response after this time is answered as an SSE stream, which keeps
+        /// client and proxies from timing out.
+        #[option("http.sse_start_delay", Milliseconds { min: 1, max: DAY }, reload)]
+        #[cost = "a longer time is one in which clients and proxies may time out"]
+        #[source = "MCP, basic/transports: Streamable HTTP"]
+        pub sse_start_delay: Duration = Duration::from_secs(15), tiny Duration::from_millis(50);
+
+        /// Interval of comments on an idle SSE stream.
+        #[option("http.sse_keepalive_interval", Milliseconds { min: 1, max: DAY }, reload)]
+        #[cost = "about twenty bytes per stream and interval"]
+        #[source = "HTML, server-sent events: authoring notes"]
+        pub sse_keepalive_interval: Duration = Duration::from_secs(30),
+            tiny Duration::from_millis(100);
+    }
+
+    group SESSIONS {
+        /// Serve clients of 2025-03-26 to 2025-11-25, with sessions. Fixed at start.
+        #[option("http.legacy", Switch, restart)]
+        #[cost = "memory of each session, see http.sessions_max"]
+        #[source = "MCP 2025-11-25, basic/transports: session management"]
+        pub legacy: bool = true;
+
+        /// Also serve the two endpoints of 2024-11-05: an event stream and a path for messages.
+        /// Fixed at start.
+        ///
+        /// Needs `legacy`.
+        #[option("http.legacy_sse", Switch, restart)]
+        #[cost = "one open connection per such client"]
+        #[source = "MCP 2024-11-05, basic/transports: HTTP with SSE"]
+        pub legacy_sse: bool = false;
+
+        /// Path of the event stream of 2024-11-05, which such clients connect to. Fixed at start.
+        #[option("http.legacy_sse_path", EndpointPath, restart)]
+        #[cost = "none"]
+        #[source = "MCP 2024-11-05, basic/transports: HTTP with SSE"]
+        pub legacy_sse_path: String = EndpointPaths::LEGACY_SSE.to_owned();
+
+        /// Path for messages of 2024-11-05; its clients learn it from the stream. Fixed at start.
+        #[option("http.legacy_messages_path", EndpointPath, restart)]
+        #[cost = "none"]
+        #[source = "MCP 2024-11-05, basic/transports: HTTP with SSE"]
+        pub legacy_messages_path: String = EndpointPaths::LEGACY_MESSAGES.to_owned();
+
+        /// Accept the session id as the query parameter `sessionId`, for clients that cannot set
+        /// `Mcp-Session-Id`, such as `EventSource` in browsers. If both are sent, they must agree.
+        /// Fixed at start.
+        #[option("http.session_id_query", Switch, restart)]
+        #[cost = "browsers and proxies store and log URLs, and a session id grants the session"]
+        #[source = "HTML, server-sent events: EventSource"]
+        pub session_id_query: bool = false;
+
+        /// GET of a session with an open GET stream: refuse gets status 409, replace ends the older
+        /// stream, join keeps both and sends each message on the newer one.
+        #[option("http.second_stream", Choice(SecondStream::NAMES), reload)]
+        #[cost = "join: one connection each; messages for a broken one may be lost"]
+        #[source = "MCP 2025-11-25, basic/transports: multiple connections"]
+        pub second_stream: SecondStream = SecondStream::Replace;
+
+        /// Sessions over all shards; one more ends an idle one, or gets status 503 if there is
+        /// none. Sessions without a message after `initialize`, and those of an address with more
+        /// than an eighth of all, end first.
+        #[option("http.sessions_max", Count { min: 1, max: 10_000_000 }, reload)]
+        #[cost = "about 512 bytes each"]
+        #[source = "MCP 2025-11-25, basic/transports: session management"]
+        pub sessions_max: u32 = 65_536, tiny 4;
+
+        /// Time after which an idle session (no request in flight, no open stream) ends; its client
+        /// gets status 404.
+        #[option("http.session_idle_timeout", Milliseconds { min: 1, max: 30 * DAY }, reload)]
+        #[cost = "a longer time retains the sessions of clients that have vanished"]
+        #[source = "MCP 2025-11-25, basic/transports: session management"]
+        pub session_idle_timeout: Duration = Duration::from_mins(30),
+            tiny Duration::from_millis(200);
+
+        /// Events stored per stream for clients that reconnect with `Last-Event-ID`; 0 disables
+        /// replay. A stream delivered completely is stored for another minute.
+        #[option("http.replay_events_max", Count { min: 0, max: 1_000_000 }, reload)]
+        #[cost = "the size of the events, up to http.replay_bytes_max"]
+        #[source = "MCP 2025-11-25, basic/transports: resumability"]
+        pub replay_events_max: u32 = 1_000, tiny 8;
+
+        /// Bytes of stored events of all streams, at most an eighth of `memory_bytes_max`, divided
+        /// evenly among shards. Delivered streams are evicted first, then the oldest events of a
+        /// stream; one stream stores `outgoing_bytes_max`, or a longer response if memory is free.
+        ///
+        /// One event larger than that may take half of what is left.
+        #[option("http.replay_bytes_max", Bytes { min: KIB, max: 1024 * GIB }, reload)]
+        #[cost = "that many bytes, once that many events are stored"]
+        #[source = "MCP 2025-11-25, basic/transports: resumability"]
+        pub replay_bytes_max: usize = 64 * 1024 * 1024, tiny 8 * 1024;
+
+        /// Reconnection time (SSE field retry) sent when a stream is closed early.
+        #[option("http.sse_retry", Milliseconds { min: 0, max: DAY }, reload)]
+        #[cost = "a shorter time makes all clients reconnect at once"]
+        #[source = "HTML, server-sent events: retry"]
+        pub sse_retry: Duration = Duration::from_secs(3), tiny Duration::from_millis(10);
+    }
+}
+
+options! {
+    /// Options of the endpoints of operators: `/healthz`, `/readyz`, `/metrics`, `/connections`.
+    pub struct AdminOptions at |options| options.admin;
+
+    group ADMIN {
+        /// Address of a listener of their own, at which nothing else is served; port 0 selects a
+        /// free port. off serves them at `http.address`, `/connections` only on loopback. They
+        /// never count against `http.connections_max`. Fixed at start.
+        ///
+        /// The listener has up to 64 connections, on the first shard.
+        #[option("admin.address", Address, restart)]
+        #[cost = "one listening socket; those who reach it see the addresses of clients"]
+        pub address: Option<SocketAddr> = None;
+    }
 }
 
 /// What happens to the open GET streams of a legacy session when its client opens another one.
@@ -96,33 +208,5 @@ impl HttpOptions {
     pub(crate) fn only_revision(&self) -> Option<(Revision, bool)> {
         let pinned = self.pinned.map(|revision| (revision, true));
         pinned.or_else(|| self.strict.map(|revision| (revision, false)))
-    }
-}
-
-impl Default for HttpOptions {
-    fn default() -> Self {
-        Self {
-            address: Some(loopback(8080)),
-            connections_max: 10_000,
-            path: EndpointPaths::MCP.to_owned(),
-            legacy: true,
-            legacy_sse: false,
-            legacy_sse_path: EndpointPaths::LEGACY_SSE.to_owned(),
-            legacy_messages_path: EndpointPaths::LEGACY_MESSAGES.to_owned(),
-            session_id_query: false,
-            second_stream: SecondStream::default(),
-            strict: None,
-            pinned: None,
-            hosts: Vec::new(),
-            origins: Vec::new(),
-            head_bytes_max: 16 << 10,
-            sessions_max: 65_536,
-            session_idle_timeout: Duration::from_mins(30),
-            replay_events_max: 1_000,
-            replay_bytes_max: 64 << 20,
-            sse_start_delay: Duration::from_secs(15),
-            sse_keepalive_interval: Duration::from_secs(30),
-            sse_retry: Duration::from_secs(3),
-        }
     }
 }

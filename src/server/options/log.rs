@@ -1,13 +1,23 @@
 //! The options of log lines.
 
-/// Log options. Events go to standard error.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct LogOptions {
-    /// The least severe level that is logged. Default [`LogLevel::Info`].
-    pub level: LogLevel,
-    /// The format of a line. Default [`LogFormat::Text`].
-    pub format: LogFormat,
+use super::declare::options;
+use super::value::Choice;
+
+options! {
+    /// Log options. Events go to standard error.
+    pub struct LogOptions at |options| options.log;
+
+    group SERVER {
+        /// Least severe level of log events written to standard error.
+        #[option("log.level" | "log", Choice(LogLevel::NAMES), reload)]
+        #[cost = "debug writes a line per connection, at most ten a second per shard"]
+        pub level: LogLevel = LogLevel::Info;
+
+        /// Format of log lines: text, or json with one object a line.
+        #[option("log.format", Choice(LogFormat::NAMES), reload)]
+        #[cost = "json lines are longer"]
+        pub format: LogFormat = LogFormat::Text;
+    }
 }
 
 /// The format of log lines.

@@ -2,110 +2,173 @@
 
 use std::time::Duration;
 
-/// How much the server takes on; all of it is off by default. A refused call gets error -32603
-/// (HTTP status 503) with `data.retryAfterMs`.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct OverloadOptions {
-    /// Calls of handlers that run at once, over all shards; a further one is refused. Inline
-    /// handlers do not count: a shard runs one at a time. Default 0: no limit.
-    pub calls_max: u32,
-    /// Running calls of each tool, over all shards; a further one is refused. Default 0: no limit.
-    pub tool_calls_max: u32,
-    /// Running calls of some tools, in place of `tool_calls_max`: name and number. Default: none.
-    pub tool_calls: Vec<(String, u32)>,
-    /// Circuit breakers of tools.
-    pub breaker: BreakerOptions,
-    /// Longest time that calls may wait for a thread of the blocking pool; if all calls of
-    /// [`OverloadOptions::queue_interval`] have waited for longer, new ones are refused until one
-    /// has waited for less. Default 0: calls are refused when the queue is full.
-    pub queue_target: Duration,
-    /// Time for which calls may wait for longer than [`OverloadOptions::queue_target`]. Default 0,
-    /// which stands for 20 times the target.
-    pub queue_interval: Duration,
-    /// Steps at which the server takes on less because memory is short.
-    pub memory: MemoryGuardOptions,
-}
+use super::declare::{DAY, KIB, MIB, MINUTE, options};
 
-/// The circuit breaker of each tool, on each shard: a tool that fails or is slow is not called for
-/// a while. Off unless one of the percentages is set.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct BreakerOptions {
-    /// Percentage of failed calls at which a breaker opens. A call fails with a panic, an internal
-    /// error (-32603) or by exceeding its timeout. Default 0: failures do not count.
-    pub failed_percent: u8,
-    /// Percentage of slow calls at which a breaker opens. Default 0: durations do not count.
-    pub slow_percent: u8,
-    /// A call that takes at least this long is slow. Default 1 s.
-    pub slow_after: Duration,
-    /// Results with `isError` count as failures. Default false: they are answers of the tool.
-    pub tool_errors: bool,
-    /// Calls that ended in this time count. Default 10 s.
-    pub window: Duration,
-    /// Calls in the window below which a breaker stays closed. Default 20.
-    pub calls_min: u32,
-    /// How long an open breaker refuses calls; then some are let through as probes. Default 5 s.
-    pub wait: Duration,
-    /// The wait doubles while the probes fail, or the breaker opens again soon after it has closed,
-    /// up to this. Default 60 s.
-    pub wait_max: Duration,
-    /// Number of probes; the breaker closes when all have succeeded. Default 3.
-    pub probes_max: u16,
-}
+options! {
+    /// How much the server takes on; all of it is off by default. A refused call gets error -32603
+    /// (HTTP status 503) with `data.retryAfterMs`.
+    pub struct OverloadOptions at |options| options.overload;
 
-impl Default for BreakerOptions {
-    fn default() -> Self {
-        Self {
-            failed_percent: 0,
-            slow_percent: 0,
-            slow_after: Duration::from_secs(1),
-            tool_errors: false,
-            window: Duration::from_secs(10),
-            calls_min: 20,
-            wait: Duration::from_secs(5),
-            wait_max: Duration::from_mins(1),
-            probes_max: 3,
-        }
+    group OVERLOAD {
+        /// Calls of handlers that run at once, over all shards; a further one is refused. Inline
+        /// handlers do not count. 0 switches it off.
+        ///
+        /// A shard runs one of those at a time.
+        #[option("overload.calls_max", Count { min: 0, max: 10_000_000 }, reload)]
+        #[cost = "none"]
+        pub calls_max: u32 = 0;
+
+        /// Running calls of each tool, over all shards; a further one is refused. 0 switches it
+        /// off.
+        #[option("overload.tool_calls_max", Count { min: 0, max: 10_000_000 }, reload)]
+        #[cost = "a lock at each call that is not inline"]
+        pub tool_calls_max: u32 = 0;
+
+        /// Running calls of some tools, in place of `overload.tool_calls_max`: name and number,
+        /// such as `deploy_app 4`.
+        #[option("overload.tool_calls", Words, reload)]
+        #[cost = "a comparison for each at each call that is not inline"]
+        pub tool_calls: Vec<(String, u32)> = Vec::new();
+
+        /// Longest time that calls may wait for a blocking thread; if all of an interval have
+        /// waited for longer, new ones are refused. 0 switches it off.
+        ///
+        /// They are refused until one has waited for less; with 0, when the queue is full.
+        #[option("overload.queue_target", Milliseconds { min: 0, max: 60 * MINUTE }, reload)]
+        #[cost = "a clock reading for each blocking call"]
+        #[source = "RFC 8289"]
+        pub queue_target: Duration = Duration::ZERO;
+
+        /// Time for which calls may wait for longer than `overload.queue_target`; 0 is 20 times the
+        /// target.
+        #[option("overload.queue_interval", Milliseconds { min: 0, max: 60 * MINUTE }, reload)]
+        #[cost = "none"]
+        #[source = "RFC 8289"]
+        pub queue_interval: Duration = Duration::ZERO;
+    }
+
+    nested {
+        /// Circuit breakers of tools.
+        pub breaker: BreakerOptions = BreakerOptions::default(), tiny BreakerOptions::tiny();
+
+        /// Steps at which the server takes on less because memory is short.
+        pub memory: MemoryGuardOptions = MemoryGuardOptions::default(),
+            tiny MemoryGuardOptions::tiny();
     }
 }
 
-/// The memory guard: compares what the process uses with the limit of its control group (Linux,
-/// `memory.max`), or else with the memory of the machine. Each step applies those before it, and
-/// ends 5 percent below where it begins. Off unless one of the percentages is set; each must be at
-/// least the one before.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct MemoryGuardOptions {
-    /// Percentage of used memory from which new connections are refused. Default 0: off.
-    pub refuse_connections_percent: u8,
-    /// Percentage from which messages longer than [`MemoryGuardOptions::message_bytes_max`] are
-    /// refused. Default 0: off.
-    pub refuse_messages_percent: u8,
-    /// Percentage from which notification streams are ended and refused. Default 0: off.
-    pub end_streams_percent: u8,
-    /// Percentage from which the connections are closed for which most is held, which are those
-    /// that read slowest. Default 0: off.
-    pub close_slowest_percent: u8,
-    /// Percentage of time in which some task of the control group waited for memory, over the last
-    /// 10 seconds (PSI), from which the next step applies. Default 0: off.
-    pub stalled_percent: u8,
-    /// Longest message while memory is short. Default 64 KiB.
-    pub message_bytes_max: usize,
-    /// Time between two readings. Cost: a thread that reads three small files. Default 500 ms.
-    pub interval: Duration,
+options! {
+    /// The circuit breaker of each tool, on each shard: a tool that fails or is slow is not called
+    /// for a while. Off unless one of the percentages is set.
+    pub struct BreakerOptions at |options| options.overload.breaker;
+
+    group BREAKER {
+        /// Percentage of failed calls at which the breaker of a tool opens: panics, internal
+        /// errors, timeouts. Each shard has its own breakers. 0 switches it off.
+        #[option("breaker.failed_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "a lookup by name at each call of a tool"]
+        pub failed_percent: u8 = 0;
+
+        /// Percentage of slow calls at which a breaker opens. 0 switches it off.
+        #[option("breaker.slow_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "as breaker.failed_percent"]
+        pub slow_percent: u8 = 0;
+
+        /// A call that takes at least this long is slow.
+        #[option("breaker.slow_after", Milliseconds { min: 1, max: 60 * MINUTE }, reload)]
+        #[cost = "none"]
+        pub slow_after: Duration = Duration::from_secs(1), tiny Duration::from_millis(50);
+
+        /// Count results with `isError` as failures.
+        ///
+        /// By default they are answers of the tool.
+        #[option("breaker.tool_errors", Switch, reload)]
+        #[cost = "none"]
+        #[source = "MCP, server/tools, Error Handling"]
+        pub tool_errors: bool = false;
+
+        /// Calls that ended in this time count.
+        #[option("breaker.window", Milliseconds { min: 100, max: 60 * MINUTE }, reload)]
+        #[cost = "none"]
+        pub window: Duration = Duration::from_secs(10), tiny Duration::from_millis(500);
+
+        /// Calls in the window below which a breaker stays closed.
+        #[option("breaker.calls_min", Count { min: 1, max: 1_000_000 }, reload)]
+        #[cost = "a broken tool is called that often"]
+        pub calls_min: u32 = 20, tiny 4;
+
+        /// How long an open breaker refuses calls; then some are let through.
+        #[option("breaker.wait", Milliseconds { min: 1, max: 60 * MINUTE }, reload)]
+        #[cost = "a tool that works again is not called for that long"]
+        pub wait: Duration = Duration::from_secs(5), tiny Duration::from_millis(100);
+
+        /// The wait doubles up to this while the tool fails again.
+        ///
+        /// It also doubles if the breaker opens again soon after it has closed.
+        #[option("breaker.wait_max", Milliseconds { min: 1, max: DAY }, reload)]
+        #[cost = "as breaker.wait"]
+        pub wait_max: Duration = Duration::from_mins(1), tiny Duration::from_secs(1);
+
+        /// Calls that are let through after the wait; the breaker closes when all have succeeded.
+        #[option("breaker.probes_max", Count { min: 1, max: 10_000 }, reload)]
+        #[cost = "none"]
+        pub probes_max: u16 = 3, tiny 1;
+    }
 }
 
-impl Default for MemoryGuardOptions {
-    fn default() -> Self {
-        Self {
-            refuse_connections_percent: 0,
-            refuse_messages_percent: 0,
-            end_streams_percent: 0,
-            close_slowest_percent: 0,
-            stalled_percent: 0,
-            message_bytes_max: 64 << 10,
-            interval: Duration::from_millis(500),
-        }
+options! {
+    /// The memory guard: compares what the process uses with the limit of its control group (Linux,
+    /// `memory.max`), or else with the memory of the machine. Each step applies those before it,
+    /// and ends 5 percent below where it begins. Off unless one of the percentages is set; each
+    /// must be at least the one before.
+    pub struct MemoryGuardOptions at |options| options.overload.memory;
+
+    group MEMORY_GUARD {
+        /// Percentage of the memory of the control group, or of the machine, from which new
+        /// connections are refused. 0 switches the step off.
+        #[option("memory_guard.refuse_connections_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "a thread that reads small files"]
+        #[source = "Linux, cgroup-v2.rst"]
+        pub refuse_connections_percent: u8 = 0;
+
+        /// Percentage from which messages longer than `memory_guard.message_bytes_max` are refused,
+        /// too. 0 switches the step off.
+        #[option("memory_guard.refuse_messages_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "none"]
+        #[source = "Linux, cgroup-v2.rst"]
+        pub refuse_messages_percent: u8 = 0;
+
+        /// Percentage from which notification streams are ended and refused, too. 0 switches the
+        /// step off.
+        #[option("memory_guard.end_streams_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "none"]
+        #[source = "Linux, cgroup-v2.rst"]
+        pub end_streams_percent: u8 = 0;
+
+        /// Percentage from which the connections are closed for which most is held, too. 0 switches
+        /// the step off.
+        ///
+        /// Those are the ones that read slowest.
+        #[option("memory_guard.close_slowest_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "none"]
+        #[source = "Linux, cgroup-v2.rst"]
+        pub close_slowest_percent: u8 = 0;
+
+        /// Percentage of 10 seconds in which tasks of the control group waited for memory (PSI),
+        /// from which the next step applies. 0 switches it off.
+        #[option("memory_guard.stalled_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "none"]
+        #[source = "Linux, psi.rst"]
+        pub stalled_percent: u8 = 0;
+
+        /// Longest message while memory is short.
+        #[option("memory_guard.message_bytes_max", Bytes { min: KIB, max: 64 * MIB }, reload)]
+        #[cost = "none"]
+        pub message_bytes_max: usize = 64 * 1024, tiny 1024;
+
+        /// Time between two readings of the memory.
+        #[option("memory_guard.interval", Milliseconds { min: 10, max: 60 * MINUTE }, reload)]
+        #[cost = "a few system calls each"]
+        pub interval: Duration = Duration::from_millis(500);
     }
 }

@@ -3,32 +3,73 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The content that `corelane` serves.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct ServiceOptions {
-    /// Name of the server (`serverInfo.name`), at most 4 KiB, like the following texts. Default
-    /// `None`: `corelane`.
-    pub name: Option<String>,
-    /// Title of the server, for people. Default `None`: `Corelane`, or none with another name.
-    pub title: Option<String>,
-    /// Version of the server. Default `None`: the version of Corelane.
-    pub version: Option<String>,
-    /// How to use the server, for the model (`instructions`). Cost: every client reads it. Default
-    /// `None`: none.
-    pub instructions: Option<String>,
-    /// The demo services. Default [`DemoServices::Auto`].
-    pub demo: DemoServices,
-    /// Entries per page of a list. Pages are encoded once. Default 100.
-    pub page_size: u32,
-    /// Clients receive the text of internal errors and panics of handlers, not only the number
-    /// under which the log has it. Cost: the text may contain internals. Default `false`.
-    pub expose_errors: bool,
-    /// A handler that keeps its shard busy for longer, an inline one until it returns and a local
-    /// one in one poll of its future, is counted, and logged once a minute for each handler: every
-    /// other client of the shard waits meanwhile, which
-    /// [`blocking`](crate::ToolBuilder::blocking) avoids. Zero: none. Default 10 ms.
-    pub slow_handler_threshold: Duration,
+use super::declare::{GIB, KIB, MINUTE, options};
+use super::value::Choice;
+
+options! {
+    /// The content that `corelane` serves.
+    pub struct ServiceOptions at |options| options.service;
+
+    group SERVICES {
+        /// Name of the server that clients see; default is corelane.
+        ///
+        /// Sent as `serverInfo.name`; at most 4 KiB, like the following texts.
+        #[option("server.name", Text, restart)]
+        #[cost = "none"]
+        #[source = "MCP, schema: Implementation"]
+        pub name: Option<String> = None;
+
+        /// Title of the server, for people; default is Corelane, or none with another name.
+        #[option("server.title", Text, restart)]
+        #[cost = "none"]
+        #[source = "MCP, schema: Implementation"]
+        pub title: Option<String> = None;
+
+        /// Version of the server that clients see; default is that of Corelane.
+        #[option("server.version", Text, restart)]
+        #[cost = "none"]
+        #[source = "MCP, schema: Implementation"]
+        pub version: Option<String> = None;
+
+        /// How to use the server, for the model; default is none.
+        ///
+        /// Sent as `instructions`.
+        #[option("server.instructions", Text, restart)]
+        #[cost = "models read it in every conversation"]
+        #[source = "MCP, basic/lifecycle; server/discover"]
+        pub instructions: Option<String> = None;
+
+        /// Demo services: basic offers the tools echo, add, slow and hash; conformance also each
+        /// MCP feature once, as the official conformance suite requires; auto is off with
+        /// `--resources` or `--prompts`, otherwise basic.
+        #[option("demo", Choice(DemoServices::NAMES), restart)]
+        #[cost = "clients see them beside the services in use"]
+        pub demo: DemoServices = DemoServices::Auto;
+
+        /// Entries per page of `tools/list`, `prompts/list`, `resources/list` and
+        /// `resources/templates/list`.
+        #[option("page_size", Count { min: 1, max: 100_000 }, restart)]
+        #[cost = "longer responses; each page is encoded once per catalog version"]
+        #[source = "MCP, server/utilities/pagination"]
+        pub page_size: u32 = 100, tiny 2;
+
+        /// Whether clients receive the text of internal errors and panics of handlers, not only the
+        /// number under which the log has it.
+        #[option("expose_errors", Switch, restart)]
+        #[cost = "the text may contain internals"]
+        #[source = "MCP, server/tools, \"Error Handling\""]
+        pub expose_errors: bool = false;
+
+        /// A handler that keeps its shard busy for longer is counted, and logged once a minute; 0
+        /// is off.
+        ///
+        /// An inline handler keeps it until it returns, a local one in one poll of its future; each
+        /// handler is logged by itself. Every other client of the shard waits meanwhile, which
+        /// [`blocking`](crate::ToolBuilder::blocking) avoids.
+        #[option("slow_handler_threshold", Milliseconds { min: 0, max: MINUTE }, restart)]
+        #[cost = "none"]
+        pub slow_handler_threshold: Duration = Duration::from_millis(10);
+    }
 }
 
 /// The demo services that `corelane` offers.
@@ -46,58 +87,79 @@ pub enum DemoServices {
     Conformance,
 }
 
-/// Files served as resources and prompts.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct FileOptions {
-    /// Directory whose files are resources; `None` serves none. Default `None`.
-    pub resources: Option<PathBuf>,
-    /// Beginning of the URIs of resources, such as `docs://`, before their paths in the directory.
-    /// Default `None`: `file://` and the absolute path of the directory.
-    pub uri_prefix: Option<String>,
-    /// Bytes of a file, or of a range of one, in one response; longer files are read in ranges.
-    /// Cost: that many bytes per read, and up to six times as many for the response.
-    /// Default 8 MiB.
-    pub file_bytes_max: usize,
-    /// Maximum number of listed files and folders. Cost: some 300 bytes each per revision.
-    /// Default 10,000.
-    pub entries_max: usize,
-    /// Depth of listed folders, the directory itself included. Default 16.
-    pub depth_max: usize,
-    /// Serves files and folders whose names begin with a dot. Default false.
-    pub hidden: bool,
-    /// Directory whose `*.md` files are prompts; `None` serves none. Default `None`.
-    pub prompts: Option<PathBuf>,
-    /// Follows changes on disk. Cost: one thread, and one inotify watch per folder. Default true.
-    pub watch: bool,
-}
+options! {
+    /// Files served as resources and prompts.
+    pub struct FileOptions at |options| options.files;
 
-impl Default for ServiceOptions {
-    fn default() -> Self {
-        Self {
-            name: None,
-            title: None,
-            version: None,
-            instructions: None,
-            demo: DemoServices::Auto,
-            page_size: 100,
-            expose_errors: false,
-            slow_handler_threshold: Duration::from_millis(10),
-        }
+    group FILES {
+        /// Directory whose files are offered as resources. Fixed at start: SIGHUP does not change
+        /// it.
+        #[option("resources.directory" | "resources", Directory, restart)]
+        #[cost = "one scan at start and after changes; a file is read per request"]
+        #[source = "MCP, server/resources; RFC 8089"]
+        pub resources: Option<PathBuf> = None;
+
+        /// Beginning of the URIs of resources, such as `docs://`, instead of `file://` and the path
+        /// of the directory. Fixed at start.
+        #[option("resources.uri_prefix", UriPrefix, restart)]
+        #[cost = "none"]
+        #[source = "RFC 3986, section 3"]
+        pub uri_prefix: Option<String> = None;
+
+        /// Bytes of a file in one response; a longer file is read in ranges.
+        ///
+        /// The same applies to a range.
+        #[option("resources.file_bytes_max", Bytes { min: KIB, max: GIB }, restart)]
+        #[cost = "that many bytes per read, up to six times as many for its response"]
+        pub file_bytes_max: usize = 8 * 1024 * 1024, tiny 1024;
+
+        /// Files and folders listed in `resources/list`; further ones can be read only.
+        #[option("resources.entries_max", Count { min: 1, max: 10_000_000 }, restart)]
+        #[cost = "about 300 bytes each per protocol revision"]
+        pub entries_max: usize = 10_000, tiny 16;
+
+        /// Depth of listed folders; the directory itself is 1.
+        #[option("resources.depth_max", Count { min: 1, max: 1024 }, restart)]
+        #[cost = "one inotify watch per folder"]
+        pub depth_max: usize = 16, tiny 3;
+
+        /// Offer files and folders whose names begin with a dot.
+        #[option("resources.hidden", Switch, restart)]
+        #[cost = "such files often hold secrets and settings"]
+        pub hidden: bool = false;
+
+        /// Directory whose `*.md` files are offered as prompts. Fixed at start: SIGHUP does not
+        /// change it.
+        #[option("prompts.directory" | "prompts", Directory, restart)]
+        #[cost = "the files are held in memory"]
+        #[source = "MCP, server/prompts"]
+        pub prompts: Option<PathBuf> = None;
+
+        /// Watch these directories for changes and notify clients.
+        #[option("watch", Switch, restart)]
+        #[cost = "one thread, and one inotify watch per folder"]
+        #[source = "inotify(7)"]
+        pub watch: bool = true;
     }
 }
 
-impl Default for FileOptions {
-    fn default() -> Self {
-        Self {
-            resources: None,
-            uri_prefix: None,
-            file_bytes_max: 8 << 20,
-            entries_max: 10_000,
-            depth_max: 16,
-            hidden: false,
-            prompts: None,
-            watch: true,
-        }
+/// Checks the beginning of a URI (RFC 3986, section 3): a scheme, then characters of authority and
+/// path, the last a slash.
+pub(crate) fn check_uri_prefix(prefix: &str) -> Result<(), &'static str> {
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|char: char| char.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    };
+    let is_allowed =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/@!$&'()*+,;=%".contains(&byte);
+    let Some((scheme, rest)) = prefix.split_once("://") else { return Err("has no scheme") };
+    if !is_scheme(scheme) {
+        Err("has an invalid scheme")
+    } else if !prefix.ends_with('/') {
+        Err("does not end with /")
+    } else if !rest.bytes().all(is_allowed) {
+        Err("has characters that are not allowed before the path of a file")
+    } else {
+        Ok(())
     }
 }

@@ -1,26 +1,27 @@
 //! The options of MCP over standard input and output.
 
-use super::KIB;
-#[cfg(doc)]
-use super::LimitOptions;
+use super::declare::{MIB, options};
 
-/// Options of standard input and output.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct StdioOptions {
-    /// Bytes read from standard input at a time, and buffered for standard output before a write.
-    /// Cost: that many bytes, twice. Default 64 KiB.
-    pub buffer_bytes: u32,
-    /// Starts a request only after the response to the one before. Notifications and responses are
-    /// handled meanwhile, so that calls can be cancelled and can ask their client. Requests that
-    /// wait take up to [`LimitOptions::message_bytes_max`] and
-    /// [`LimitOptions::requests_in_flight_max`]; nothing is read beyond that. Cost: a slow call
-    /// delays all others. Default false.
-    pub sequential: bool,
-}
+options! {
+    /// Options of standard input and output.
+    pub struct StdioOptions at |options| options.stdio;
 
-impl Default for StdioOptions {
-    fn default() -> Self {
-        Self { buffer_bytes: 64 * KIB, sequential: false }
+    group STDIO {
+        /// Size of the read buffer of standard input, and of the write buffer of standard output.
+        #[option("stdio.buffer_bytes", Bytes { min: 256, max: 64 * MIB }, restart)]
+        #[cost = "that many bytes, twice"]
+        #[source = "MCP, basic/transports: stdio"]
+        pub buffer_bytes: u32 = 64 * 1024, tiny 512;
+
+        /// Start a request only after the response to the one before; notifications and responses
+        /// are handled meanwhile. Requests that wait take up to `message_bytes_max` and
+        /// `requests_in_flight_max`, nothing is read beyond that.
+        ///
+        /// A call can be cancelled and can ask its client. Both limits are those of
+        /// [`LimitOptions`](super::LimitOptions).
+        #[option("stdio.sequential", Switch, restart)]
+        #[cost = "a slow call delays all others"]
+        #[source = "JSON-RPC 2.0, section 6"]
+        pub sequential: bool = false;
     }
 }

@@ -3,51 +3,112 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// TLS of the listeners for clients: TCP, and HTTP with WebSocket. Off without a certificate.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct ListenerTlsOptions {
-    /// PEM files with a certificate and its chain each. A client gets the first whose certificate
-    /// is for the name that it asks for (SNI), and otherwise the first. Default: none, so that
-    /// listeners are not encrypted.
-    pub certificates: Vec<PathBuf>,
-    /// PEM files with the private keys, in the order of the certificates.
-    pub keys: Vec<PathBuf>,
-    /// Files with OCSP responses in DER (RFC 6960), in the order of the certificates, that are sent
-    /// to clients that ask for them. Default: none.
-    pub ocsp_staples: Vec<PathBuf>,
-    /// Files with the keys of session tickets, so that processes with the same files resume each
-    /// other's sessions: a line with the output of `openssl rand -base64 48` for each key, the
-    /// current one first and up to two previous ones. Cost: who gets a key can decrypt recorded
-    /// sessions of TLS 1.2. Default: none, random keys that are renewed every 6 h.
-    pub ticket_keys: Vec<PathBuf>,
-    /// Whether the TCP listener is encrypted, with a certificate. Default true.
-    pub tcp: bool,
-    /// Whether the HTTP listener is encrypted, with a certificate. Default true.
-    pub http: bool,
-    /// Whether clients have certificates. Default [`ClientCertificateMode::Off`].
-    pub client_certificates: ClientCertificateMode,
-    /// PEM files with the authorities that issue the certificates of clients.
-    pub client_authorities: Vec<PathBuf>,
-    /// PEM files with certificate revocation lists. With one, every certificate of a client must be
-    /// covered by a list of its issuer. Default: none, nothing is revoked.
-    pub revocation_lists: Vec<PathBuf>,
-    /// Time from the accept to the end of the handshake; then the connection is closed. Default
-    /// 10 s.
-    pub handshake_timeout: Duration,
-    /// Handshakes in progress on each shard; a further connection is reset. Cost: the TLS state of
-    /// each. Default 1,024.
-    pub handshakes_max: u32,
-    /// Handshakes in progress from one client address on each shard; a further connection is reset.
-    /// An IPv6 /64 prefix counts as one address; 127.0.0.1 and `::1` are exempt. Default 64.
-    pub handshakes_per_address_max: u32,
-    /// Interval at which the files are looked at: changed ones are read again, and used if all of
-    /// them are valid. Zero leaves that to [`Handle::reload_tls`](crate::Handle::reload_tls).
-    /// Cost: a thread. Default 10 s.
-    pub check_interval: Duration,
-    /// Whether the server refuses to listen on an address that other machines reach without TLS.
-    /// Default false: `check` and the log warn.
-    pub require: bool,
+use super::declare::{MINUTE, options};
+use super::value::Choice;
+
+options! {
+    /// TLS of the listeners for clients: TCP, and HTTP with WebSocket. Off without a certificate.
+    pub struct ListenerTlsOptions at |options| options.tls;
+
+    group TLS {
+        /// PEM files, each with a certificate and its chain. A client gets the first that is for
+        /// the name it asks for, otherwise the first. Read again on SIGHUP.
+        ///
+        /// Without one the listeners are not encrypted.
+        #[option("tls.certificates" | "tls_cert", Files, reload)]
+        #[cost = "one signature for each full handshake"]
+        #[source = "RFC 8446; RFC 6066, section 3"]
+        pub certificates: Vec<PathBuf> = Vec::new();
+
+        /// PEM files with the private keys, in the order of the certificates. Read again on SIGHUP.
+        #[option("tls.keys" | "tls_key", Files, reload)]
+        #[cost = "none"]
+        #[source = "RFC 8446; RFC 5958"]
+        pub keys: Vec<PathBuf> = Vec::new();
+
+        /// Files with OCSP responses in DER, in the order of the certificates, for clients that ask
+        /// for them. Read again on SIGHUP.
+        #[option("tls.ocsp_staples" | "tls_ocsp", Files, reload)]
+        #[cost = "their size in each full handshake"]
+        #[source = "RFC 6066, section 8; RFC 6960"]
+        pub ocsp_staples: Vec<PathBuf> = Vec::new();
+
+        /// Files with keys of session tickets, so that processes that share them resume each
+        /// other's sessions: a line of `openssl rand -base64 48` each, the current one first and up
+        /// to two previous ones; off has random keys. Read again on SIGHUP.
+        ///
+        /// Who gets a key can decrypt recorded sessions of TLS 1.2. Random keys are renewed every 6
+        /// h.
+        #[option("tls.ticket_keys", Files, reload)]
+        #[cost = "sessions are as secret as the files"]
+        #[source = "RFC 8446, section 4.6.1; RFC 5077"]
+        pub ticket_keys: Vec<PathBuf> = Vec::new();
+
+        /// Whether the TCP listener is encrypted, if there is a certificate.
+        #[option("tls.tcp", Switch, restart)]
+        #[cost = "none"]
+        pub tcp: bool = true;
+
+        /// Whether the listener of HTTP and WebSocket is encrypted, if there is a certificate.
+        #[option("tls.http", Switch, restart)]
+        #[cost = "none"]
+        #[source = "RFC 9110, section 4.2.2; RFC 6455, section 3"]
+        pub http: bool = true;
+
+        /// Whether clients are asked for a certificate, and must have one. Read again on SIGHUP.
+        #[option("tls.client_certificates", Choice(ClientCertificateMode::NAMES), reload)]
+        #[cost = "about 0.1 ms of CPU more for each handshake"]
+        #[source = "RFC 8446, section 4.3.2"]
+        pub client_certificates: ClientCertificateMode = ClientCertificateMode::Off;
+
+        /// PEM files with the authorities that issue the certificates of clients. Read again on
+        /// SIGHUP.
+        #[option("tls.client_authorities" | "tls_client_ca", Files, reload)]
+        #[cost = "none"]
+        #[source = "RFC 5280"]
+        pub client_authorities: Vec<PathBuf> = Vec::new();
+
+        /// PEM files with lists of revoked certificates. With one, the certificate of a client must
+        /// be covered by a list of its issuer. Read again on SIGHUP.
+        ///
+        /// Without one nothing is revoked.
+        #[option("tls.revocation_lists" | "tls_crl", Files, reload)]
+        #[cost = "memory for the lists"]
+        #[source = "RFC 5280, section 5"]
+        pub revocation_lists: Vec<PathBuf> = Vec::new();
+
+        /// Time from the accept to the end of the handshake; then the connection is closed.
+        #[option("tls.handshake_timeout", Milliseconds { min: 100, max: 10 * MINUTE }, restart)]
+        #[cost = "a silent client keeps its connection for that long"]
+        pub handshake_timeout: Duration = Duration::from_secs(10), tiny Duration::from_millis(200);
+
+        /// Handshakes in progress on each shard; a further connection is reset.
+        #[option("tls.handshakes_max", Count { min: 1, max: 1_000_000 }, restart)]
+        #[cost = "the TLS state of each"]
+        pub handshakes_max: u32 = 1024, tiny 4;
+
+        /// Handshakes in progress from one client address (IPv6: /64 prefix) on each shard; a
+        /// further connection is reset. 127.0.0.1 and `::1` are exempt.
+        #[option("tls.handshakes_per_address_max", Count { min: 1, max: 1_000_000 }, restart)]
+        #[cost = "one address can use up tls.handshakes_max"]
+        #[source = "RFC 6177: a client controls a /64"]
+        pub handshakes_per_address_max: u32 = 64, tiny 3;
+
+        /// Interval at which the files are looked at: changed ones are read again, and used if all
+        /// of them are valid; 0 leaves that to SIGHUP.
+        ///
+        /// [`Handle::reload_tls`](crate::Handle::reload_tls) reads them at once.
+        #[option("tls.check_interval", Milliseconds { min: 0, max: 60 * MINUTE }, restart)]
+        #[cost = "a thread"]
+        pub check_interval: Duration = Duration::from_secs(10), tiny Duration::from_millis(100);
+
+        /// Refuse to listen without TLS on an address that other machines reach.
+        ///
+        /// Otherwise `check` and the log warn.
+        #[option("tls.require" | "require_tls", Switch, restart)]
+        #[cost = "none"]
+        pub require: bool = false;
+    }
 }
 
 /// Whether a server asks its clients for certificates (RFC 8446 section 4.3.2).
@@ -61,27 +122,6 @@ pub enum ClientCertificateMode {
     Asked,
     /// Clients without one are not served.
     Required,
-}
-
-impl Default for ListenerTlsOptions {
-    fn default() -> Self {
-        Self {
-            certificates: Vec::new(),
-            keys: Vec::new(),
-            ocsp_staples: Vec::new(),
-            ticket_keys: Vec::new(),
-            tcp: true,
-            http: true,
-            client_certificates: ClientCertificateMode::Off,
-            client_authorities: Vec::new(),
-            revocation_lists: Vec::new(),
-            handshake_timeout: Duration::from_secs(10),
-            handshakes_max: 1024,
-            handshakes_per_address_max: 64,
-            check_interval: Duration::from_secs(10),
-            require: false,
-        }
-    }
 }
 
 impl ListenerTlsOptions {

@@ -11,13 +11,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::issue::Diagnostic;
-use crate::config::options::{
+use super::suggest::nearest;
+use super::unit::{Diagnostic, Unit};
+use super::{
     CapabilitiesTimeoutPolicy, ClientCertificateMode, DemoServices, DpopMode, ExecutorKind,
     LogFormat, LogLevel, ParityMode, Profile, RingBackend, SecondStream, Utf8CloseCode,
 };
-use crate::config::suggest::nearest;
-use crate::config::unit::Unit;
 
 pub use self::http::DEFAULT;
 

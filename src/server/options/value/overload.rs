@@ -1,8 +1,7 @@
 //! Values of options of overload protection: names of tools with numbers.
 
 use super::{DEFAULT, Value};
-use crate::config::issue::Diagnostic;
-use crate::config::unit::Unit;
+use crate::server::options::unit::{Diagnostic, Unit};
 
 /// Comma-separated names with a number behind each, or `default` for an empty list.
 impl Value for Vec<(String, u32)> {

@@ -4,11 +4,10 @@
 //! message. A rejected text leaves the value unchanged.
 
 use super::{Choice, Value};
-use crate::config::issue::Diagnostic;
-use crate::config::unit::Unit;
 use crate::guard::origin::{OriginGuard, OriginOptions};
 use crate::protocol::revision::Revision;
 use crate::server::options::check_uri_prefix;
+use crate::server::options::unit::{Diagnostic, Unit};
 
 /// Comma-separated names, or `default` for an empty list.
 impl Value for Vec<String> {

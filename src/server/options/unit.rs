@@ -1,9 +1,23 @@
-//! Units of option values: notation and range.
+//! Units of option values: notation and range, and what is wrong with a text.
 //!
 //! Invariants: [`Unit::format`] and [`Unit::parse`] are inverse. Ambiguous suffixes (`64K`, `5m`)
 //! are rejected with both spellings in the hint.
 
-use crate::config::issue::Diagnostic;
+/// What is wrong with a value, and how to correct it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Diagnostic {
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: String,
+}
+
+impl Diagnostic {
+    /// Creates a diagnostic from what is wrong and what to do.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
+    }
+}
 
 /// Unit and range of an option's value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,47 +1,21 @@
 //! The table of options, from which flags, help, environment variables, file and `check` derive.
 //!
-//! Invariants: an option has exactly one row. Flag and environment variable follow from its key.
-//! Defaults are read from [`Options`] and are not repeated in the table.
+//! Invariants: an option has exactly one row, which its declaration in
+//! [`options`](crate::config::options) gives. Flag and environment variable follow from its key.
+//! Defaults are read from [`Options`].
 
 use crate::config::issue::Diagnostic;
-use crate::config::options::Options;
+pub use crate::config::options::declare::Row;
+use crate::config::options::{
+    ACCEPTS, AdminOptions, AuthOptions, BreakerOptions, EngineOptions, FileOptions, HttpOptions,
+    LimitOptions, ListenerTlsOptions, LogOptions, MESH, MemoryGuardOptions, Options,
+    OverloadOptions, PROFILE, ParityOptions, ParityTimeouts, RING, RateOptions, ServiceOptions,
+    StdioOptions, TcpOptions, WebSocketOptions,
+};
+#[cfg(feature = "cli")]
 use crate::config::unit::Unit;
 #[cfg(feature = "cli")]
 use crate::config::value;
-use crate::config::value::Value;
-
-mod auth;
-mod engine;
-mod http;
-mod limits;
-mod listeners;
-mod overload;
-mod parity;
-mod rate;
-mod services;
-mod tls;
-mod websocket;
-
-/// One option.
-#[derive(Debug)]
-pub struct Row {
-    /// Key in the file, with its sections: `tcp.connections_max`.
-    pub key: &'static str,
-    /// Shorter name for flag and variable: `tcp` for `tcp.address`. The key is one, too.
-    pub short: Option<&'static str>,
-    /// Unit and range of the value.
-    pub unit: Unit,
-    /// What the option does, in one or two sentences.
-    pub description: &'static str,
-    /// What a higher value costs.
-    pub cost: &'static str,
-    /// Specification, RFC section or man page behind the option; `Corelane` if there is none.
-    pub source: &'static str,
-    /// Whether SIGHUP applies a new value; otherwise the process must be restarted.
-    pub is_reloadable: bool,
-    /// Returns the field that the option sets.
-    pub field: fn(&mut Options) -> &mut dyn Value,
-}
 
 /// Options under one heading of `--help`.
 #[derive(Debug)]
@@ -49,36 +23,52 @@ pub struct Section {
     /// Heading in `--help`.
     pub heading: &'static str,
     /// Options, in the order of `--help`.
-    pub rows: &'static [Row],
+    groups: &'static [&'static [Row]],
 }
 
 /// All sections, in the order of `--help`.
-pub static SECTIONS: [&Section; 20] = [
-    &engine::SERVER,
-    &listeners::TCP,
-    &http::HTTP,
-    &http::ADMIN,
-    &http::SESSIONS,
-    &websocket::WEBSOCKET,
-    &tls::TLS,
-    &auth::AUTH,
-    &rate::RATE,
-    &parity::PARITY,
-    &listeners::STDIO,
-    &limits::LIMITS,
-    &overload::OVERLOAD,
-    &overload::BREAKER,
-    &overload::MEMORY_GUARD,
-    &services::SERVICES,
-    &services::FILES,
-    &engine::BLOCKING_HANDLERS,
-    &engine::RING,
-    &engine::MESH,
+pub static SECTIONS: [Section; 20] = [
+    Section { heading: "Server", groups: &[PROFILE, EngineOptions::SERVER, LogOptions::SERVER] },
+    Section { heading: "TCP", groups: &[TcpOptions::LISTENER, ACCEPTS, TcpOptions::CONNECTIONS] },
+    Section { heading: "HTTP", groups: &[HttpOptions::HTTP] },
+    Section {
+        heading: "Endpoints of operators: /healthz, /readyz, /metrics, /connections",
+        groups: &[AdminOptions::ADMIN],
+    },
+    Section {
+        heading: "Sessions over HTTP, revisions up to 2025-11-25",
+        groups: &[HttpOptions::SESSIONS],
+    },
+    Section { heading: "WebSocket", groups: &[WebSocketOptions::WEBSOCKET] },
+    Section { heading: "TLS", groups: &[ListenerTlsOptions::TLS] },
+    Section { heading: "Authentication", groups: &[AuthOptions::AUTH] },
+    Section { heading: "Rate limits", groups: &[RateOptions::RATE] },
+    Section {
+        heading: "Parity dialect",
+        groups: &[ParityOptions::DIALECT, ParityTimeouts::TIMES, ParityOptions::LIMITS],
+    },
+    Section { heading: "Standard input and output", groups: &[StdioOptions::STDIO] },
+    Section { heading: "Limits", groups: &[LimitOptions::LIMITS] },
+    Section { heading: "Overload", groups: &[OverloadOptions::OVERLOAD] },
+    Section { heading: "Circuit breakers of tools", groups: &[BreakerOptions::BREAKER] },
+    Section { heading: "Memory guard", groups: &[MemoryGuardOptions::MEMORY_GUARD] },
+    Section { heading: "Services", groups: &[ServiceOptions::SERVICES] },
+    Section { heading: "Files as resources and prompts", groups: &[FileOptions::FILES] },
+    Section { heading: "Blocking handlers", groups: &[EngineOptions::BLOCKING_HANDLERS] },
+    Section { heading: "Ring of each shard", groups: &[RING] },
+    Section { heading: "Mesh between shards", groups: &[MESH] },
 ];
+
+impl Section {
+    /// Returns its options, in the order of `--help`.
+    pub fn rows(&self) -> impl Iterator<Item = &'static Row> + use<> {
+        self.groups.iter().copied().flatten()
+    }
+}
 
 /// Returns all options, in the order of `--help`.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    SECTIONS.iter().flat_map(|section| section.rows)
+    SECTIONS.iter().flat_map(Section::rows)
 }
 
 /// Returns the option with this key.
@@ -118,6 +108,13 @@ impl Row {
         self.variable() == name || self.variable_of_key().is_some_and(|it| it == name)
     }
 
+    /// Returns what the option does, in one or two sentences, without the marks of code.
+    #[cfg(feature = "cli")]
+    pub fn description(&self) -> String {
+        let lines = self.docs.iter().map(|line| line.trim()).take_while(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join(" ").replace('`', "")
+    }
+
     /// Sets the field from `text`.
     ///
     /// # Errors
@@ -149,22 +146,12 @@ impl Row {
     }
 }
 
-/// One minute in milliseconds.
-const MINUTE: u64 = 60_000;
-/// One day in milliseconds.
-const DAY: u64 = 24 * 60 * MINUTE;
-/// 1,024 bytes.
-const KIB: u64 = 1 << 10;
-/// 1,024 KiB.
-const MIB: u64 = 1 << 20;
-/// 1,024 MiB.
-const GIB: u64 = 1 << 30;
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    #[cfg(feature = "cli")]
     use crate::server::describe_limits;
 
     #[test]
@@ -197,6 +184,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "cli")]
     #[test]
     fn reloadable_options_are_those_that_change_limits() {
         let defaults = Options::default();
@@ -229,10 +217,11 @@ mod tests {
         assert_eq!(wrong, []);
     }
 
+    #[cfg(feature = "cli")]
     #[test]
     fn rows_state_description_cost_and_source() {
         for row in rows() {
-            assert!(row.description.ends_with('.'), "{}", row.key);
+            assert!(row.description().ends_with('.'), "{}", row.key);
             assert!(!row.cost.is_empty() && !row.source.is_empty(), "{}", row.key);
             assert!(!row.cost.ends_with('.') && !row.source.ends_with('.'), "{}", row.key);
         }
