@@ -55,6 +55,11 @@ pub mod guard;
 pub(crate) mod guard;
 
 #[cfg(feature = "internals")]
+pub mod parity;
+#[cfg(not(feature = "internals"))]
+pub(crate) mod parity;
+
+#[cfg(feature = "internals")]
 pub mod protocol;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod protocol;

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use corelane::protocol::parity::machine::{State, TRANSITIONS};
+use corelane::parity::machine::{State, TRANSITIONS};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 

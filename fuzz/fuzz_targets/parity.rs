@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use corelane::protocol::parity::fuzz;
+use corelane::parity::fuzz;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

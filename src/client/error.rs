@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::parity::error::ErrorCode;
 use crate::protocol::json::Value;
-use crate::protocol::parity::error::ErrorCode;
 use crate::transport::tls::{TlsError, TlsErrorKind};
 
 /// Code of a request without a valid token.

@@ -105,9 +105,9 @@ pub use self::tls_options::tls_client;
 #[cfg(all(feature = "parity-check", not(all(feature = "internals", feature = "_tls"))))]
 pub(crate) use self::tls_options::tls_client;
 pub use self::tls_options::{Pem, TlsOptions};
-pub use crate::protocol::model::TaskStatus;
-pub use crate::protocol::parity::capabilities::{
+pub use crate::parity::capabilities::{
     Capabilities as ParityCapabilities, Feature as ParityFeature,
     ResumeWindow as ParityResumeWindow,
 };
-pub use crate::protocol::parity::error::ErrorCode as ParityErrorCode;
+pub use crate::parity::error::ErrorCode as ParityErrorCode;
+pub use crate::protocol::model::TaskStatus;

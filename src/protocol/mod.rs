@@ -17,7 +17,6 @@
 //! | `uri` | comparison of URIs |
 //! | [`parameter_header`] | arguments that clients repeat as HTTP headers |
 //! | [`in_flight`] | the unanswered requests of one connection |
-//! | [`parity`] | the parity dialect: envelopes, states, streams, sessions |
 //! | [`fuzz`] | body of a fuzz target over all of it |
 
 #![forbid(unsafe_code)]
@@ -43,8 +42,6 @@ pub mod model;
 pub mod parameter_header;
 
 pub mod in_flight;
-
-pub mod parity;
 
 #[cfg(feature = "internals")]
 pub mod fuzz;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use corelane::client::session::{EraPreference, SessionConfig, SessionOptions};
 use corelane::model::Implementation;
+use corelane::parity::write;
 use corelane::protocol::eras::ClientCapabilities;
-use corelane::protocol::parity::write;
 use corelane::transport::http::client::request_writer::{
     ExtraFields, RequestFields, RequestWriter,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use corelane::protocol::parity::error::ErrorCode;
+use corelane::parity::error::ErrorCode;
 use corelane_load::discovery::discover;
 use corelane_load::generator::{self, RunError};
 use corelane_load::metrics::outcome::Failure;

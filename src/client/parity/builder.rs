@@ -15,8 +15,8 @@ use crate::client::proxy::ProxyOptions;
 use crate::client::reconnect::ReconnectOptions;
 use crate::client::target::{IntoTarget, Target};
 use crate::client::tls_options::TlsOptions;
+use crate::parity::capabilities::Capabilities;
 use crate::protocol::model::Implementation;
-use crate::protocol::parity::capabilities::Capabilities;
 
 /// Options of a [`ParityClient`](super::ParityClient).
 #[must_use = "a builder connects nothing by itself"]

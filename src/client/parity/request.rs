@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::{ChunkCallback, ParityPeerRef, ParitySlot};
 use crate::client::parity_session::{ParityCallRequest, ParityChunk};
-use crate::protocol::parity::idempotency::KEY_BYTES_MAX;
+use crate::parity::idempotency::KEY_BYTES_MAX;
 
 /// A request of the parity dialect whose result is an `R`. It is sent when it is first awaited;
 /// [`ParityRequest::wait`] sends it and blocks the thread instead.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::reconnect::Backoff;
-use crate::protocol::parity::error::ErrorCode;
+use crate::parity::error::ErrorCode;
 
 /// A request as its caller makes it.
 #[derive(Clone, Debug, Eq, PartialEq)]

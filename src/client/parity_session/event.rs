@@ -6,10 +6,10 @@ use crate::base::time::Instant;
 use crate::client::error::ClientError;
 use crate::client::notifications::LogMessage;
 use crate::client::session::Progress;
+use crate::parity::capabilities::Capabilities;
+use crate::parity::envelope::{Chunk, ChunkType};
 use crate::protocol::eras::LoggingLevel;
 use crate::protocol::json::Value;
-use crate::protocol::parity::capabilities::Capabilities;
-use crate::protocol::parity::envelope::{Chunk, ChunkType};
 
 /// A message to send to the server.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::client::oauth::Secret;
 use crate::client::reconnect::ReconnectOptions;
+use crate::parity::capabilities::{Capabilities, Feature};
+use crate::parity::timers::SessionTimeouts;
 use crate::protocol::model::Implementation;
-use crate::protocol::parity::capabilities::{Capabilities, Feature};
-use crate::protocol::parity::timers::SessionTimeouts;
 
 /// How a request is repeated that the server has answered with a retryable error. The delay of a
 /// repetition is drawn between zero and a bound that doubles (full jitter), and begins after

@@ -10,12 +10,12 @@ use super::event::{
 use super::failure;
 use super::requests::{Acknowledged, ParityRequests};
 use crate::client::error::{ClientError, ClientErrorKind, quote};
+use crate::parity::client_session::{ClientEvent, Violation};
+use crate::parity::envelope::{Chunk, ChunkType, Envelope, HandshakeAck, Response};
+use crate::parity::error::ErrorCode;
+use crate::parity::machine::Event;
+use crate::parity::stream::Received;
 use crate::protocol::json::{PaddedBuffer, PaddedText, Parser, Value};
-use crate::protocol::parity::client_session::{ClientEvent, Violation};
-use crate::protocol::parity::envelope::{Chunk, ChunkType, Envelope, HandshakeAck, Response};
-use crate::protocol::parity::error::ErrorCode;
-use crate::protocol::parity::machine::Event;
-use crate::protocol::parity::stream::Received;
 
 /// Chunks that wait for the response that opens their stream.
 const EARLY_CHUNKS_MAX: usize = 4_096;

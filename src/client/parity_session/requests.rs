@@ -18,13 +18,13 @@ use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::oauth::Secret;
 use crate::client::reconnect::Backoff;
+use crate::parity::capabilities::Feature;
+use crate::parity::client_session::ClientSession;
+use crate::parity::envelope::Target;
+use crate::parity::machine::{Event, State};
+use crate::parity::timers::{Timeout, Timers};
+use crate::parity::write::{self, RequestParams};
 use crate::protocol::jsonrpc::Id;
-use crate::protocol::parity::capabilities::Feature;
-use crate::protocol::parity::client_session::ClientSession;
-use crate::protocol::parity::envelope::Target;
-use crate::protocol::parity::machine::{Event, State};
-use crate::protocol::parity::timers::{Timeout, Timers};
-use crate::protocol::parity::write::{self, RequestParams};
 
 /// Time in which the server has to end a cancelled request or stream.
 const CANCEL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);

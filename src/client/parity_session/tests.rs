@@ -8,8 +8,8 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::base::time::Instant;
 use crate::client::error::{ClientError, ClientErrorKind};
+use crate::parity::error::ErrorCode;
 use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
-use crate::protocol::parity::error::ErrorCode;
 
 /// The messages of a session, while its connection takes them.
 #[derive(Debug, Default)]

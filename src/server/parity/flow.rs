@@ -18,7 +18,7 @@ use std::rc::Rc;
 use super::session::ParitySession;
 use crate::base::slab::Key;
 use crate::connection::{Connection, Connections};
-use crate::protocol::parity::server_session::SessionSettings;
+use crate::parity::server_session::SessionSettings;
 use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
 use crate::server::handlers::handler_state::CancellationToken;
 use crate::server::outbox::Outbox;

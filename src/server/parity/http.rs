@@ -10,10 +10,10 @@ use super::output::ParityPath;
 use super::session::ParitySession;
 use crate::base::principal::is_same_caller;
 use crate::base::slab::Key;
+use crate::parity::error::{ErrorCode, HttpStatus, ParityError};
+use crate::parity::write::{self, Resumption};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedBuffer, Parser};
-use crate::protocol::parity::error::{ErrorCode, HttpStatus, ParityError};
-use crate::protocol::parity::write::{self, Resumption};
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{
     EventPosition, ExchangeAddress, LastEvent, ParityHttpOutput, ParityOp, SessionCaller,

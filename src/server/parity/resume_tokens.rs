@@ -9,7 +9,7 @@ use std::fmt;
 use crate::engine::mesh::ShardId;
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::StateCipher;
-use crate::protocol::parity::idempotency::hex;
+use crate::parity::idempotency::hex;
 use crate::server::owner_id::SessionId;
 
 /// Issues and opens the tokens of a shard.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::protocol::parity::capabilities::{Capabilities, Feature, ResumeWindow};
-use crate::protocol::parity::server_session::SessionSettings;
-use crate::protocol::parity::timers::SessionTimeouts;
+use crate::parity::capabilities::{Capabilities, Feature, ResumeWindow};
+use crate::parity::server_session::SessionSettings;
+use crate::parity::timers::SessionTimeouts;
 use crate::server::options::{CapabilitiesTimeoutPolicy, Options};
 
 /// The settings of one shard.

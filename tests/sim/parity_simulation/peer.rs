@@ -6,7 +6,7 @@ use std::time::Duration;
 use corelane::base::random::Random;
 use corelane::base::time::Instant;
 use corelane::engine::ring::sim::World;
-use corelane::protocol::parity::error::ErrorCode;
+use corelane::parity::error::ErrorCode;
 use serde_json::Value;
 
 use super::fault::FaultState;

@@ -3,10 +3,10 @@
 use corelane::base::random::Random;
 use corelane::base::time::Instant;
 use corelane::engine::ring::sim::World;
+use corelane::parity::envelope::Target;
+use corelane::parity::machine::State;
+use corelane::parity::write::{self, RequestParams};
 use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::parity::envelope::Target;
-use corelane::protocol::parity::machine::State;
-use corelane::protocol::parity::write::{self, RequestParams};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use corelane::base::time::Instant;
+use corelane::parity::client_session::ClientSession;
+use corelane::parity::envelope::Envelope;
 use corelane::protocol::json::{PaddedBuffer, ParseLimits, Parser};
-use corelane::protocol::parity::client_session::ClientSession;
-use corelane::protocol::parity::envelope::Envelope;
 use serde_json::Value;
 
 use super::keys::KeyModel;

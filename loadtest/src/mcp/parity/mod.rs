@@ -9,7 +9,7 @@ pub(super) mod streams;
 #[cfg(test)]
 mod tests;
 
-use corelane::protocol::parity::error::ErrorCode;
+use corelane::parity::error::ErrorCode;
 
 use corelane::protocol::json::Value;
 

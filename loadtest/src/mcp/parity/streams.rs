@@ -3,8 +3,8 @@
 //! Invariants: a stream ends once, by `eos`; one whose chunks are not in order has failed, whatever
 //! follows.
 
-use corelane::protocol::parity::envelope::{Chunk, ChunkType};
-use corelane::protocol::parity::stream::{IncomingStreams, Received};
+use corelane::parity::envelope::{Chunk, ChunkType};
+use corelane::parity::stream::{IncomingStreams, Received};
 
 use crate::metrics::outcome::Failure;
 

@@ -7,9 +7,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use corelane::client::session::EncodedParams;
+use corelane::parity::write::{self, RequestParams};
 use corelane::protocol::eras::Method;
 use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::parity::write::{self, RequestParams};
 use corelane::transport::http::client::request_writer::RequestFields;
 use corelane::transport::http::header_consistency::name_key;
 use serde_json::{Map, Value, json};

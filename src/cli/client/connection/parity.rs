@@ -18,8 +18,8 @@ use crate::client::{
     ClientError, ClientErrorKind, ParityChunk, ParityClient, ParityEvent, ParityFeature,
     ParityRetryOptions, ParityServerInfo, ReconnectOptions, Target,
 };
+use crate::parity::PROTOCOL_VERSION;
 use crate::protocol::eras::Method;
-use crate::protocol::parity::PROTOCOL_VERSION;
 
 /// Attempts to connect again, of a command whose connection was lost.
 const RECONNECTS_MAX: u32 = 5;

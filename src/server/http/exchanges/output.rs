@@ -3,9 +3,9 @@
 use super::ExchangePath;
 use crate::base::slab::Key;
 use crate::connection::{CloseReason, first_message};
+use crate::parity::error::HttpStatus;
 use crate::protocol::error::Error;
 use crate::protocol::model;
-use crate::protocol::parity::error::HttpStatus;
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
 use crate::server::http::session_error_message;
 use crate::server::reply_to::Outcome;

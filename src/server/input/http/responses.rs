@@ -7,11 +7,11 @@ use super::incoming::IncomingRequest;
 use crate::base::principal::Principal;
 use crate::base::slab::Key;
 use crate::connection::CloseReason;
+use crate::parity;
+use crate::parity::error::ParityError;
 use crate::protocol::error::Error;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::model;
-use crate::protocol::parity;
-use crate::protocol::parity::error::ParityError;
 use crate::protocol::revision::Revision;
 use crate::server::acceptance::refusal_error;
 use crate::server::connection_state::{

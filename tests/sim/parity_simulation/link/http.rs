@@ -5,7 +5,7 @@
 
 use corelane::base::random::Random;
 use corelane::engine::ring::sim::World;
-use corelane::protocol::parity::error::ErrorCode;
+use corelane::parity::error::ErrorCode;
 use serde_json::Value;
 
 use super::http_reader::{Head, HttpReader, Part};

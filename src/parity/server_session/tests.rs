@@ -1,12 +1,12 @@
 //! Tests of both sides of a session against each other.
 
 use super::*;
+use crate::parity::client_session::{ClientEvent, ClientSession, Violation};
+use crate::parity::envelope::ChunkType;
+use crate::parity::fuzz::settings;
+use crate::parity::stream::Received;
+use crate::parity::write::{self, HandshakeAckParams};
 use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
-use crate::protocol::parity::client_session::{ClientEvent, ClientSession, Violation};
-use crate::protocol::parity::envelope::ChunkType;
-use crate::protocol::parity::fuzz::settings;
-use crate::protocol::parity::stream::Received;
-use crate::protocol::parity::write::{self, HandshakeAckParams};
 use proptest::prelude::*;
 
 fn at(seconds: u64) -> Instant {

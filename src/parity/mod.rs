@@ -18,6 +18,7 @@
 //! | [`server_session`] | the server's side of a session |
 //! | [`client_session`] | the client's side of a session |
 //! | [`fuzz`] | body of a fuzz target over the server's side |
+#![forbid(unsafe_code)]
 
 pub mod error;
 

@@ -263,9 +263,9 @@ fn open<'o>(out: &'o mut Vec<u8>, kind: &str) -> ObjectWriter<'o> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parity::capabilities::Feature;
     use crate::protocol::error::Error;
     use crate::protocol::model;
-    use crate::protocol::parity::capabilities::Feature;
 
     fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
