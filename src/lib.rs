@@ -59,10 +59,10 @@ pub mod parity;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod parity;
 
-#[cfg(feature = "internals")]
-pub mod protocol;
 #[cfg(not(feature = "internals"))]
-pub(crate) mod protocol;
+pub(crate) use corelane_protocol as protocol;
+#[cfg(feature = "internals")]
+pub use corelane_protocol as protocol;
 
 #[cfg(feature = "internals")]
 pub mod server;
@@ -115,12 +115,17 @@ pub mod auth {
 
 /// MCP types by the names of the specification.
 pub mod model {
+    #[doc(inline)]
     pub use crate::protocol::eras::{ClientCapabilities, LoggingLevel};
+    #[doc(inline)]
     pub use crate::protocol::error::Error;
+    #[doc(inline)]
     pub use crate::protocol::json::{
         Array as JsonArray, Object as JsonObject, Value as JsonValue, ValueKind as JsonValueKind,
     };
+    #[doc(inline)]
     pub use crate::protocol::jsonrpc::Id as RequestId;
+    #[doc(inline)]
     pub use crate::protocol::model::{
         Annotations, CacheHint, CallToolResultWriter, Content, ContentBlock, CreateMessageRequest,
         CreateMessageResult, ElicitAction, ElicitRequest, ElicitResult, Field, Form,
@@ -128,6 +133,7 @@ pub mod model {
         ModelPreferences, ReadResourceResultWriter, ResourceBody, ResourceContents, ResourceLink,
         Role, Root, SamplingMessageContentBlock, SamplingTool, TextFormat, ToolChoice,
     };
+    #[doc(inline)]
     pub use crate::protocol::revision::Revision;
 }
 

@@ -5,7 +5,7 @@
 
 #![no_main]
 
-#[path = "../http_body.rs"]
+#[path = "../bodies/http.rs"]
 mod body;
 
 use corelane::model::Implementation;

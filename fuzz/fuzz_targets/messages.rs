@@ -2,10 +2,12 @@
 
 #![no_main]
 
-use corelane::protocol::fuzz;
-use corelane::protocol::json::{ParseLimits, Parser};
+#[path = "../bodies/messages.rs"]
+mod body;
+
+use corelane_protocol::json::{ParseLimits, Parser};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    fuzz::check_message(&mut Parser::new(ParseLimits::default()), bytes);
+    body::check_message(&mut Parser::new(ParseLimits::default()), bytes);
 });

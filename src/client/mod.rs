@@ -110,4 +110,5 @@ pub use crate::parity::capabilities::{
     ResumeWindow as ParityResumeWindow,
 };
 pub use crate::parity::error::ErrorCode as ParityErrorCode;
+#[doc(inline)]
 pub use crate::protocol::model::TaskStatus;

@@ -3,8 +3,8 @@
 //! JSON-RPC code and HTTP status are derived from the [`ErrorKind`] in one table,
 //! [`ErrorKind::properties`].
 
-use crate::protocol::json::{DuplicateKey, ParseError, write};
-use crate::protocol::revision::Revision;
+use crate::json::{DuplicateKey, ParseError, write};
+use crate::revision::Revision;
 use std::borrow::Cow;
 use std::fmt;
 

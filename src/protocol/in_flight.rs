@@ -12,9 +12,9 @@
 //! previously used" within a session; 2026-07-28: unique among the sender's requests in flight).
 //! Enforced is what keeps responses apart: an id in flight is unique within its exchange.
 
-use crate::base::slab::Key;
-use crate::protocol::error::Error;
-use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::error::Error;
+use crate::jsonrpc::{Id, IdBuf};
+use corelane_base::slab::Key;
 
 /// Identifies a call in the call table of its shard.
 pub type CallId = Key;

@@ -11,8 +11,8 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use crate::protocol::error::Error;
-use crate::protocol::json::{Object, Value, ValueKind, whole_number, write};
+use crate::error::Error;
+use crate::json::{Object, Value, ValueKind, whole_number, write};
 
 /// Longest string id in bytes, escapes decoded; a longer one is an invalid request (-32600). Ids
 /// are stored while their requests are in flight, so without a bound hundreds of them could retain
@@ -421,7 +421,7 @@ fn not_an_object_error(value: Value<'_>) -> InvalidMessage<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+    use crate::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
     /// Reads one message and describes it in one line.
     fn describe_message(text: &str) -> String {

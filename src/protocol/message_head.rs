@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
-use crate::protocol::jsonrpc::{ID_BYTES_MAX, Id, IdBuf};
+use crate::jsonrpc::{ID_BYTES_MAX, Id, IdBuf};
 
 /// The members of a message that name it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

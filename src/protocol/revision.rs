@@ -46,8 +46,9 @@ impl Revision {
     }
 
     /// Returns the same for a name that need not be UTF-8.
+    #[doc(hidden)]
     #[inline]
-    pub(crate) fn parse_bytes(name: &[u8]) -> Option<Self> {
+    pub fn parse_bytes(name: &[u8]) -> Option<Self> {
         // Newest first, because it is named in every modern request.
         Self::ALL.into_iter().rev().find(|revision| revision.as_str().as_bytes() == name)
     }

@@ -18,7 +18,7 @@ use percent_encoding::percent_decode_str;
 /// percent-encoding as RFC 3986, section 6.2.2, has it. The host is not changed: it may be the
 /// first part of a path in URIs such as `docs://README.md`. Text without a scheme is returned as
 /// it is. Allocates only if something changes.
-pub(crate) fn normalize(uri: &str) -> Cow<'_, str> {
+pub fn normalize(uri: &str) -> Cow<'_, str> {
     let Some(scheme) = scheme_length(uri) else { return Cow::Borrowed(uri) };
     let is_file = uri[..scheme].eq_ignore_ascii_case("file");
     let rest = &uri[scheme + 1..];
@@ -36,7 +36,7 @@ pub(crate) fn normalize(uri: &str) -> Cow<'_, str> {
 
 /// Returns the text that is equal for all spellings of a URI: [`normalize`], with the host in
 /// lower case. It has the length of the normalized URI. Allocates only if something changes.
-pub(crate) fn comparison_key(uri: &str) -> Cow<'_, str> {
+pub fn comparison_key(uri: &str) -> Cow<'_, str> {
     match normalize(uri) {
         Cow::Borrowed(uri) => lowercase_host(uri),
         Cow::Owned(uri) => match lowercase_host(&uri) {
@@ -47,12 +47,12 @@ pub(crate) fn comparison_key(uri: &str) -> Cow<'_, str> {
 }
 
 /// Returns whether `uri` is that of a resource or begins with it, in any spelling.
-pub(crate) fn is_part_of(uri: &str, resource: &str) -> bool {
+pub fn is_part_of(uri: &str, resource: &str) -> bool {
     uri.starts_with(resource) || comparison_key(uri).starts_with(&*comparison_key(resource))
 }
 
 /// Returns `uri` with its percent-encoding decoded once; bytes that are not UTF-8 become U+FFFD.
-pub(crate) fn decode(uri: &str) -> Cow<'_, str> {
+pub fn decode(uri: &str) -> Cow<'_, str> {
     percent_decode_str(uri).decode_utf8_lossy()
 }
 

@@ -181,10 +181,10 @@ mod tests {
 
     #[test]
     fn use_of_upper_module_is_found() {
-        let found = findings("src/protocol/rpc.rs", "\nuse crate::engine::ring::Ring;");
+        let found = findings("src/service/rpc.rs", "\nuse crate::engine::ring::Ring;");
         assert_eq!(
             found,
-            ["src/protocol/rpc.rs:2: `protocol` may not use `engine`; it may use base"]
+            ["src/service/rpc.rs:2: `service` may not use `engine`; it may use base, protocol"]
         );
     }
 

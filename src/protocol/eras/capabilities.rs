@@ -2,8 +2,8 @@
 //!
 //! MCP schema: `ClientCapabilities` of each revision.
 
-use crate::protocol::error::{self, Error};
-use crate::protocol::json::{Object, Value, ValueKind, write};
+use crate::error::{self, Error};
+use crate::json::{Object, Value, ValueKind, write};
 
 /// Identifier of the Tasks extension (2026-07-28).
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";

@@ -20,9 +20,9 @@
 
 use super::capabilities::ClientCapabilities;
 use super::method::Method;
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
-use crate::protocol::revision::Revision;
+use crate::error::Error;
+use crate::json::Value;
+use crate::revision::Revision;
 
 /// Handshake state of one connection, in six bytes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -6,10 +6,10 @@
 //! MCP 2026-07-28 `basic/index`, "_meta"; `progressToken`: `basic/utilities` of every revision.
 
 use super::capabilities::ClientCapabilities;
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::revision::Revision;
+use crate::error::Error;
+use crate::json::Value;
+use crate::jsonrpc::Id;
+use crate::revision::Revision;
 
 /// `_meta` key of the revision; its presence makes a request modern.
 pub const PROTOCOL_VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";

@@ -3,7 +3,7 @@
 //! MCP schema: `ClientRequest` and `ClientNotification` of each revision; tasks of 2026-07-28: the
 //! extension `io.modelcontextprotocol/tasks`.
 
-use crate::protocol::revision::Revision;
+use crate::revision::Revision;
 
 /// Sets of revisions, one bit each; the lowest bit is the oldest revision.
 const EVERY: u8 = 0b1_1111;

@@ -291,7 +291,7 @@ fn unexpected(value: Value<'_>) -> Unexpected<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+    use crate::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
     use serde::Deserialize;
     use serde::de::DeserializeOwned;
     use std::borrow::Cow;

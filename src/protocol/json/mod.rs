@@ -40,9 +40,7 @@ mod parser;
 pub use limits::{LARGE_TEXT_BYTES, ParseLimits};
 pub use object::ObjectWriter;
 pub use padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText};
-#[cfg(feature = "internals")]
-pub use parser::Document;
-pub use parser::{ParseError, Parser};
+pub use parser::{Document, ParseError, Parser};
 pub use source_text::SourcePlace;
 pub use timestamp::write_timestamp;
 pub use value::{Array, DuplicateKey, Items, Members, Object, Value, ValueKind, whole_number};

@@ -296,7 +296,7 @@ fn convert_error(error: &Error) -> ParseError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::json::PADDING_BYTES;
+    use crate::json::PADDING_BYTES;
 
     fn padded(text: &[u8]) -> Vec<u8> {
         let mut bytes = text.to_vec();

@@ -37,7 +37,7 @@ impl SourcePlace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::json::{PaddedBuffer, ParseLimits, Parser};
+    use crate::json::{PaddedBuffer, ParseLimits, Parser};
 
     /// Returns whether the member `a` of `text` was written as `expected`.
     fn is_written_as(text: &str, expected: &str) -> Option<bool> {

@@ -3,7 +3,7 @@
 //! MCP schema: `Annotations.lastModified`, `Task.createdAt`.
 
 use super::write;
-use crate::base::time::civil_date;
+use corelane_base::time::civil_date;
 
 /// Appends `unix_ms`, milliseconds since 1970-01-01T00:00Z, as a JSON string:
 /// `"2026-07-28T09:30:00.125Z"`. Times after the year 9999 are written as its last millisecond.

@@ -11,9 +11,9 @@ use super::content::{
     write_embedded_resource, write_resource_link,
 };
 use super::implementation::suffix_meta;
-use crate::protocol::error::Error;
-use crate::protocol::json::{ObjectWriter, write};
-use crate::protocol::revision::{Dialect, Revision};
+use crate::error::Error;
+use crate::json::{ObjectWriter, write};
+use crate::revision::{Dialect, Revision};
 use serde::Serialize;
 use std::fmt;
 

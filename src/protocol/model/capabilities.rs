@@ -2,9 +2,9 @@
 //!
 //! MCP schema: `ServerCapabilities` of each revision; the Tasks extension 2026-07-28.
 
-use crate::protocol::eras::TASKS_EXTENSION;
-use crate::protocol::json::{Object, ObjectWriter, Value};
-use crate::protocol::revision::Revision;
+use crate::eras::TASKS_EXTENSION;
+use crate::json::{Object, ObjectWriter, Value};
+use crate::revision::Revision;
 
 /// Capabilities of the server. Those that a revision does not define are omitted from its object.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

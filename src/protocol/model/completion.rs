@@ -2,7 +2,7 @@
 //!
 //! MCP schema: `CompleteResult` of each revision; `server/utilities/completion`.
 
-use crate::protocol::json::{ObjectWriter, write};
+use crate::json::{ObjectWriter, write};
 
 /// Highest number of values in one result.
 pub const COMPLETION_VALUES_MAX: usize = 100;

@@ -7,8 +7,8 @@
 //! MCP schema: `GetPromptResult` of each revision; `server/prompts`.
 
 use super::content::{ContentBlock, Role};
-use crate::protocol::json::{ObjectWriter, write};
-use crate::protocol::revision::Revision;
+use crate::json::{ObjectWriter, write};
+use crate::revision::Revision;
 use std::fmt;
 
 /// Writes one result of `prompts/get`.

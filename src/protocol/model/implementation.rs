@@ -3,8 +3,8 @@
 //! MCP schema: `Implementation` of each revision; 2026-07-28 `basic/index`, "_meta".
 
 use super::content::Icon;
-use crate::protocol::json::{Object, Value, write};
-use crate::protocol::revision::Revision;
+use crate::json::{Object, Value, write};
+use crate::revision::Revision;
 
 /// Name and version of a server (`serverInfo`) or client (`clientInfo`). Fields that a revision
 /// lacks are omitted.

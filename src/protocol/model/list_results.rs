@@ -5,8 +5,8 @@
 
 use super::capabilities::ServerCapabilities;
 use super::implementation::{Implementation, result_suffix};
-use crate::protocol::json::write;
-use crate::protocol::revision::Revision;
+use crate::json::write;
+use crate::revision::Revision;
 
 /// How long and by whom a modern client may cache a result (`ttlMs`, `cacheScope`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

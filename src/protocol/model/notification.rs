@@ -10,11 +10,11 @@
 use std::ops::Range;
 
 use super::task::{TaskDetail, TaskView, write_related_task_meta};
-use crate::protocol::eras::LoggingLevel;
-use crate::protocol::json::{ObjectWriter, write};
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::params::SubscriptionFilter;
-use crate::protocol::revision::Revision;
+use crate::eras::LoggingLevel;
+use crate::json::{ObjectWriter, write};
+use crate::jsonrpc::Id;
+use crate::params::SubscriptionFilter;
+use crate::revision::Revision;
 
 /// A change of which clients are notified.
 #[derive(Clone, Copy, Debug)]

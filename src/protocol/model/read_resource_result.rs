@@ -2,14 +2,14 @@
 //!
 //! Invariants: in whatever order its methods are called, the result is one `ReadResourceResult`
 //! that the revision allows. The caller must add at least one content: an unknown resource is an
-//! error ([`crate::protocol::error::Error::resource_not_found`]), never an empty list.
+//! error ([`crate::error::Error::resource_not_found`]), never an empty list.
 //!
 //! MCP schema: `ReadResourceResult` of each revision; `server/resources`.
 
 use super::content::ResourceContents;
 use super::list_results::CacheHint;
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::revision::Revision;
+use crate::json::ObjectWriter;
+use crate::revision::Revision;
 
 /// Writes one result of `resources/read`.
 #[derive(Debug)]

@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
-use crate::protocol::error::Error;
-use crate::protocol::json::write;
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::revision::Revision;
+use crate::error::Error;
+use crate::json::write;
+use crate::jsonrpc::Id;
+use crate::revision::Revision;
 
 /// Appends an error response.
 ///
@@ -165,8 +165,8 @@ pub fn write_progress(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::eras::{ClientCapabilities, LoggingLevel};
-    use crate::protocol::model;
+    use crate::eras::{ClientCapabilities, LoggingLevel};
+    use crate::model;
 
     fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();

@@ -9,10 +9,10 @@
 use super::implementation::suffix_meta;
 use super::input::{InputRequest, RELATED_TASK_KEY, write_input_requests};
 use super::response::write_error_object;
-use crate::protocol::error::Error;
-use crate::protocol::json::{ObjectWriter, write, write_timestamp};
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::revision::Revision;
+use crate::error::Error;
+use crate::json::{ObjectWriter, write, write_timestamp};
+use crate::jsonrpc::Id;
+use crate::revision::Revision;
 
 /// Status of a task.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

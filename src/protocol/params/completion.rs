@@ -3,8 +3,8 @@
 use super::members::{
     StringMap, invalid_member, non_null, require_object, require_params, require_string,
 };
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
+use crate::error::Error;
+use crate::json::Value;
 
 /// The params of `completion/complete`.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! Params that a retry of `tools/call`, `prompts/get` or `resources/read` adds to its own.
 
 use super::members::{non_null, optional_string, require_object};
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
+use crate::error::Error;
+use crate::json::Value;
 
 /// The input responses of a retry and the `requestState` of the server (2026-07-28).
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,7 +1,7 @@
 //! Readers of single members, and the errors that name them.
 
-use crate::protocol::error::Error;
-use crate::protocol::json::{Object, Value, ValueKind};
+use crate::error::Error;
+use crate::json::{Object, Value, ValueKind};
 
 /// Returns the params, which are required.
 pub(super) fn require_params(params: Option<Value<'_>>) -> Result<Object<'_>, Error> {

@@ -1,5 +1,5 @@
 //! Params of requests and notifications that the protocol defines, except those of the handshake
-//! ([`crate::protocol::eras`]).
+//! ([`crate::eras`]).
 //!
 //! Invariants: a known key occurs at most once, a member that is `null` counts as absent, and
 //! unknown members are ignored. Everything is borrowed from the message. The service validates the

@@ -1,8 +1,8 @@
 //! Params of paginated lists.
 
 use super::members::{invalid_member, optional_string};
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
+use crate::error::Error;
+use crate::json::Value;
 
 /// The params of `tools/list` and the other paginated lists.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -1,8 +1,8 @@
 //! Params of `prompts/get`.
 
 use super::members::{StringMap, require_params, require_string};
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
+use crate::error::Error;
+use crate::json::Value;
 
 /// The params of `prompts/get`.
 #[derive(Clone, Copy, Debug)]

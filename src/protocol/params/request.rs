@@ -3,9 +3,9 @@
 //! Invariants: a member is validated only when it is requested, because a method that does not
 //! define it must ignore it. A duplicate is reported by the accessor of its member.
 
-use crate::protocol::eras::RequestMetaObject;
-use crate::protocol::error::Error;
-use crate::protocol::json::{DuplicateKey, Object, Value};
+use crate::eras::RequestMetaObject;
+use crate::error::Error;
+use crate::json::{DuplicateKey, Object, Value};
 
 /// Members of the params of any request: `_meta`, and `name` and `arguments` of `tools/call`.
 #[derive(Clone, Copy, Debug, Default)]

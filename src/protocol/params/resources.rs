@@ -1,8 +1,8 @@
 //! Params of requests for one resource.
 
 use super::members::{require_params, require_string};
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
+use crate::error::Error;
+use crate::json::Value;
 
 /// The params of `resources/read`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,9 +1,9 @@
 //! Params of `subscriptions/listen`.
 
 use super::members::{invalid_member, non_null, optional_strings, require_object, require_params};
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::Id;
+use crate::error::Error;
+use crate::json::Value;
+use crate::jsonrpc::Id;
 
 /// The params of `subscriptions/listen`.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! Params of requests that concern a task or request one.
 
 use super::members::{invalid_member, non_null, require_object, require_params, require_string};
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
+use crate::error::Error;
+use crate::json::Value;
 
 /// The params of `tasks/get`, `tasks/result` and `tasks/cancel`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,10 +1,10 @@
 //! Params of the utilities: cancellation, progress and logging.
 
 use super::members::{invalid_member, non_null, require_params};
-use crate::protocol::eras::LoggingLevel;
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::Id;
+use crate::eras::LoggingLevel;
+use crate::error::Error;
+use crate::json::Value;
+use crate::jsonrpc::Id;
 
 /// The params of `notifications/cancelled`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,6 +1,6 @@
 //! Random damage to a request: truncation, bit flips, lost bytes, inserted fragments.
 
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 
 /// Damages `request` up to three times. `pieces` are fragments that its parser recognizes.
 pub fn damage(random: &mut Random, request: &mut Vec<u8>, pieces: &[&[u8]]) {

@@ -24,7 +24,9 @@ pub mod listening_process;
 pub mod process;
 pub mod websocket;
 
+#[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "server")]
 pub mod test_tools;
 
 pub mod stall;
@@ -35,6 +37,7 @@ pub use http::{HttpClient, Request, Response, ResponseHead};
 pub use line_client::LineClient;
 pub use listening_process::ListeningProcess;
 pub use process::{ExitResult, Process, SMALL_RINGS, ServeProcess, run_program};
+#[cfg(feature = "server")]
 pub use server::{TestServer, http_options, on_one_shard_and_two, over_each_ring, tcp_options};
 pub use websocket::WebSocketClient;
 

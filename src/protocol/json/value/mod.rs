@@ -5,7 +5,7 @@
 //! allocates, and [`Value::duplicate_key`] for objects of more than 8 members.
 
 use super::write;
-use crate::base::heap_bytes::{ALLOCATION_BYTES, OBJECT_BYTES};
+use corelane_base::heap_bytes::{ALLOCATION_BYTES, OBJECT_BYTES};
 use simd_json::{Node, StaticNode};
 
 /// Type of a JSON value.

@@ -1,7 +1,7 @@
 //! Tests of borrowed JSON values.
 
 use super::*;
-use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+use crate::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
 /// `{"a":[1,{"b":null}],"c":"x","a":true}` as the parser produces it.
 const NODES: &[Node<'static>] = &[

@@ -2,8 +2,8 @@
 //!
 //! MCP schema: `Annotations` of each revision.
 
-use crate::protocol::json::{ObjectWriter, write, write_timestamp};
-use crate::protocol::revision::Revision;
+use crate::json::{ObjectWriter, write, write_timestamp};
+use crate::revision::Revision;
 
 /// Sender or recipient of a message.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

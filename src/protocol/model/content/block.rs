@@ -8,10 +8,10 @@
 
 use super::annotations::Annotations;
 use super::resource::{MetaObject, ResourceContents, ResourceLink, write_annotations_and_meta};
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::json::{ObjectWriter, write};
-use crate::protocol::revision::Revision;
+use crate::json::{ObjectWriter, write};
+use crate::revision::Revision;
 use bytes::Bytes;
+use corelane_base::heap_bytes::HeapBytes;
 use std::borrow::Cow;
 
 /// Content of a block.
@@ -63,7 +63,7 @@ impl Content {
     }
 
     /// Appends a block with this content, annotations and `_meta`.
-    pub(in crate::protocol::model) fn write(
+    pub(crate) fn write(
         &self,
         out: &mut Vec<u8>,
         annotations: Option<&Annotations>,
@@ -149,17 +149,17 @@ impl HeapBytes for ContentBlock {
 
 /// Content types with binary data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::protocol::model) enum BinaryContent {
+pub(crate) enum BinaryContent {
     Image,
     Audio,
 }
 
-pub(in crate::protocol::model) fn write_text(object: &mut ObjectWriter<'_>, text: &str) {
+pub(crate) fn write_text(object: &mut ObjectWriter<'_>, text: &str) {
     object.string("type", "text").string("text", text);
 }
 
 /// Writes image or audio content, or text that describes it if the revision lacks the type.
-pub(in crate::protocol::model) fn write_binary(
+pub(crate) fn write_binary(
     object: &mut ObjectWriter<'_>,
     kind: BinaryContent,
     data: &[u8],
@@ -180,7 +180,7 @@ pub(in crate::protocol::model) fn write_binary(
 }
 
 /// Writes a resource link, or its URI as text if the revision lacks links.
-pub(in crate::protocol::model) fn write_resource_link(
+pub(crate) fn write_resource_link(
     object: &mut ObjectWriter<'_>,
     link: &ResourceLink,
     revision: Revision,
@@ -194,7 +194,7 @@ pub(in crate::protocol::model) fn write_resource_link(
 }
 
 /// Writes an embedded resource.
-pub(in crate::protocol::model) fn write_embedded_resource(
+pub(crate) fn write_embedded_resource(
     object: &mut ObjectWriter<'_>,
     resource: &ResourceContents,
     revision: Revision,

@@ -2,8 +2,8 @@
 //!
 //! MCP schema: `Icon` of 2025-11-25 and 2026-07-28.
 
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::json::ObjectWriter;
+use crate::json::ObjectWriter;
+use corelane_base::heap_bytes::HeapBytes;
 use std::borrow::Cow;
 
 /// An icon for display. Omitted in revisions before 2025-11-25.

@@ -16,7 +16,7 @@ mod resource;
 mod block;
 
 pub use annotations::{Annotations, Role};
-pub(in crate::protocol::model) use block::{
+pub(super) use block::{
     BinaryContent, write_binary, write_embedded_resource, write_resource_link, write_text,
 };
 pub use block::{Content, ContentBlock};

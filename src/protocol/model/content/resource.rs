@@ -5,10 +5,10 @@
 
 use super::annotations::Annotations;
 use super::icon::Icon;
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::revision::Revision;
+use crate::json::ObjectWriter;
+use crate::revision::Revision;
 use bytes::Bytes;
+use corelane_base::heap_bytes::HeapBytes;
 use std::borrow::Cow;
 
 /// Members of `_meta` (`MetaObject` in the schema), passed on unread.

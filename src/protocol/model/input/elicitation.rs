@@ -3,10 +3,10 @@
 //! MCP `client/elicitation` (2025-06-18 and later); schema: `ElicitRequest`, `ElicitResult`.
 
 use super::form::Form;
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::revision::Revision;
+use crate::error::{Error, ErrorKind};
+use crate::json::ObjectWriter;
+use crate::revision::Revision;
+use corelane_base::heap_bytes::HeapBytes;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -35,7 +35,7 @@ impl ElicitRequest {
     }
 
     /// Sets the `elicitationId` of a URL mode request (2025-11-25), to which
-    /// [`write_elicitation_complete`](crate::protocol::model::write_elicitation_complete) refers.
+    /// [`write_elicitation_complete`](crate::model::write_elicitation_complete) refers.
     /// The default is the id of the request, which is unique only within its connection.
     #[must_use]
     pub fn with_id(mut self, elicitation_id: impl Into<String>) -> Self {
@@ -193,7 +193,7 @@ impl Error {
             let mut object = ObjectWriter::open(&mut data);
             // Without an id of its own, the index in the list is unique.
             elicitation.write(&mut object, Revision::V2025_11_25, |out| {
-                crate::protocol::json::write::formatted(out, format_args!("{index}"));
+                crate::json::write::formatted(out, format_args!("{index}"));
             });
             object.close();
         }

@@ -4,7 +4,7 @@
 //!
 //! MCP schema: `PrimitiveSchemaDefinition` from 2025-06-18 on; `client/elicitation`.
 
-use crate::base::heap_bytes::HeapBytes;
+use corelane_base::heap_bytes::HeapBytes;
 use serde_json::Value;
 
 /// A field of a [`Form`](super::Form).

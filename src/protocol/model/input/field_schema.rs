@@ -6,8 +6,8 @@
 //! MCP schema: `PrimitiveSchemaDefinition` from 2025-06-18 on.
 
 use super::field::{Field, FieldType, SelectOption, TextFormat, TitleEncoding};
-use crate::protocol::json::{ObjectWriter, write};
-use crate::protocol::revision::{Dialect, Revision};
+use crate::json::{ObjectWriter, write};
+use crate::revision::{Dialect, Revision};
 
 impl Field {
     /// Appends the schema of the field as `revision` defines it.

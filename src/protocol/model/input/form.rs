@@ -7,15 +7,16 @@
 //! `client/elicitation`, "Requested Schema".
 
 use super::field::Field;
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::error::Error;
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::revision::Revision;
+use crate::error::Error;
+use crate::json::ObjectWriter;
+use crate::revision::Revision;
+use corelane_base::heap_bytes::HeapBytes;
 use serde_json::{Map, Value};
 
 /// The form of an elicitation.
 ///
 /// ```
+/// # use corelane_protocol as corelane;
 /// use corelane::model::{Field, Form};
 ///
 /// let form = Form::new()

@@ -2,7 +2,7 @@
 
 use super::field::{Field, FieldType, SelectOption, TextFormat, TitleEncoding};
 use super::form::Form;
-use crate::protocol::error::Error;
+use crate::error::Error;
 use serde_json::{Map, Value};
 
 impl Form {

@@ -36,12 +36,12 @@ pub use sampling::{
 pub use sampling_content::SamplingMessageContentBlock;
 
 use super::implementation::suffix_meta;
-use crate::base::heap_bytes::{ALLOCATION_BYTES, HeapBytes};
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::error::Error;
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::revision::Revision;
+use crate::eras::ClientCapabilities;
+use crate::error::Error;
+use crate::json::ObjectWriter;
+use crate::jsonrpc::Id;
+use crate::revision::Revision;
+use corelane_base::heap_bytes::{ALLOCATION_BYTES, HeapBytes};
 use serde_json::Value;
 
 /// A request from server to client.
@@ -138,7 +138,7 @@ impl InputRequest {
     }
 
     /// Discards what [`InputRequest::read_response`] does not need, after the request was written.
-    pub(crate) fn discard_texts(&mut self) {
+    pub fn discard_texts(&mut self) {
         match self {
             Self::Elicit(elicitation) => elicitation.discard_texts(),
             Self::CreateMessage(sampling) => **sampling = CreateMessageRequest::default(),

@@ -4,10 +4,10 @@
 //! `CreateMessageRequest`, `CreateMessageResult`.
 
 use super::sampling_content::SamplingMessageContentBlock;
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::json::{ObjectWriter, write};
-use crate::protocol::model::content::{MetaObject, Role};
-use crate::protocol::revision::Revision;
+use crate::json::{ObjectWriter, write};
+use crate::model::content::{MetaObject, Role};
+use crate::revision::Revision;
+use corelane_base::heap_bytes::HeapBytes;
 use serde_json::Value;
 
 /// A request for a message of the client's model.

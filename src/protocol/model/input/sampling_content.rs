@@ -6,10 +6,10 @@
 //! MCP schema: `SamplingMessageContentBlock` of 2025-11-25 and later, and the unions of the same
 //! members before.
 
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::json::{ObjectWriter, write};
-use crate::protocol::model::content::{Content, ResourceBody, write_text};
-use crate::protocol::revision::Revision;
+use crate::json::{ObjectWriter, write};
+use crate::model::content::{Content, ResourceBody, write_text};
+use crate::revision::Revision;
+use corelane_base::heap_bytes::HeapBytes;
 use serde_json::{Map, Value};
 
 /// A content block of a sampling message.

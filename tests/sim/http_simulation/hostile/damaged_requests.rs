@@ -1,7 +1,7 @@
 //! Damaged HTTP requests, drawn from printed seeds, sent to a whole shard through the body of the
 //! fuzz target.
 
-#[path = "../../../../fuzz/http_body.rs"]
+#[path = "../../../../fuzz/bodies/http.rs"]
 mod body;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

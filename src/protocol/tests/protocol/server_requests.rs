@@ -1,14 +1,14 @@
 //! Requests from server to client in every era, and the results of clients.
 
 use crate::schema_checks::{check_encoded, check_response, suffix};
-use corelane::protocol::eras::ClientCapabilities as Capabilities;
-use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::model::{
+use corelane_protocol::eras::ClientCapabilities as Capabilities;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::{
     self, Content, CreateMessageRequest, ElicitAction, ElicitRequest, Field, Form, IncludeContext,
     InputRequest, InputResponse, ModelPreferences, ResourceContents, ResourceLink, Role, Root,
     SamplingMessageContentBlock, SamplingTool, ToolChoice,
 };
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use serde_json::{Map, Value, json};
 
 fn form_request() -> InputRequest {

@@ -1,6 +1,6 @@
 //! Parsing of a text like the request path does.
 
-use corelane::protocol::json::{PADDING_BYTES, PaddedText, ParseError, ParseLimits, Parser, Value};
+use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseError, ParseLimits, Parser, Value};
 
 /// Parses `text` and returns what `look` returns for its value.
 pub(crate) fn with_value<T>(

@@ -4,7 +4,7 @@
 //! of the parser's stage 1. `serde_json` is the reference for every row.
 
 use crate::parsing::reencode;
-use corelane::protocol::json::{PADDING_BYTES, PaddedText, ParseError, ParseLimits, Parser};
+use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseError, ParseLimits, Parser};
 
 /// Valid texts and their re-encoded form.
 const ACCEPTED: &[(&[u8], &str)] = &[

@@ -1,14 +1,14 @@
 //! Every message of the server, validated against the schema of its revision.
 
 use crate::schema_checks::{CACHE_HINT, check_encoded, check_response, server_info};
-use corelane::protocol::eras::ClientCapabilities;
-use corelane::protocol::error::Error;
-use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::model::{
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::error::Error;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::{
     self, CallToolResultWriter, ElicitRequest, ListKind, PromptsCapability, ResourcesCapability,
     ServerCapabilities, TasksCapability, ToolsCapability,
 };
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 /// No capabilities, all with their options, all without options.

@@ -1,11 +1,11 @@
 //! Notifications from server to client, in both eras.
 
 use crate::schema_checks::{check_encoded, check_response, suffix};
-use corelane::protocol::eras::LoggingLevel;
-use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::model::{self, ChangeNotification, TaskDetail, TaskStatus, TaskView};
-use corelane::protocol::params::SubscriptionFilter;
-use corelane::protocol::revision::Revision;
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::{self, ChangeNotification, TaskDetail, TaskStatus, TaskView};
+use corelane_protocol::params::SubscriptionFilter;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 const TASK: TaskView<'static> = TaskView {

@@ -2,23 +2,23 @@
 //!
 //! It panics when a property is violated. The fuzzer passes its own bytes, the tests seeded
 //! mutations. `serde_json` is the reference for what is JSON: it must accept and reject the same
-//! texts as [`super::json`], up to nesting and token limits. Not compiled into the request path.
+//! texts as [`corelane_protocol::json`], up to nesting and token limits.
 
-use crate::protocol::eras::{InitializeRequestParams, Lifecycle, Method, RequestMetaObject};
-use crate::protocol::error::Error;
-use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseError, Parser, Value, whole_number};
-use crate::protocol::jsonrpc::{ID_BYTES_MAX, Id, InvalidMessage, Message};
-use crate::protocol::message_head::MessageHead;
-use crate::protocol::model::{
+use corelane_protocol::eras::{InitializeRequestParams, Lifecycle, Method, RequestMetaObject};
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseError, Parser, Value, whole_number};
+use corelane_protocol::jsonrpc::{ID_BYTES_MAX, Id, InvalidMessage, Message};
+use corelane_protocol::message_head::MessageHead;
+use corelane_protocol::model::{
     self, CreateMessageRequest, ElicitRequest, Field, Form, InputRequest,
 };
-use crate::protocol::params::{
+use corelane_protocol::params::{
     CancelledNotificationParams, CompleteRequestParams, GetPromptRequestParams,
     InputResponseRequestParams, PaginatedRequestParams, ProgressNotificationParams,
     ReadResourceRequestParams, SetLevelRequestParams, SubscriptionsListenRequestParams,
     TaskIdParams, TaskMetadata, UpdateTaskRequestParams,
 };
-use crate::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 
 /// Parses `bytes` as a message from a peer, checks every reader and encoder, and returns whether
 /// the bytes were accepted as JSON.
@@ -26,7 +26,7 @@ use crate::protocol::revision::Revision;
 /// # Panics
 ///
 /// Panics if a property does not hold.
-pub fn check_message(parser: &mut Parser, bytes: &[u8]) -> bool {
+pub(crate) fn check_message(parser: &mut Parser, bytes: &[u8]) -> bool {
     let mut text = padded(bytes);
     let reference = serde_json::from_slice::<serde_json::Value>(bytes);
     let is_rejected = reference.is_err();
@@ -48,7 +48,7 @@ pub fn check_message(parser: &mut Parser, bytes: &[u8]) -> bool {
         Err(error) => {
             let is_limit = matches!(error, ParseError::Depth | ParseError::Tokens);
             assert!(is_limit || is_rejected, "valid JSON was rejected");
-            check_repair(parser, (text, bytes), error);
+            check_repair(parser, text, bytes, error);
             return false;
         }
     };
@@ -57,7 +57,7 @@ pub fn check_message(parser: &mut Parser, bytes: &[u8]) -> bool {
 }
 
 /// Repairs a text that was rejected because of `error`, and reads the head of what remains.
-fn check_repair(parser: &mut Parser, (mut text, bytes): (Vec<u8>, &[u8]), error: ParseError) {
+fn check_repair(parser: &mut Parser, mut text: Vec<u8>, bytes: &[u8], error: ParseError) {
     let length = bytes.len();
     let original = MessageHead::read(bytes);
     let is_repaired = parser.repair(&mut PaddedText::new(&mut text, length), error);

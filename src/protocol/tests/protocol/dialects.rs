@@ -1,8 +1,8 @@
 //! The table of revisions, compared with the official schemas in the folder `MCP_SCHEMA_DIR`;
 //! skipped if the variable is not set.
 
-use corelane::protocol::eras::Method;
-use corelane::protocol::revision::{Dialect, Revision};
+use corelane_protocol::eras::Method;
+use corelane_protocol::revision::{Dialect, Revision};
 use serde_json::Value;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Helpers that encode a message and validate it against the schema of its revision.
 
-use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::model::{self, CacheHint, Icon, IconTheme, Implementation};
-use corelane::protocol::revision::Revision;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::{self, CacheHint, Icon, IconTheme, Implementation};
+use corelane_protocol::revision::Revision;
 use corelane_test_support::mcp_schema::expect_valid;
 use serde_json::Value;
 

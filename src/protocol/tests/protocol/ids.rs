@@ -1,9 +1,9 @@
 //! Ids: a response carries the id of its request with the same type and value.
 
 use crate::parsing::with_value;
-use corelane::protocol::error::Error;
-use corelane::protocol::jsonrpc::{Id, IdBuf, Message};
-use corelane::protocol::model;
+use corelane_protocol::error::Error;
+use corelane_protocol::jsonrpc::{Id, IdBuf, Message};
+use corelane_protocol::model;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! JSON-RPC messages: order of members is irrelevant, duplicates are rejected.
 
 use crate::parsing::with_value;
-use corelane::protocol::jsonrpc::Message;
+use corelane_protocol::jsonrpc::Message;
 use proptest::prelude::*;
 
 /// Reads an object of `members` as a message and describes it in one line.

@@ -1,7 +1,7 @@
 //! Nesting and size: hostile text is rejected before it allocates memory.
 
 use crate::parsing::{pad, reencode};
-use corelane::protocol::json::{PADDING_BYTES, PaddedText, ParseError, ParseLimits, Parser};
+use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseError, ParseLimits, Parser};
 use corelane_test_support::alloc_counter::peak_bytes;
 
 const MEBIBYTE: usize = 1024 * 1024;

@@ -1,7 +1,7 @@
 //! Numbers: written and parsed values are equal.
 
 use crate::parsing::with_value;
-use corelane::protocol::json::{ParseError, write};
+use corelane_protocol::json::{ParseError, write};
 use proptest::prelude::*;
 
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {

@@ -1,11 +1,11 @@
 //! Params of every request, valid and malformed.
 
 use crate::parsing::with_value;
-use corelane::protocol::eras::LoggingLevel;
-use corelane::protocol::error::Error;
-use corelane::protocol::json::Value;
-use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::params::{
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::error::Error;
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::params::{
     CompleteRequestParams, CompletionReference, GetPromptRequestParams, InputResponseRequestParams,
     ProgressNotificationParams, ReadResourceRequestParams, SetLevelRequestParams,
     SubscribeRequestParams, SubscriptionsListenRequestParams, TaskIdParams, TaskMetadata,

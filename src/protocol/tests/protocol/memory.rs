@@ -1,20 +1,20 @@
 //! Memory: the request path through the protocol module does not allocate.
 
 use crate::parsing::pad;
-use corelane::protocol::eras::LoggingLevel;
-use corelane::protocol::eras::{Lifecycle, Method, RequestMetaObject};
-use corelane::protocol::json::{PaddedText, ParseLimits, Parser, Value};
-use corelane::protocol::jsonrpc::{Id, InvalidMessage, Message};
-use corelane::protocol::model::{
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::eras::{Lifecycle, Method, RequestMetaObject};
+use corelane_protocol::json::{PaddedText, ParseLimits, Parser, Value};
+use corelane_protocol::jsonrpc::{Id, InvalidMessage, Message};
+use corelane_protocol::model::{
     self, CallToolResultWriter, ChangeNotification, Content, ElicitRequest, Field, Form,
     GetPromptResultWriter, InputRequest, ReadResourceResultWriter, ResourceContents, Role,
     TaskDetail, TaskStatus, TaskView,
 };
-use corelane::protocol::params::{
+use corelane_protocol::params::{
     CompleteRequestParams, GetPromptRequestParams, InputResponseRequestParams,
     ReadResourceRequestParams, TaskMetadata,
 };
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use corelane_test_support::alloc_counter::count_allocations;
 
 /// Reads and answers one `tools/call` like the request path does; the tool echoes its argument.

@@ -1,8 +1,8 @@
 //! Client capabilities: reading them, and naming those that are missing.
 
 use crate::parsing::with_value;
-use corelane::protocol::eras::ClientCapabilities as Capabilities;
-use corelane::protocol::error::Error;
+use corelane_protocol::eras::ClientCapabilities as Capabilities;
+use corelane_protocol::error::Error;
 use serde_json::{Value, json};
 
 fn read(declared: &Value) -> Result<Capabilities, Error> {

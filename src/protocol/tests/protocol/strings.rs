@@ -1,7 +1,7 @@
 //! Strings: written and parsed values are equal, and match `serde_json`.
 
 use crate::parsing::with_value;
-use corelane::protocol::json::write;
+use corelane_protocol::json::write;
 use proptest::prelude::*;
 
 fn write_string(text: &str) -> String {

@@ -14,10 +14,9 @@
 //! | [`eras`] | the legacy handshake, the modern `_meta`, methods and client capabilities |
 //! | [`params`] | params of requests and notifications |
 //! | [`model`] | MCP types and the encoders of results, errors and notifications |
-//! | `uri` | comparison of URIs |
+//! | [`uri`] | comparison of URIs |
 //! | [`parameter_header`] | arguments that clients repeat as HTTP headers |
 //! | [`in_flight`] | the unanswered requests of one connection |
-//! | [`fuzz`] | body of a fuzz target over all of it |
 
 #![forbid(unsafe_code)]
 
@@ -35,16 +34,13 @@ pub mod eras;
 
 pub mod params;
 
-pub(crate) mod uri;
+pub mod uri;
 
 pub mod model;
 
 pub mod parameter_header;
 
 pub mod in_flight;
-
-#[cfg(feature = "internals")]
-pub mod fuzz;
 
 /// The beginning of the paths of the metadata of a protected resource, before that of an endpoint
 /// (RFC 9728, section 3; MCP 2026-07-28, basic/authorization).

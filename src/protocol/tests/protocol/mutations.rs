@@ -2,9 +2,9 @@
 //!
 //! A failure prints its seed and bytes; the same seed produces the same bytes.
 
-use corelane::base::random::Random;
-use corelane::protocol::fuzz;
-use corelane::protocol::json::{ParseLimits, Parser};
+use crate::fuzz;
+use corelane_base::random::Random;
+use corelane_protocol::json::{ParseLimits, Parser};
 
 const ROUNDS_PER_SEED: usize = 4_000;
 const SEEDS: std::ops::Range<u64> = 0..12;

@@ -2,11 +2,11 @@
 
 use crate::schema_checks::{CACHE_HINT, check_response, suffix};
 use bytes::Bytes;
-use corelane::protocol::model::{
+use corelane_protocol::model::{
     self, Annotations, CallToolResultWriter, Content, ContentBlock, GetPromptResultWriter, Icon,
     ReadResourceResultWriter, ResourceBody, ResourceContents, ResourceLink, Role,
 };
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 fn resource_link() -> ResourceLink {

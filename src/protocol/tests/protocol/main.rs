@@ -1,10 +1,12 @@
-//! Tests of the protocol module through its public interface, one file per subject.
+//! Tests of the crate through its public interface, one file per subject.
 
 mod capabilities;
 mod content;
 mod dialects;
 mod eras;
 mod forms;
+#[path = "../../../../fuzz/bodies/messages.rs"]
+mod fuzz;
 mod grammar;
 mod ids;
 mod jsonrpc_messages;

@@ -1,12 +1,12 @@
 //! Core tasks (2025-11-25) and the Tasks extension, in every status.
 
 use crate::schema_checks::{check_response, suffix};
-use corelane::protocol::error::Error;
-use corelane::protocol::model::{
+use corelane_protocol::error::Error;
+use corelane_protocol::model::{
     self, CallToolResultWriter, ElicitRequest, Field, Form, InputRequest, TaskDetail, TaskStatus,
     TaskView,
 };
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 const CORE: Revision = Revision::V2025_11_25;

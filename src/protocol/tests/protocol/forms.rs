@@ -1,11 +1,11 @@
 //! Elicitation forms: fields in every revision, and validation of submitted content.
 
 use crate::schema_checks::check_encoded;
-use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::model::{
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::{
     self, ElicitRequest, Field, Form, InputRequest, InputResponse, TextFormat,
 };
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 fn form_with_every_field() -> Form {

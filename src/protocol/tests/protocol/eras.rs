@@ -1,13 +1,13 @@
 //! Eras: `_meta` of modern requests and params of the legacy handshake.
 
 use crate::parsing::with_value;
-use corelane::protocol::eras::{
+use corelane_protocol::eras::{
     ClientCapabilities, InitializeRequestParams, LoggingLevel, RequestMetaObject,
 };
-use corelane::protocol::error::Error;
-use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::params::{CancelledNotificationParams, PaginatedRequestParams};
-use corelane::protocol::revision::Revision;
+use corelane_protocol::error::Error;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::params::{CancelledNotificationParams, PaginatedRequestParams};
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
