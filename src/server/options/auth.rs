@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::{MINUTE, options};
-use super::value::Choice;
+use super::value::{Choice, choice};
 
 options! {
     /// Who may use the server. Off without API keys, issuers, introspection, client certificates
@@ -227,17 +227,18 @@ options! {
     }
 }
 
-/// Whether tokens are bound to a key of which each request has a proof (DPoP, RFC 9449).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum DpopMode {
-    /// No proof is verified, and a token that is bound to such a key is refused.
-    #[default]
-    Off,
-    /// A token that is bound to a key needs a proof of it; others are accepted without.
-    Allowed,
-    /// Tokens of authorization servers must be bound to a key. API keys need no proof.
-    Required,
+choice! {
+    /// Whether tokens are bound to a key of which each request has a proof (DPoP, RFC 9449).
+    #[non_exhaustive]
+    pub enum DpopMode {
+        /// No proof is verified, and a token that is bound to such a key is refused.
+        #[default]
+        Off = "off",
+        /// A token that is bound to a key needs a proof of it; others are accepted without.
+        Allowed = "allowed",
+        /// Tokens of authorization servers must be bound to a key. API keys need no proof.
+        Required = "required",
+    }
 }
 
 impl AuthOptions {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::declare::{GIB, KIB, MIB, MINUTE, options};
-use super::value::Choice;
+use super::value::{Choice, choice};
 use crate::engine::mesh::MeshOptions;
 use crate::engine::ring::RingOptions;
 
@@ -172,34 +172,36 @@ fn tiny_mesh() -> MeshOptions {
     MeshOptions { channel_messages_max: 2, inbox_messages_max: 4, ..MeshOptions::default() }
 }
 
-/// The executor of the shard loop.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum ExecutorKind {
-    /// The faster one in `benches/floor`.
-    #[default]
-    Auto,
-    /// A pinned thread with a small local executor.
-    Native,
-    /// The root task of a glommio executor (Linux, feature `glommio`), so that local handlers can
-    /// use its files, timers and channels. Needs `io_uring`. Cost: 512 KiB of locked memory for
-    /// each shard.
-    ///
-    /// A program that has a glommio executor can run a shard as one of its tasks instead, with the
-    /// feature `internals`: see `examples/glommio.rs`. Beside other tasks of its thread a shard
-    /// takes 10 to 20 % more CPU.
-    Glommio,
+choice! {
+    /// The executor of the shard loop.
+    #[non_exhaustive]
+    pub enum ExecutorKind {
+        /// The faster one in `benches/floor`.
+        #[default]
+        Auto = "auto",
+        /// A pinned thread with a small local executor.
+        Native = "native",
+        /// The root task of a glommio executor (Linux, feature `glommio`), so that local handlers
+        /// can use its files, timers and channels. Needs `io_uring`. Cost: 512 KiB of locked memory
+        /// for each shard.
+        ///
+        /// A program that has a glommio executor can run a shard as one of its tasks instead, with
+        /// the feature `internals`: see `examples/glommio.rs`. Beside other tasks of its thread a
+        /// shard takes 10 to 20 % more CPU.
+        Glommio = "glommio",
+    }
 }
 
-/// The I/O interface of a shard.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum RingBackend {
-    /// `io_uring` if the kernel supports it, otherwise `Poll`.
-    #[default]
-    Auto,
-    /// `io_uring`; start-up fails without it.
-    Uring,
-    /// Readiness notification: epoll, kqueue.
-    Poll,
+choice! {
+    /// The I/O interface of a shard.
+    #[non_exhaustive]
+    pub enum RingBackend {
+        /// `io_uring` if the kernel supports it, otherwise `Poll`.
+        #[default]
+        Auto = "auto",
+        /// `io_uring`; start-up fails without it.
+        Uring = "uring",
+        /// Readiness notification: epoll, kqueue.
+        Poll = "poll",
+    }
 }

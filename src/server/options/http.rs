@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::declare::{DAY, GIB, KIB, MIB, options};
 use super::loopback;
-use super::value::Choice;
+use super::value::{Choice, choice};
 use crate::protocol::revision::Revision;
 use crate::transport::http::checks::EndpointPaths;
 
@@ -189,18 +189,19 @@ options! {
     }
 }
 
-/// What happens to the open GET streams of a legacy session when its client opens another one.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum SecondStream {
-    /// They stay, and the new one gets status 409.
-    Refuse,
-    /// They end, so that a client whose connection has broken unnoticed gets its messages on the
-    /// new one. What they have got is not repeated, unless the client resumes them.
-    #[default]
-    Replace,
-    /// All stay open; each message is sent on the newest one only.
-    Join,
+choice! {
+    /// What happens to the open GET streams of a legacy session when its client opens another one.
+    #[non_exhaustive]
+    pub enum SecondStream {
+        /// They stay, and the new one gets status 409.
+        Refuse = "refuse",
+        /// They end, so that a client whose connection has broken unnoticed gets its messages on
+        /// the new one. What they have got is not repeated, unless the client resumes them.
+        #[default]
+        Replace = "replace",
+        /// All stay open; each message is sent on the newest one only.
+        Join = "join",
+    }
 }
 
 impl HttpOptions {

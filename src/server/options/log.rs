@@ -1,7 +1,7 @@
 //! The options of log lines.
 
 use super::declare::options;
-use super::value::Choice;
+use super::value::{Choice, choice};
 
 options! {
     /// Log options. Events go to standard error.
@@ -20,32 +20,34 @@ options! {
     }
 }
 
-/// The format of log lines.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum LogFormat {
-    /// Time, level, message, then `key=value` for each field.
-    #[default]
-    Text,
-    /// A JSON object with `time`, `level`, `message` and the fields.
-    Json,
+choice! {
+    /// The format of log lines.
+    #[non_exhaustive]
+    pub enum LogFormat {
+        /// Time, level, message, then `key=value` for each field.
+        #[default]
+        Text = "text",
+        /// A JSON object with `time`, `level`, `message` and the fields.
+        Json = "json",
+    }
 }
 
-/// The level of log events.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum LogLevel {
-    /// Start-up lines only.
-    Off,
-    /// Events that end the service.
-    Error,
-    /// Events that need an operator's attention.
-    Warn,
-    /// Events of the process.
-    #[default]
-    Info,
-    /// Events of each connection.
-    Debug,
-    /// All events.
-    Trace,
+choice! {
+    /// The level of log events.
+    #[non_exhaustive]
+    pub enum LogLevel {
+        /// Start-up lines only.
+        Off = "off",
+        /// Events that end the service.
+        Error = "error",
+        /// Events that need an operator's attention.
+        Warn = "warn",
+        /// Events of the process.
+        #[default]
+        Info = "info",
+        /// Events of each connection.
+        Debug = "debug",
+        /// All events.
+        Trace = "trace",
+    }
 }

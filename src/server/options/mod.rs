@@ -46,7 +46,7 @@ pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub use self::stdio::StdioOptions;
 pub use self::tcp::TcpOptions;
 pub use self::tls::{ClientCertificateMode, ListenerTlsOptions};
-use self::value::Choice;
+use self::value::{Choice, choice};
 pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
 use crate::transport::http::limits::RequestLimits;
 
@@ -99,15 +99,16 @@ options! {
     }
 }
 
-/// A set of defaults.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum Profile {
-    /// For production.
-    #[default]
-    Standard,
-    /// Small limits that tests can reach: [`Options::tiny`].
-    Tiny,
+choice! {
+    /// A set of defaults.
+    #[non_exhaustive]
+    pub enum Profile {
+        /// For production.
+        #[default]
+        Standard = "standard",
+        /// Small limits that tests can reach: [`Options::tiny`].
+        Tiny = "tiny",
+    }
 }
 
 impl Options {

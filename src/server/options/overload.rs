@@ -13,7 +13,7 @@ options! {
         /// Calls of handlers that run at once, over all shards; a further one is refused. Inline
         /// handlers do not count. 0 switches it off.
         ///
-        /// A shard runs one of those at a time.
+        /// A shard runs one inline handler at a time.
         #[option("overload.calls_max", Count { min: 0, max: 10_000_000 }, reload)]
         #[cost = "none"]
         pub calls_max: u32 = 0;

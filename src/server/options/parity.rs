@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::declare::{DAY, GIB, KIB, MINUTE, options};
-use super::value::Choice;
+use super::value::{Choice, choice};
 
 options! {
     /// The parity dialect: a handshake, streams and resumption over every transport, beside MCP.
@@ -126,26 +126,28 @@ options! {
     }
 }
 
-/// Which dialects a server speaks.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum ParityMode {
-    /// MCP and the parity dialect: the first message of a connection selects one.
-    #[default]
-    On,
-    /// MCP.
-    Off,
-    /// The parity dialect; the paths of MCP are not found.
-    Only,
+choice! {
+    /// Which dialects a server speaks.
+    #[non_exhaustive]
+    pub enum ParityMode {
+        /// MCP and the parity dialect: the first message of a connection selects one.
+        #[default]
+        On = "on",
+        /// MCP.
+        Off = "off",
+        /// The parity dialect; the paths of MCP are not found.
+        Only = "only",
+    }
 }
 
-/// What follows when the announced capabilities do not come.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum CapabilitiesTimeoutPolicy {
-    /// The session is ready, with the capabilities of the handshake.
-    #[default]
-    Continue,
-    /// The client gets `error.feature_not_available`, and the connection closes.
-    Fail,
+choice! {
+    /// What follows when the announced capabilities do not come.
+    #[non_exhaustive]
+    pub enum CapabilitiesTimeoutPolicy {
+        /// The session is ready, with the capabilities of the handshake.
+        #[default]
+        Continue = "continue",
+        /// The client gets `error.feature_not_available`, and the connection closes.
+        Fail = "fail",
+    }
 }

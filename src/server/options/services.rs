@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::{GIB, KIB, MINUTE, options};
-use super::value::Choice;
+use super::value::{Choice, choice};
 
 options! {
     /// The content that `corelane` serves.
@@ -72,19 +72,21 @@ options! {
     }
 }
 
-/// The demo services that `corelane` offers.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum DemoServices {
-    /// `Off` if directories of resources or prompts are served, otherwise `Basic`.
-    #[default]
-    Auto,
-    /// None.
-    Off,
-    /// The tools `echo`, `add`, `slow` and `hash`.
-    Basic,
-    /// The basic tools, and each feature of MCP once, as the official conformance suite requires.
-    Conformance,
+choice! {
+    /// The demo services that `corelane` offers.
+    #[non_exhaustive]
+    pub enum DemoServices {
+        /// `Off` if directories of resources or prompts are served, otherwise `Basic`.
+        #[default]
+        Auto = "auto",
+        /// None.
+        Off = "off",
+        /// The tools `echo`, `add`, `slow` and `hash`.
+        Basic = "basic",
+        /// The basic tools, and each feature of MCP once, as the official conformance suite
+        /// requires.
+        Conformance = "conformance",
+    }
 }
 
 options! {

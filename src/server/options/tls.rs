@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::{MINUTE, options};
-use super::value::Choice;
+use super::value::{Choice, choice};
 
 options! {
     /// TLS of the listeners for clients: TCP, and HTTP with WebSocket. Off without a certificate.
@@ -111,17 +111,18 @@ options! {
     }
 }
 
-/// Whether a server asks its clients for certificates (RFC 8446 section 4.3.2).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum ClientCertificateMode {
-    /// No.
-    #[default]
-    Off,
-    /// Clients without one are served; one that is not trusted ends the handshake.
-    Asked,
-    /// Clients without one are not served.
-    Required,
+choice! {
+    /// Whether a server asks its clients for certificates (RFC 8446 section 4.3.2).
+    #[non_exhaustive]
+    pub enum ClientCertificateMode {
+        /// No.
+        #[default]
+        Off = "off",
+        /// Clients without one are served; one that is not trusted ends the handshake.
+        Asked = "asked",
+        /// Clients without one are not served.
+        Required = "required",
+    }
 }
 
 impl ListenerTlsOptions {

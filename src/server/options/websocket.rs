@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::declare::{DAY, GIB, KIB, options};
-use super::value::Choice;
+use super::value::{Choice, choice};
 
 options! {
     /// WebSocket options (RFC 6455).
@@ -101,12 +101,13 @@ options! {
     }
 }
 
-/// The close code for text that is not UTF-8.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Utf8CloseCode {
-    /// 1007, as RFC 6455, section 8.1 requires.
-    #[default]
-    InvalidPayload,
-    /// 1002, a protocol error.
-    ProtocolError,
+choice! {
+    /// The close code for text that is not UTF-8.
+    pub enum Utf8CloseCode {
+        /// 1007, as RFC 6455, section 8.1 requires.
+        #[default]
+        InvalidPayload = "1007",
+        /// 1002, a protocol error.
+        ProtocolError = "1002",
+    }
 }

@@ -13,10 +13,6 @@ use std::time::Duration;
 
 use super::suggest::nearest;
 use super::unit::{Diagnostic, Unit};
-use super::{
-    CapabilitiesTimeoutPolicy, ClientCertificateMode, DemoServices, DpopMode, ExecutorKind,
-    LogFormat, LogLevel, ParityMode, Profile, RingBackend, SecondStream, Utf8CloseCode,
-};
 
 pub use self::http::DEFAULT;
 
@@ -61,39 +57,25 @@ impl<T: Choice> Value for T {
     }
 }
 
-macro_rules! choices {
-    ($name:ident { $($name_text:literal => $variant:ident,)+ }) => {
-        impl Choice for $name {
-            const NAMES: &'static [&'static str] = &[$($name_text,)+];
-            const VALUES: &'static [Self] = &[$(Self::$variant,)+];
+/// Declares an enum with the name of each value: `Native = "native"`.
+macro_rules! choice {
+    ($(#[$meta:meta])* pub enum $name:ident {
+        $($(#[$about:meta])+ $variant:ident = $text:literal,)+
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+        pub enum $name {
+            $($(#[$about])+ $variant,)+
+        }
+
+        impl $crate::server::options::value::Choice for $name {
+            const NAMES: &'static [&'static str] = &[$($text),+];
+            const VALUES: &'static [Self] = &[$(Self::$variant),+];
         }
     };
 }
 
-choices!(CapabilitiesTimeoutPolicy { "continue" => Continue, "fail" => Fail, });
-choices!(ParityMode { "on" => On, "off" => Off, "only" => Only, });
-choices!(ClientCertificateMode { "off" => Off, "asked" => Asked, "required" => Required, });
-choices!(DpopMode { "off" => Off, "allowed" => Allowed, "required" => Required, });
-choices!(Profile { "standard" => Standard, "tiny" => Tiny, });
-choices!(ExecutorKind { "auto" => Auto, "native" => Native, "glommio" => Glommio, });
-choices!(DemoServices {
-    "auto" => Auto,
-    "off" => Off,
-    "basic" => Basic,
-    "conformance" => Conformance,
-});
-choices!(RingBackend { "auto" => Auto, "uring" => Uring, "poll" => Poll, });
-choices!(SecondStream { "refuse" => Refuse, "replace" => Replace, "join" => Join, });
-choices!(Utf8CloseCode { "1007" => InvalidPayload, "1002" => ProtocolError, });
-choices!(LogFormat { "text" => Text, "json" => Json, });
-choices!(LogLevel {
-    "off" => Off,
-    "error" => Error,
-    "warn" => Warn,
-    "info" => Info,
-    "debug" => Debug,
-    "trace" => Trace,
-});
+pub(super) use choice;
 
 macro_rules! whole_number {
     ($($kind:ty),+) => {$(
@@ -323,6 +305,7 @@ pub fn format_number_list(numbers: &[u16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::options::ExecutorKind;
 
     const CPUS: Unit = Unit::Cpus { max: 4095 };
 
