@@ -54,10 +54,10 @@ pub mod guard;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod guard;
 
-#[cfg(feature = "internals")]
-pub mod parity;
 #[cfg(not(feature = "internals"))]
-pub(crate) mod parity;
+pub(crate) use corelane_parity as parity;
+#[cfg(feature = "internals")]
+pub use corelane_parity as parity;
 
 #[cfg(not(feature = "internals"))]
 pub(crate) use corelane_protocol as protocol;

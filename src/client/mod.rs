@@ -105,10 +105,12 @@ pub use self::tls_options::tls_client;
 #[cfg(all(feature = "parity-check", not(all(feature = "internals", feature = "_tls"))))]
 pub(crate) use self::tls_options::tls_client;
 pub use self::tls_options::{Pem, TlsOptions};
+#[doc(inline)]
 pub use crate::parity::capabilities::{
     Capabilities as ParityCapabilities, Feature as ParityFeature,
     ResumeWindow as ParityResumeWindow,
 };
+#[doc(inline)]
 pub use crate::parity::error::ErrorCode as ParityErrorCode;
 #[doc(inline)]
 pub use crate::protocol::model::TaskStatus;

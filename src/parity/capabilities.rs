@@ -4,7 +4,7 @@
 //! a refinement is intersected with what was negotiated, so that it only narrows.
 
 use super::error::ParityError;
-use crate::protocol::json::{ObjectWriter, Value};
+use corelane_protocol::json::{ObjectWriter, Value};
 
 /// One capability.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -219,7 +219,7 @@ fn saturate(number: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+    use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
     use proptest::prelude::*;
 
     fn read(text: &str) -> Result<Capabilities, ParityError> {

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::json::{ObjectWriter, write};
+use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::json::{ObjectWriter, write};
 
 /// The code of an error.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

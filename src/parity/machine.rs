@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::error::ParityError;
-use crate::protocol::json::ObjectWriter;
+use corelane_protocol::json::ObjectWriter;
 
 /// The state of one side of a session.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]

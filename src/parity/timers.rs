@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// Times of a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

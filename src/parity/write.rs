@@ -4,9 +4,9 @@ use super::PROTOCOL_VERSION;
 use super::capabilities::Capabilities;
 use super::envelope::{ChunkType, Target};
 use super::error::ParityError;
-use crate::protocol::json::{ObjectWriter, write};
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::model::EncodedResponse;
+use corelane_protocol::json::{ObjectWriter, write};
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::EncodedResponse;
 
 /// The beginning of a response, up to the id.
 const RESPONSE_HEAD: &[u8; 24] = br#"{"type":"response","id":"#;
@@ -263,9 +263,9 @@ fn open<'o>(out: &'o mut Vec<u8>, kind: &str) -> ObjectWriter<'o> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parity::capabilities::Feature;
-    use crate::protocol::error::Error;
-    use crate::protocol::model;
+    use crate::capabilities::Feature;
+    use corelane_protocol::error::Error;
+    use corelane_protocol::model;
 
     fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();

@@ -36,9 +36,10 @@ pub(crate) struct Crate {
 }
 
 /// The crates in `src` besides `corelane`, each before those that contain its folder.
-pub(crate) const CRATES: [Crate; 3] = [
+pub(crate) const CRATES: [Crate; 4] = [
     Crate { name: "corelane_base", root: &["base"] },
     Crate { name: "corelane_parity_check", root: &["parity", "check"] },
+    Crate { name: "corelane_parity", root: &["parity"] },
     Crate { name: "corelane_protocol", root: &["protocol"] },
 ];
 

@@ -11,10 +11,8 @@ use super::error::ParityError;
 use super::machine::{Event, InvalidTransition, Machine, State};
 use super::stream::{IncomingStreams, Received};
 use super::write::{self, HandshakeParams, RequestParams};
-use crate::protocol::json::{Array, Value};
-#[cfg(any(test, feature = "internals"))]
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::jsonrpc::IdBuf;
+use corelane_protocol::json::{Array, Value};
+use corelane_protocol::jsonrpc::{Id, IdBuf};
 
 /// The state of one session, which may span several connections.
 #[derive(Debug, Default)]
@@ -176,7 +174,6 @@ impl ClientSession {
     /// # Errors
     ///
     /// `error.feature_not_available` if the state or the capabilities do not allow it.
-    #[cfg(any(test, feature = "internals"))]
     pub fn request(
         &mut self,
         out: &mut Vec<u8>,

@@ -1,7 +1,7 @@
 //! Tests of the client's side of a session.
 
 use super::*;
-use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
 const ACK: &str = concat!(
     r#"{"type":"handshakeAck","protocolVersion":"1.0","sessionId":"a","resumeToken":"t","#,

@@ -6,8 +6,8 @@
 use super::capabilities::Capabilities;
 use super::error::ParityError;
 use super::idempotency::KEY_BYTES_MAX;
-use crate::protocol::json::{Object, Value, ValueKind};
-use crate::protocol::jsonrpc::Id;
+use corelane_protocol::json::{Object, Value, ValueKind};
+use corelane_protocol::jsonrpc::Id;
 
 /// Longest string id in bytes.
 pub const ID_BYTES_MAX: usize = 256;
@@ -53,16 +53,8 @@ pub enum Envelope<'a> {
     /// An error that is not the response to a request.
     Error {
         /// The request that it is about.
-        #[cfg_attr(
-            not(feature = "internals"),
-            expect(dead_code, reason = "only the load tool asks what an error is about")
-        )]
         id: Option<Id<'a>>,
         /// The stream that it is about.
-        #[cfg_attr(
-            not(feature = "internals"),
-            expect(dead_code, reason = "only the load tool asks what an error is about")
-        )]
         stream_id: Option<&'a str>,
         /// The error object.
         error: Value<'a>,

@@ -1,7 +1,7 @@
 //! Tests of reading messages.
 
 use super::*;
-use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
 fn with_value<T>(text: &str, read: impl FnOnce(Value<'_>) -> T) -> T {
     let mut parser = Parser::new(ParseLimits::default());

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::envelope::ChunkType;
 use super::error::ParityError;
 use super::write;
-use crate::base::time::Instant;
-use crate::protocol::jsonrpc::{Id, IdBuf};
+use corelane_base::time::Instant;
+use corelane_protocol::jsonrpc::{Id, IdBuf};
 
 /// What is kept of each stream for a client that returns.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -431,7 +431,6 @@ impl IncomingStreams {
     }
 
     /// Forgets a stream.
-    #[cfg(feature = "internals")]
     pub fn remove(&mut self, stream_id: &str) {
         self.streams.remove(stream_id);
     }

@@ -17,7 +17,6 @@
 //! | [`timers`] | deadlines of a session |
 //! | [`server_session`] | the server's side of a session |
 //! | [`client_session`] | the client's side of a session |
-//! | [`fuzz`] | body of a fuzz target over the server's side |
 #![forbid(unsafe_code)]
 
 pub mod error;
@@ -35,9 +34,6 @@ pub mod stream;
 
 pub mod client_session;
 pub mod server_session;
-
-#[cfg(any(test, feature = "internals"))]
-pub mod fuzz;
 
 /// The version of the dialect.
 pub const PROTOCOL_VERSION: &str = "1.0";

@@ -11,9 +11,9 @@ use super::idempotency::IdempotencyKeys;
 use super::machine::{Event, InvalidTransition, Machine, State};
 use super::stream::{OutgoingStreams, WindowLimits};
 use super::timers::{SessionTimeouts, Timeout, Timers};
-use crate::base::time::Instant;
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::Id;
+use corelane_base::time::Instant;
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::Id;
 use std::time::Duration;
 
 /// The methods of the dialect.
@@ -420,6 +420,3 @@ fn misdirected<'a>() -> Rejection<'a> {
     let message = "only a server sends messages of this type";
     Rejection::of_message(ParityError::invalid_envelope(message), None)
 }
-
-#[cfg(test)]
-mod tests;

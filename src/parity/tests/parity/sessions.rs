@@ -1,12 +1,19 @@
 //! Tests of both sides of a session against each other.
 
-use super::*;
-use crate::parity::client_session::{ClientEvent, ClientSession, Violation};
-use crate::parity::envelope::ChunkType;
-use crate::parity::fuzz::settings;
-use crate::parity::stream::Received;
-use crate::parity::write::{self, HandshakeAckParams};
-use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+use std::time::Duration;
+
+use crate::fuzz::settings;
+use corelane_base::time::Instant;
+use corelane_parity::capabilities::{Capabilities, Feature};
+use corelane_parity::client_session::{ClientEvent, ClientSession, Violation};
+use corelane_parity::envelope::{ChunkType, Envelope};
+use corelane_parity::error::ErrorCode;
+use corelane_parity::machine::State;
+use corelane_parity::server_session::{Action, Expired, Input, Rejection, ServerSession};
+use corelane_parity::stream::Received;
+use corelane_parity::write::{self, HandshakeAckParams};
+use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser, Value};
+use corelane_protocol::jsonrpc::Id;
 use proptest::prelude::*;
 
 fn at(seconds: u64) -> Instant {
@@ -17,7 +24,7 @@ fn with_value<T>(text: &str, read: impl FnOnce(Value<'_>) -> T) -> T {
     let mut parser = Parser::new(ParseLimits::default());
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(text.len() + PADDING_BYTES, 0);
-    let document = parser.parse(PaddedText::new(&mut bytes, text.len())).unwrap();
+    let document = parser.parse(PaddedText::new(&mut bytes, text.len())).expect("the text is JSON");
     read(document.root())
 }
 
@@ -194,7 +201,7 @@ fn silent_client_gets_keepalive_then_close() {
 /// Gives one message of the server to a client.
 fn deliver(client: &mut ClientSession, text: &str) -> Result<String, Violation> {
     with_value(text, |value| {
-        let event = client.receive(Envelope::read(value).unwrap())?;
+        let event = client.receive(Envelope::read(value).expect("the message is valid"))?;
         Ok(match event {
             ClientEvent::Chunk(chunk) => format!("chunk {}", chunk.seq),
             ClientEvent::Ready { resumed } => format!("ready {resumed:?}"),

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use corelane::parity::machine::{State, TRANSITIONS};
+use corelane_parity::machine::{State, TRANSITIONS};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ const TYPES: [(&str, &str); 10] = [
 ];
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/parity")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/parity")
 }
 
 fn schema(name: &str) -> Value {

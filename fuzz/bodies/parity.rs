@@ -5,35 +5,15 @@
 
 use std::time::Duration;
 
-use super::capabilities::{Capabilities, Feature, ResumeWindow};
-use super::envelope::Envelope;
-use super::error::ParityError;
-use super::machine::State;
-use super::server_session::{Action, Input, ServerSession, SessionSettings};
-use super::timers::SessionTimeouts;
-use crate::base::time::Instant;
-use crate::protocol::json::{PaddedBuffer, ParseLimits, Parser};
-
-/// A conversation of valid messages, one on each line.
-pub const EXAMPLE: &str = concat!(
-    r#"{"type":"handshake","protocolVersion":"1.0","capabilitiesExchange":true,"capabilities":"#,
-    r#"{"tools":true,"resources":true,"prompts":true,"streaming":true,"resume":true,"#,
-    r#""cancellation":true,"maxConcurrent":2,"resumeWindow":{"chunks":9,"seconds":9}},"#,
-    r#""resumeToken":"t","lastAckSeq":{"s-1":3}}"#,
-    "\n",
-    r#"{"type":"capabilities","capabilities":{"tools":true,"streaming":true,"cancellation":true}}"#,
-    "\n",
-    r#"{"type":"request","id":1,"method":"tools/call","params":{"name":"a"},"stream":true}"#,
-    "\n",
-    r#"{"type":"request","id":"2","method":"tools/list","idempotencyKey":"k"}"#,
-    "\n",
-    r#"{"type":"cancel","streamId":"s-1","reason":"r"}"#,
-    "\n",
-    r#"{"type":"keepalive","timeoutHintSec":120}"#,
-    "\n",
-    r#"{"type":"error","id":1,"error":{"code":"error.internal","message":"m","retryable":true}}"#,
-    "\n",
-);
+use corelane_base::time::Instant;
+use corelane_parity::capabilities::{Capabilities, Feature, ResumeWindow};
+use corelane_parity::envelope::Envelope;
+use corelane_parity::error::ParityError;
+use corelane_parity::machine::State;
+use corelane_parity::server_session::{Action, Input, ServerSession, SessionSettings};
+use corelane_parity::timers::SessionTimeouts;
+use corelane_parity::write;
+use corelane_protocol::json::{PaddedBuffer, ParseLimits, Parser};
 
 /// Gives the lines of `text` to a session of a server, as messages. Returns the number of those
 /// that are accepted.
@@ -43,7 +23,7 @@ pub const EXAMPLE: &str = concat!(
 /// If an invariant is violated: a request starts before the session is ready, or beyond the
 /// negotiated capabilities; the capabilities widen; a rejected message changes them; the error of a
 /// rejected message is not JSON.
-pub fn check_text(text: &str) -> usize {
+pub(crate) fn check_text(text: &str) -> usize {
     let settings = settings();
     let mut session = ServerSession::new(&settings, Instant::ORIGIN);
     let mut parser = Parser::new(ParseLimits::default());
@@ -61,7 +41,9 @@ pub fn check_text(text: &str) -> usize {
                     now: Instant::ORIGIN,
                     envelope,
                 };
-                session.receive(input).map(|action| act(action, before, &mut session, &settings))
+                session
+                    .receive(input)
+                    .map(|action| act(action, before.0, before.1, &mut session, &settings))
             }
             Err(invalid) => Err(ServerSession::reject_malformed(invalid)),
         };
@@ -82,7 +64,8 @@ pub fn check_text(text: &str) -> usize {
 /// Does what a server does with a message.
 fn act(
     action: Action<'_>,
-    (state, capabilities): (State, Capabilities),
+    state: State,
+    capabilities: Capabilities,
     session: &mut ServerSession,
     settings: &SessionSettings,
 ) {
@@ -112,13 +95,13 @@ fn act(
 
 fn check_error(error: &ParityError) {
     let mut text = Vec::new();
-    super::write::error(&mut text, None, error);
+    write::error(&mut text, None, error);
     let read: Result<serde_json::Value, _> = serde_json::from_slice(&text);
     assert!(read.is_ok_and(|read| read["error"]["code"] == error.code.as_str()), "{error:?}");
 }
 
 /// What the server of this check grants, and that of the tests of a session.
-pub(super) fn settings() -> SessionSettings {
+pub(crate) fn settings() -> SessionSettings {
     let mut capabilities = Capabilities::of(Feature::ALL);
     capabilities.max_concurrent = Some(4);
     capabilities.max_payload_bytes = Some(1_000);
@@ -135,36 +118,5 @@ pub(super) fn settings() -> SessionSettings {
         streams_max: 2,
         window_bytes_max: 1 << 20,
         keys_max: 16,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::random::Random;
-
-    #[test]
-    fn damaged_messages_violate_no_invariant() {
-        assert_eq!(check_text(EXAMPLE), EXAMPLE.lines().count());
-        let mut random = Random::seeded(20);
-        let below = |random: &mut Random, end: usize| {
-            usize::try_from(random.next_u64() % end as u64).unwrap()
-        };
-        for _ in 0..2_000 {
-            let mut lines: Vec<String> = EXAMPLE.lines().map(str::to_owned).collect();
-            for _ in 0..=below(&mut random, 3) {
-                let line = below(&mut random, lines.len());
-                let other = below(&mut random, lines.len());
-                match below(&mut random, 3) {
-                    0 => lines.swap(line, other),
-                    1 => lines.push(lines[line].clone()),
-                    _ => {
-                        let at = below(&mut random, lines[line].len());
-                        lines[line].replace_range(at..=at, ["\"", "{", "0", "true", ""][other % 5]);
-                    }
-                }
-            }
-            check_text(&lines.join("\n"));
-        }
     }
 }

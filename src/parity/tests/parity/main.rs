@@ -1,0 +1,7 @@
+//! Tests of the crate through its public interface.
+
+mod damage;
+#[path = "../../../../fuzz/bodies/parity.rs"]
+mod fuzz;
+mod schemas;
+mod sessions;
