@@ -84,6 +84,11 @@ pub mod tower;
 
 pub mod testing;
 
+#[cfg(not(feature = "internals"))]
+pub(crate) use corelane_tls as tls;
+#[cfg(feature = "internals")]
+pub use corelane_tls as tls;
+
 #[cfg(feature = "internals")]
 pub mod transport;
 #[cfg(not(feature = "internals"))]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::parity::error::ErrorCode;
 use crate::protocol::json::Value;
-use crate::transport::tls::{TlsError, TlsErrorKind};
+use crate::tls::{TlsError, TlsErrorKind};
 
 /// Code of a request without a valid token.
 const UNAUTHORIZED: i64 = -32010;

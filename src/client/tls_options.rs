@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use super::error::{ClientError, ClientErrorKind};
 use super::target::Target;
-use crate::transport::tls::{Identity, Pin, Roots, TlsClient, TlsClientOptions, Trust};
+use crate::tls::{Identity, Pin, Roots, TlsClient, TlsClientOptions, Trust};
 
 /// Certificates or a private key in PEM (RFC 7468). The debug format omits the text.
 #[derive(Clone, Eq, PartialEq)]

@@ -7,5 +7,4 @@
 
 pub mod http;
 pub mod ndjson;
-pub mod tls;
 pub mod websocket;

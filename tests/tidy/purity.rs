@@ -19,7 +19,7 @@ const UNSAFE: [&str; 6] = [
 ];
 
 /// Modules without side effects.
-const PURE: [&str; 6] = ["base", "protocol", "transport", "parity", "guard", "service"];
+const PURE: [&str; 7] = ["base", "protocol", "transport", "tls", "parity", "guard", "service"];
 
 /// What a pure module does not name, as tokens, with the reason.
 const IMPURE: [(&[&str], &str); 17] = [

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{self, ErrorKind};
 
 use corelane::client::{ClientError, ClientErrorKind};
-use corelane::transport::tls::TlsError;
+use corelane::tls::TlsError;
 
 use crate::generator::RunConfig;
 use crate::generator::run_config::CONNECT_HINT;

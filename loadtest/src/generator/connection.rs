@@ -7,7 +7,7 @@
 
 use corelane::base::time::Instant;
 use corelane::engine::ring::Socket;
-use corelane::transport::tls::{TlsError, TlsFilter};
+use corelane::tls::{TlsError, TlsFilter};
 
 use super::slow_reader::SlowReader;
 use crate::mcp::{Closing, ConnectError, Handshake, RequestLog, Subscriber};

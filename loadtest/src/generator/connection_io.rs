@@ -11,7 +11,7 @@ use corelane::base::time::Instant;
 use corelane::engine::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source,
 };
-use corelane::transport::tls::TlsError;
+use corelane::tls::TlsError;
 
 use super::connection::{Connection, ConnectionState};
 use super::run_config::Route;

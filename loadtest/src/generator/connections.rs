@@ -5,7 +5,7 @@ use std::io;
 
 use corelane::base::time::Instant;
 use corelane::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Source};
-use corelane::transport::tls::{TlsError, TlsFilter, TlsScratch};
+use corelane::tls::{TlsError, TlsFilter, TlsScratch};
 
 use super::connection::{ConnectionState, Ending};
 use super::context::{ReceiveActions, RunContext};

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use corelane::base::time::Instant;
 use corelane::engine::ring::{ParkTimeout, Ring, Socket};
-use corelane::transport::tls::TlsError;
+use corelane::tls::TlsError;
 
 use super::churn::Churn;
 use super::connection::{Connection, ConnectionState, Ending, Replacement};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::text::printable;
 use crate::cli::{USAGE_EXIT_CODE, print_diagnostic};
 use crate::client::{ClientError, ClientErrorKind, ParityErrorCode};
-use crate::transport::tls::TlsError;
+use crate::tls::TlsError;
 
 /// Why a command failed.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use corelane_parity_check::{Address, Duplex, Endpoint, Tls, Transport};
 use url::Url;
 
 use crate::client::{Target, TlsOptions, tls_client};
-use crate::transport::tls::{TlsClient, TlsStream};
+use crate::tls::{TlsClient, TlsStream};
 
 /// The path of a URL that names none.
 const DEFAULT_PATH: &str = "/parity";

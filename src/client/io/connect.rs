@@ -18,7 +18,7 @@ use crate::client::target::{HostAddress, HttpEndpoint, Program, Target};
 use crate::engine::ring::{
     KEEPALIVE_INTERVAL, KEEPALIVE_TIME, Operation, Registered, Ring, Socket, Source,
 };
-use crate::transport::tls::{TlsClient, TlsError, TlsStream};
+use crate::tls::{TlsClient, TlsError, TlsStream};
 
 /// One stream of an open target.
 #[derive(Debug)]

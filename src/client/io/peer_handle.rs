@@ -15,8 +15,8 @@ use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::client::retry::RetryEvent;
 use crate::client::session::{ReceivedMessage, SessionConfig};
 use crate::client::target::{HostAddress, Target};
+use crate::tls::TlsClient;
 use crate::transport::http::client::request_writer::ExtraFields;
-use crate::transport::tls::TlsClient;
 
 /// Called on the I/O thread when a connection begins or ends.
 pub(in crate::client) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;

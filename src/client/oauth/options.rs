@@ -12,8 +12,8 @@ use super::store::{MemoryTokenStore, TokenStore};
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::target::Target;
 use crate::client::tls_options::{TlsOptions, tls_client};
+use crate::tls::TlsClient;
 use crate::transport::http::client::request_writer::ExtraFields;
-use crate::transport::tls::TlsClient;
 
 /// How the user allows access.
 #[derive(Clone, Default)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::telemetry::certificate::CertificateExpiry;
-use crate::transport::tls::{TlsErrorKind, TlsServer};
+use crate::tls::{TlsErrorKind, TlsServer};
 
 /// Locked once for each connection that is accepted, and for each request of metrics.
 #[expect(clippy::disallowed_types, reason = "a reload replaces it on another thread")]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use crate::base::client_address::ClientAddress;
 use crate::base::pool::BufferPool;
 use crate::engine::ring::{Completion, Operation, Ring, Socket};
-use crate::transport::tls::{ServerSide, TlsError, TlsFilter, TlsScratch};
+use crate::tls::{ServerSide, TlsError, TlsFilter, TlsScratch};
 
 /// Largest buffer that is kept for a later send, and all of these.
 const SPARE_BYTES_MAX: usize = 64 << 10;

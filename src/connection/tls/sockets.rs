@@ -14,7 +14,7 @@ use crate::base::time::Instant;
 use crate::engine::ring::{Completion, Listener, Operation, ReceiveBuffer, Ring, Socket};
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::EventThrottle;
-use crate::transport::tls::{TlsError, TlsErrorKind, TlsFilter};
+use crate::tls::{TlsError, TlsErrorKind, TlsFilter};
 
 /// The answer to a client that speaks HTTP without TLS.
 const HTTP_WITHOUT_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\

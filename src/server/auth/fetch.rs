@@ -15,11 +15,11 @@ use url::{Host, Position, Url};
 
 use crate::base::time::Instant;
 use crate::engine::clock::Clock;
+use crate::tls::{Roots, TlsStream};
+#[cfg(feature = "_tls")]
+use crate::tls::{TlsClient, TlsClientOptions, Trust};
 use crate::transport::http::client::response_head::ResponseLimits;
 use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
-use crate::transport::tls::{Roots, TlsStream};
-#[cfg(feature = "_tls")]
-use crate::transport::tls::{TlsClient, TlsClientOptions, Trust};
 
 /// Time for one fetch.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -18,7 +18,7 @@ use crate::server::options::{ClientCertificateMode, ListenerTlsOptions, Options}
 use crate::telemetry::certificate::CertificateExpiry;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
-use crate::transport::tls::{
+use crate::tls::{
     ClientCertificates, Identity, OcspStaple, Revocations, Roots, TicketKeys, TlsServer,
     TlsServerOptions, TrustedClients,
 };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use corelane::Client;
 use corelane::client::{ClientError, ClientErrorKind, TlsOptions};
-use corelane::transport::tls::Pin;
+use corelane::tls::Pin;
 use corelane_test_support::tls::{CertificateValidity, Issuer, Terminator, TlsFault, VERSIONS};
 use corelane_test_support::{TestServer, http_options, tcp_options};
 

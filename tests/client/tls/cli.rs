@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use corelane::transport::tls::Pin;
+use corelane::tls::Pin;
 use corelane_test_support::tls::{CertificateValidity, Issuer, Terminator, TlsFault, VERSIONS};
 use corelane_test_support::{ExitResult, TestServer, http_options};
 use tempfile::TempDir;

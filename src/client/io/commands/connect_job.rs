@@ -13,7 +13,7 @@ use crate::client::proxy::Route;
 use crate::client::target::{HostAddress, Target};
 use crate::engine::blocking::Job;
 use crate::engine::mesh::Sender;
-use crate::transport::tls::TlsClient;
+use crate::tls::TlsClient;
 
 /// What a connection is for.
 pub(in crate::client::io) enum Purpose {

@@ -5,7 +5,7 @@ use std::io;
 use crate::client::error::{ClientError, ClientErrorKind};
 use crate::client::io::process::ProgramExit;
 use crate::client::target::Target;
-use crate::transport::tls::TlsError;
+use crate::tls::TlsError;
 
 /// How a connection was lost.
 #[derive(Debug)]

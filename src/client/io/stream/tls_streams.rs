@@ -13,7 +13,7 @@ use crate::engine::ring::{
     Completion, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source,
     Waker,
 };
-use crate::transport::tls::{TlsError, TlsFilter, TlsScratch};
+use crate::tls::{TlsError, TlsFilter, TlsScratch};
 
 /// Largest buffer that is kept for the next send.
 const SPARE_BYTES_MAX: usize = 64 << 10;

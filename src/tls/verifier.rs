@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-#[cfg(feature = "internals")]
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -77,11 +76,9 @@ impl ServerCertVerifier for PinVerifier {
 }
 
 /// Accepts any certificate.
-#[cfg(feature = "internals")]
 #[derive(Debug)]
 pub(super) struct AnyCertificate(pub(super) Arc<CryptoProvider>);
 
-#[cfg(feature = "internals")]
 impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,

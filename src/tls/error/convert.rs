@@ -6,7 +6,7 @@ use std::fmt;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
 use super::{TlsError, TlsErrorKind};
-use crate::transport::tls::pin::Pin;
+use crate::pin::Pin;
 
 /// Number of certificate names in an error message.
 const NAMES_MAX: usize = 3;
@@ -17,7 +17,7 @@ const OUTDATED_MESSAGE: &str = "the server speaks neither TLS 1.2 nor TLS 1.3";
 
 /// The server has another public key than expected.
 #[derive(Debug)]
-pub(in crate::transport::tls) struct UnpinnedKey(pub(in crate::transport::tls) Pin);
+pub(crate) struct UnpinnedKey(pub(crate) Pin);
 
 impl fmt::Display for UnpinnedKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,7 +29,7 @@ impl StdError for UnpinnedKey {}
 
 impl TlsError {
     /// Describes the error of a handshake.
-    pub(in crate::transport::tls) fn from_handshake(error: &Error) -> Self {
+    pub(crate) fn from_handshake(error: &Error) -> Self {
         match error {
             Error::InvalidCertificate(error) => from_certificate(error),
             Error::InvalidMessage(
@@ -45,7 +45,7 @@ impl TlsError {
     }
 
     /// Describes the error of an open connection.
-    pub(in crate::transport::tls) fn from_connection(error: &Error) -> Self {
+    pub(crate) fn from_connection(error: &Error) -> Self {
         match error {
             Error::AlertReceived(alert) => from_alert(*alert),
             error => {

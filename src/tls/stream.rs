@@ -67,7 +67,6 @@ impl<S: Read + Write> TlsStream<S> {
     }
 }
 
-#[cfg(feature = "internals")]
 impl<S> TlsStream<S> {
     /// Returns the stream below.
     pub const fn stream(&self) -> &S {
@@ -86,7 +85,7 @@ fn handshake_error(error: &io::Error) -> TlsError {
 }
 
 /// The error of a connection that ended without `close_notify`, so that data may be missing.
-pub(crate) fn truncated() -> io::Error {
+fn truncated() -> io::Error {
     let text = "the server closed the TLS connection without close_notify";
     io::Error::new(ErrorKind::UnexpectedEof, text)
 }

@@ -10,7 +10,7 @@ use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use rustls::crypto::SecureRandom;
 use rustls::server::ProducesTickets;
 
-use crate::transport::tls::provider;
+use crate::provider;
 
 /// Keys that can be in effect: the current one and two previous ones.
 const KEYS_MAX: usize = 3;

@@ -15,7 +15,6 @@ pub enum TlsClient {}
 
 /// What a [`TlsClient`] would be created from.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "nothing is created from it"))]
 pub struct TlsClientOptions<'a> {
     /// Name or address of the server.
     pub server_name: &'a str,
@@ -204,7 +203,6 @@ pub struct TlsServer {
 
 /// What a [`TlsServer`] would be created from.
 #[derive(Debug)]
-#[expect(dead_code, reason = "nothing is created from it")]
 pub struct TlsServerOptions {
     /// Certificates.
     pub identities: Vec<(Identity, Option<OcspStaple>)>,
@@ -229,7 +227,6 @@ impl TlsServer {
 
 /// Whether a server would ask for certificates.
 #[derive(Debug)]
-#[expect(dead_code, reason = "nothing is created from it")]
 pub enum ClientCertificates {
     /// No.
     Off,
@@ -241,7 +238,6 @@ pub enum ClientCertificates {
 
 /// Which certificates of clients would be accepted.
 #[derive(Debug)]
-#[expect(dead_code, reason = "nothing is created from it")]
 pub struct TrustedClients {
     /// Authorities.
     pub roots: Roots,

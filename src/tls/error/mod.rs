@@ -22,10 +22,6 @@ pub struct TlsError {
 
 /// What to correct after a [`TlsError`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[cfg_attr(
-    not(any(feature = "_tls", feature = "internals")),
-    expect(dead_code, reason = "the errors of rustls have the other kinds")
-)]
 pub enum TlsErrorKind {
     /// The certificate of the server was issued by an authority that is not trusted.
     UnknownIssuer,
@@ -100,7 +96,6 @@ impl TlsError {
     }
 
     /// Returns whether the server ended the connection with an alert. Otherwise this side failed.
-    #[cfg(feature = "internals")]
     pub const fn is_alert(&self) -> bool {
         self.is_alert
     }
@@ -114,7 +109,6 @@ impl TlsErrorKind {
     }
 
     /// Returns whether the certificate of the server was not accepted.
-    #[cfg(feature = "internals")]
     pub const fn is_server_certificate(self) -> bool {
         matches!(
             self,
@@ -128,7 +122,6 @@ impl TlsErrorKind {
     }
 
     /// Returns what to do, in the flags that the programs of this project share.
-    #[cfg(any(feature = "cli", feature = "internals"))]
     pub const fn hint(self) -> Option<&'static str> {
         Some(match self {
             Self::UnknownIssuer => "pass --ca FILE with the issuer",

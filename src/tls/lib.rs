@@ -8,6 +8,8 @@
 //!
 //! Without one of these features neither can be created.
 
+#![forbid(unsafe_code)]
+
 mod pin;
 
 mod error;

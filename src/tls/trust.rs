@@ -19,7 +19,6 @@ pub enum Trust {
     /// Those that one of these authorities has issued.
     Roots(Roots),
     /// All. Anyone between client and server can read and change the data.
-    #[cfg(feature = "internals")]
     Insecure,
 }
 

@@ -1,6 +1,5 @@
 //! The two ends of a TLS connection: what differs between client and server.
 
-#[cfg(feature = "internals")]
 use rustls::CommonState;
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
@@ -36,7 +35,6 @@ pub trait Side {
 /// The client's end of a connection.
 pub struct ClientSide {
     connection: UnbufferedClientConnection,
-    #[cfg(feature = "internals")]
     client: TlsClient,
 }
 
@@ -52,7 +50,6 @@ impl ClientSide {
             UnbufferedClientConnection::new(client.config.clone(), client.name.clone());
         Ok(Self {
             connection: connection.map_err(|error| TlsError::from_handshake(&error))?,
-            #[cfg(feature = "internals")]
             client: client.clone(),
         })
     }
@@ -82,7 +79,6 @@ impl Side for ClientSide {
     }
 
     fn record_open(&mut self) {
-        #[cfg(feature = "internals")]
         self.client.record_negotiated(|| describe(&self.connection));
     }
 
@@ -143,7 +139,6 @@ impl Side for ServerSide {
 }
 
 /// Returns version and cipher suite.
-#[cfg(feature = "internals")]
 fn describe(connection: &CommonState) -> String {
     let version = connection.protocol_version().and_then(|version| version.as_str());
     let version = version.unwrap_or("TLS").replacen("TLSv", "TLS ", 1).replace('_', ".");

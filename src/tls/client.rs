@@ -2,11 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-#[cfg(feature = "internals")]
 use std::sync::OnceLock;
 
 use rustls::ClientConfig;
-#[cfg(feature = "internals")]
 use rustls::client::Resumption;
 use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::ServerName;
@@ -14,12 +12,10 @@ use rustls::pki_types::ServerName;
 use super::pin::Pin;
 use super::provider;
 use super::trust::{Identity, Trust};
-#[cfg(feature = "internals")]
 use super::verifier::AnyCertificate;
 use super::verifier::PinVerifier;
 
 /// TLS sessions that a load thread stores for resumption.
-#[cfg(feature = "internals")]
 const SESSIONS_MAX: usize = 256;
 /// ALPN protocol (RFC 7301) of HTTP and of the WebSocket upgrade.
 pub(super) const ALPN_HTTP: &[u8] = b"http/1.1";
@@ -33,7 +29,6 @@ pub struct TlsClient {
     pub(super) config: Arc<ClientConfig>,
     pub(super) name: ServerName<'static>,
     /// Parameters negotiated by the first handshake.
-    #[cfg(feature = "internals")]
     negotiated: Arc<OnceLock<String>>,
 }
 
@@ -80,7 +75,6 @@ impl TlsClient {
                 let verifier = Arc::new(PinVerifier::new(inner, options.pins));
                 builder.dangerous().with_custom_certificate_verifier(verifier)
             }
-            #[cfg(feature = "internals")]
             Trust::Insecure => {
                 let verifier = Arc::new(AnyCertificate(provider));
                 builder.dangerous().with_custom_certificate_verifier(verifier)
@@ -97,16 +91,10 @@ impl TlsClient {
         if options.is_http {
             config.alpn_protocols = vec![ALPN_HTTP.to_vec()];
         }
-        Ok(Self {
-            config: Arc::new(config),
-            name,
-            #[cfg(feature = "internals")]
-            negotiated: Arc::default(),
-        })
+        Ok(Self { config: Arc::new(config), name, negotiated: Arc::default() })
     }
 
     /// Returns a copy with its own session store, so that load threads share no state.
-    #[cfg(feature = "internals")]
     #[must_use]
     pub fn with_own_sessions(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config);
@@ -115,13 +103,11 @@ impl TlsClient {
     }
 
     /// Stores the negotiated parameters of the first handshake.
-    #[cfg(feature = "internals")]
     pub(super) fn record_negotiated(&self, negotiated: impl FnOnce() -> String) {
         self.negotiated.get_or_init(negotiated);
     }
 
     /// Returns version and cipher suite of the first handshake, once it is complete.
-    #[cfg(feature = "internals")]
     pub fn negotiated(&self) -> Option<&str> {
         self.negotiated.get().map(String::as_str)
     }

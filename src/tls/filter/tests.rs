@@ -11,9 +11,9 @@ use rustls::{
 };
 
 use super::*;
-use crate::transport::tls::client::TlsClientOptions;
-use crate::transport::tls::provider;
-use crate::transport::tls::trust::{Roots, Trust};
+use crate::client::TlsClientOptions;
+use crate::provider;
+use crate::trust::{Roots, Trust};
 
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
 
@@ -199,7 +199,6 @@ fn tls_handshake_with_plaintext_server_fails() {
     }
 }
 
-#[cfg(feature = "internals")]
 #[test]
 fn tls_client_knows_negotiated_parameters() {
     let configs = server_and_client(&version::TLS13);
