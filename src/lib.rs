@@ -89,10 +89,10 @@ pub(crate) use corelane_tls as tls;
 #[cfg(feature = "internals")]
 pub use corelane_tls as tls;
 
-#[cfg(feature = "internals")]
-pub mod transport;
 #[cfg(not(feature = "internals"))]
-pub(crate) mod transport;
+pub(crate) use corelane_transport as transport;
+#[cfg(feature = "internals")]
+pub use corelane_transport as transport;
 
 pub use http::Extensions;
 

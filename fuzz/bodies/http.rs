@@ -4,6 +4,9 @@
 //! It panics if an invariant is violated, which no input may cause. Called by a fuzzer with its own
 //! bytes, and by tests with seeded damage. Ring and time are simulated.
 
+#[path = "requests.rs"]
+mod requests;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,8 +18,9 @@ use corelane::engine::shard_loop::{ShardLoop, TurnStatus};
 use corelane::server::{Entropy, Handle, Options, Server, Shard, ShardInput};
 use corelane::service::Catalog;
 use corelane::telemetry::label::Transport;
-use corelane::transport::http::fuzz::{self, RequestOutcome};
 use corelane::transport::http::head::HttpMethod;
+
+use self::requests::RequestOutcome;
 
 /// Counts of one stream of requests.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -37,7 +41,7 @@ pub(crate) struct Outcome {
 pub(crate) fn run_http(catalog: Catalog, stream: &[u8], lengths: &[usize]) -> Outcome {
     let options = options();
     let limits = options.request_limits();
-    let requests = fuzz::check_stream(stream, &[stream.len().max(1)], &limits);
+    let requests = requests::check_stream(stream, &[stream.len().max(1)], &limits);
     let mut simulation = Simulation::open(catalog, options);
     let received = simulation.send(stream, lengths);
     let outcome = check_responses(&requests, &received);

@@ -5,14 +5,16 @@
 
 #![no_main]
 
-use corelane::transport::websocket::fuzz;
-use corelane::transport::websocket::limits::FrameLimits;
+#[path = "../bodies/frames.rs"]
+mod body;
+
+use corelane_transport::websocket::limits::FrameLimits;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some((&first, stream)) = bytes.split_first() {
         let length = usize::from(first & 0x7F).max(1);
-        fuzz::check_stream(stream, &[length], &LIMITS, first & 0x80 != 0);
+        body::check_stream(stream, &[length], &LIMITS, first & 0x80 != 0);
     }
 });
 

@@ -4,13 +4,15 @@
 
 #![no_main]
 
-use corelane::transport::http::fuzz;
-use corelane::transport::http::limits::RequestLimits;
+#[path = "../bodies/requests.rs"]
+mod body;
+
+use corelane_transport::http::limits::RequestLimits;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some((&length, stream)) = bytes.split_first() {
-        fuzz::check_stream(stream, &[usize::from(length).max(1)], &LIMITS);
+        body::check_stream(stream, &[usize::from(length).max(1)], &LIMITS);
     }
 });
 

@@ -5,13 +5,15 @@
 
 #![no_main]
 
-use corelane::transport::http::client::fuzz;
-use corelane::transport::http::client::response_head::ResponseLimits;
+#[path = "../bodies/responses.rs"]
+mod body;
+
+use corelane_transport::http::client::response_head::ResponseLimits;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some((&length, stream)) = bytes.split_first() {
-        fuzz::check_stream(stream, usize::from(length), &LIMITS);
+        body::check_stream(stream, usize::from(length), &LIMITS);
     }
 });
 

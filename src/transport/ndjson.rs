@@ -11,8 +11,8 @@ use std::mem::take;
 
 use memchr::{memchr, memchr2_iter};
 
-use crate::protocol::json::PaddedBuffer;
-use crate::protocol::message_head::MessageHead;
+use corelane_protocol::json::PaddedBuffer;
+use corelane_protocol::message_head::MessageHead;
 
 /// The result of reading the next line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -36,12 +36,13 @@ pub(crate) struct Crate {
 }
 
 /// The crates in `src` besides `corelane`, each before those that contain its folder.
-pub(crate) const CRATES: [Crate; 5] = [
+pub(crate) const CRATES: [Crate; 6] = [
     Crate { name: "corelane_base", root: &["base"] },
     Crate { name: "corelane_parity_check", root: &["parity", "check"] },
     Crate { name: "corelane_parity", root: &["parity"] },
     Crate { name: "corelane_protocol", root: &["protocol"] },
     Crate { name: "corelane_tls", root: &["tls"] },
+    Crate { name: "corelane_transport", root: &["transport"] },
 ];
 
 /// The modules of the library by path (`engine::ring`), with their children in order.

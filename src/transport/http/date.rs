@@ -4,7 +4,7 @@
 //!
 //! Source: RFC 9110, sections 5.6.7 and 6.6.1.
 
-use crate::base::time::civil_date;
+use corelane_base::time::civil_date;
 
 /// A second in UTC as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -6,7 +6,7 @@
 //! Source: MCP 2025-11-25 basic/transports, "Session Management"; RFC 9110; the Fetch standard,
 //! "CORS protocol"; Content Security Policy Level 3.
 
-use crate::protocol::json::write;
+use corelane_protocol::json::write;
 
 /// Additional fields of a response; none by default.
 #[derive(Clone, Copy, Debug)]

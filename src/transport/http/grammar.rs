@@ -1,7 +1,7 @@
 //! Character classes of HTTP (RFC 9110, section 5.6; RFC 3986, section 3.2.2).
 
 /// Returns whether a byte may occur in a token: a method or field name (RFC 9110, section 5.6.2).
-pub(in crate::transport::http) const fn is_token_byte(byte: u8) -> bool {
+pub(super) const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,
@@ -24,17 +24,14 @@ pub(in crate::transport::http) const fn is_token_byte(byte: u8) -> bool {
 
 /// Returns whether a byte may occur in a field value (RFC 9110, section 5.5): no control characters
 /// except tab.
-pub(in crate::transport::http) const fn is_field_value_byte(byte: u8) -> bool {
+pub(super) const fn is_field_value_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
 /// Compares a field name with `expected`, which is in lower case. Setting bit 0x20 of every byte
 /// folds the case; among the bytes allowed in a name it equates letters only.
 #[inline]
-pub(in crate::transport::http) fn is_field_name<const LENGTH: usize>(
-    name: &[u8],
-    expected: &[u8; LENGTH],
-) -> bool {
+pub(super) fn is_field_name<const LENGTH: usize>(name: &[u8], expected: &[u8; LENGTH]) -> bool {
     let Ok(name) = <&[u8; LENGTH]>::try_from(name) else { return false };
     let bytes = name.iter().zip(expected);
     bytes.fold(0, |differing, (byte, expected)| differing | ((byte | 0x20) ^ expected)) == 0
@@ -69,7 +66,7 @@ pub(super) fn repeats(value: &[u8], text: &[u8]) -> bool {
 /// Returns whether a value has only characters of a host and port. Excludes the comma, which
 /// proxies use to combine repeated fields. The empty host is allowed.
 #[inline]
-pub(in crate::transport::http) fn is_host(value: &[u8]) -> bool {
+pub(super) fn is_host(value: &[u8]) -> bool {
     value.iter().fold(true, |is_host, &byte| is_host & HOST_BYTES[byte as usize])
 }
 

@@ -22,9 +22,9 @@ use base64::prelude::BASE64_STANDARD;
 use super::grammar::{repeats, single_value};
 use super::head::{Field, Head};
 use super::limits::FIELDS_MAX;
-use crate::protocol::eras::Method;
-use crate::protocol::error::Error;
-use crate::protocol::json::{Value, ValueKind};
+use corelane_protocol::eras::Method;
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{Value, ValueKind};
 
 /// The values of a modern request body that its headers must repeat.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

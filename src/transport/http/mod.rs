@@ -21,9 +21,6 @@ pub mod head;
 
 pub mod reader;
 
-#[cfg(feature = "internals")]
-pub mod fuzz;
-
 pub mod checks;
 
 pub mod header_consistency;

@@ -49,7 +49,6 @@ fn check(value: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns a UUID that is not of a shard.
-#[cfg(feature = "tower")]
 pub fn random_uuid(random: u128) -> [u8; UUID_BYTES] {
     first_uuid(random, 0)
 }

@@ -34,7 +34,6 @@ pub struct Response<'a> {
 
 impl Response<'_> {
     /// 200 with a JSON body on a persistent connection.
-    #[cfg(feature = "internals")]
     pub const JSON: Self = Self::new(Status::OK, BodyKind::Json);
 
     /// Creates a response on a persistent connection; an event stream is chunked.
@@ -197,7 +196,6 @@ pub fn replace_head(
 }
 
 /// Appends a complete response.
-#[cfg(feature = "internals")]
 pub fn write_response(
     out: &mut Vec<u8>,
     response: &Response<'_>,

@@ -14,7 +14,7 @@
 use std::fmt;
 
 use super::fields::push_value;
-use crate::protocol::json::write;
+use corelane_protocol::json::write;
 
 /// The id of an event in a session: stream and sequence number, written as `3-17`.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -88,7 +88,6 @@ pub fn end_event(out: &mut Vec<u8>, mark: EventMark) {
 }
 
 /// Appends an encoded message as an event.
-#[cfg(feature = "internals")]
 pub fn write_event(out: &mut Vec<u8>, framing: StreamFraming, id: Option<EventId>, text: &[u8]) {
     let mark = begin_event(out, framing, id);
     out.extend_from_slice(text);

@@ -51,7 +51,6 @@ impl Status {
     pub const VERSION_NOT_SUPPORTED: Self = Self(505);
 
     /// Returns the numeric code.
-    #[cfg(feature = "internals")]
     pub const fn code(self) -> u16 {
         self.0
     }

@@ -6,7 +6,7 @@
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
 use super::limits::ProtocolError;
-use crate::protocol::json::PADDING_BYTES;
+use corelane_protocol::json::PADDING_BYTES;
 
 /// Window bits of a peer that did not negotiate them (RFC 7692, section 7.1.2.1).
 pub const WINDOW_BITS: u8 = 15;

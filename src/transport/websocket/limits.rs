@@ -37,7 +37,6 @@ macro_rules! protocol_errors {
             pub const $name: Self = Self { code: CloseCode::$code, reason: $reason };)+
 
             /// All kinds.
-            #[cfg(feature = "internals")]
             pub const ALL: [Self; [$($reason),+].len()] = [$(Self::$name),+];
         }
     };

@@ -9,7 +9,7 @@
 //!
 //! A message within one read is unmasked in place and not copied. A protocol error is reported at
 //! the first byte that shows it, with its close code. Pings, timeouts and closing belong to
-//! [`connection`](crate::connection).
+//! the caller.
 
 pub mod code;
 
@@ -32,6 +32,3 @@ pub mod delimiter;
 pub mod handshake;
 
 pub mod client;
-
-#[cfg(feature = "internals")]
-pub mod fuzz;

@@ -17,7 +17,7 @@ use super::frame::{
 use super::limits::{FrameLimits, ProtocolError};
 use super::mask::{self, MaskKey};
 use super::utf8::Utf8Validator;
-use crate::protocol::json::{PADDING_BYTES, PaddedBuffer};
+use corelane_protocol::json::{PADDING_BYTES, PaddedBuffer};
 
 /// Memory reserved for a frame of known length. Bounds what a peer gains by announcing a large one.
 const RESERVED_BYTES_MAX: usize = 64 << 10;
@@ -181,7 +181,6 @@ impl FrameReader {
     }
 
     /// Returns whether the last message is binary.
-    #[cfg(feature = "internals")]
     pub const fn is_binary(&self) -> bool {
         self.kind.is_binary()
     }

@@ -39,7 +39,6 @@ pub fn end_message(out: &mut Vec<u8>, mark: FrameMark) {
 }
 
 /// Ends a frame with a binary message. MCP does not use these; the Autobahn echo server does.
-#[cfg(feature = "internals")]
 #[expect(clippy::needless_pass_by_value, reason = "consumes the mark: a frame ends once")]
 pub fn end_binary_message(out: &mut Vec<u8>, mark: FrameMark) {
     insert_header(out, mark.0, FINAL | super::frame::BINARY);

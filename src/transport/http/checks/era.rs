@@ -8,7 +8,7 @@
 use super::head_checks::parse_revision;
 use super::profile::CheckProfile;
 use super::table::{CheckId, Rejection};
-use crate::protocol::error::Error;
+use corelane_protocol::error::Error;
 
 /// The era whose rules apply to a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -4,9 +4,9 @@ use super::paths::EndpointPaths;
 use super::profile::{CheckProfile, OperatorEndpoints};
 use super::request_kind::{ParityRequest, RequestKind, Route, SESSION_PARAMETER};
 use super::table::{CheckId, Rejection};
-use crate::protocol::error::Error;
-use crate::protocol::revision::Revision;
-use crate::transport::http::head::{ContentCoding, ContentType, Field, Head, HttpMethod};
+use crate::http::head::{ContentCoding, ContentType, Field, Head, HttpMethod};
+use corelane_protocol::error::Error;
+use corelane_protocol::revision::Revision;
 
 /// Runs the checks from [`CheckId::Path`] to the last one that needs no body, and classifies the
 /// request. `bytes` are those `head` was parsed from; nothing is copied, and nothing is allocated

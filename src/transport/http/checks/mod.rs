@@ -3,7 +3,7 @@
 //! [`CheckId`] lists them in order. [`check_head`] runs those that need only a head and
 //! returns the [`RequestKind`]; [`era()`] selects the rules for the body, and
 //! [`header_consistency`](super::header_consistency) compares the headers with the body. WebSocket
-//! requests are also checked by their [`handshake`](crate::transport::websocket::handshake). The
+//! requests are also checked by their [`handshake`](crate::websocket::handshake). The
 //! other checks run in the guard and the dispatcher, with status and error from the table.
 //!
 //! What a head can decide is decided before any JSON is parsed. A request that fails several checks

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::paths::EndpointPaths;
-use crate::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 
 /// The endpoints of operators that a listener serves.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

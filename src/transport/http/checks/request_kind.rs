@@ -1,7 +1,7 @@
 //! Routes of the server, and the kinds of requests.
 
 use super::profile::CheckProfile;
-use crate::protocol::RESOURCE_METADATA_PATH;
+use corelane_protocol::RESOURCE_METADATA_PATH;
 
 /// The kind of an admitted request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,7 +63,7 @@ pub enum RequestKind<'b> {
     /// A request of the parity dialect.
     Parity(ParityRequest<'b>),
     /// GET of the WebSocket path; validated by
-    /// [`handshake`](crate::transport::websocket::handshake).
+    /// [`handshake`](crate::websocket::handshake).
     Upgrade,
 }
 

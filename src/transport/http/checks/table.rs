@@ -10,8 +10,8 @@
 
 use std::borrow::Cow;
 
-use crate::protocol::error::{Error, ErrorKind};
-use crate::transport::http::status::Status;
+use crate::http::status::Status;
+use corelane_protocol::error::{Error, ErrorKind};
 
 /// The response to a failed check.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use memchr::{memchr, memchr2};
 
 use super::response_head::ResponseError;
-use crate::protocol::json::{PADDING_BYTES, PaddedText};
+use corelane_protocol::json::{PADDING_BYTES, PaddedText};
 
 /// An event with data.
 #[derive(Debug)]
@@ -118,7 +118,6 @@ impl EventReader {
     }
 
     /// Returns the data of the event that [`EventReader::next`] has completed.
-    #[cfg(feature = "internals")]
     pub fn data(&self) -> &[u8] {
         &self.data[..self.data.len().saturating_sub(PADDING_BYTES)]
     }

@@ -11,6 +11,3 @@ pub mod response_reader;
 pub mod event_reader;
 
 pub mod request_writer;
-
-#[cfg(any(test, feature = "internals"))]
-pub mod fuzz;

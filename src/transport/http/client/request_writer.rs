@@ -9,10 +9,10 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use url::{Position, Url};
 
-use crate::protocol::json::write;
-use crate::transport::http::fields::push_value;
-use crate::transport::http::grammar::{is_field_value_byte, is_token_byte};
-use crate::transport::http::header_consistency::{base64_part, is_literal_byte};
+use crate::http::fields::push_value;
+use crate::http::grammar::{is_field_value_byte, is_token_byte};
+use crate::http::header_consistency::{base64_part, is_literal_byte};
+use corelane_protocol::json::write;
 
 /// Fields that the client sends itself, in lower case.
 const OWN_FIELDS: [&str; 14] = [

@@ -6,17 +6,17 @@ use std::time::{Duration, SystemTime};
 
 use httparse::{Header, Response};
 
-use crate::transport::http::grammar::single_value;
-use crate::transport::http::head::ContentCoding;
-use crate::transport::http::limits::FIELDS_MAX;
+use crate::http::grammar::single_value;
+use crate::http::head::ContentCoding;
+use crate::http::limits::FIELDS_MAX;
 
 /// How every response begins.
 const HTTP_START: &[u8] = b"HTTP/1.";
 /// Why text of another protocol is no response.
-pub(in crate::transport) const NOT_HTTP: &str = "the server does not speak HTTP/1.1";
+pub(crate) const NOT_HTTP: &str = "the server does not speak HTTP/1.1";
 
 /// Returns whether `bytes` may be the beginning of a response. Empty lines before it are ignored.
-pub(in crate::transport) fn may_be_response(bytes: &[u8]) -> bool {
+pub(crate) fn may_be_response(bytes: &[u8]) -> bool {
     let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let start = bytes.iter().position(|byte| !is_line_end(byte)).unwrap_or(bytes.len());
     let bytes = &bytes[start..];

@@ -6,10 +6,10 @@
 use super::response_head::{
     BodyEnd, NOT_HTTP, ResponseError, ResponseHead, ResponseLimits, may_be_response,
 };
-use crate::transport::http::head::HeadEnd;
-use crate::transport::http::limits::RequestLimits;
-use crate::transport::http::reader::chunked::ChunkDecoder;
-use crate::transport::http::status::Status;
+use crate::http::head::HeadEnd;
+use crate::http::limits::RequestLimits;
+use crate::http::reader::chunked::ChunkDecoder;
+use crate::http::status::Status;
 
 /// Why a response over the limit is rejected, whatever its framing.
 const BODY_TOO_LARGE: &str = "the body of the response is too large";

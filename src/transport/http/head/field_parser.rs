@@ -3,10 +3,10 @@
 
 use super::media::AcceptParser;
 use super::{BodyLength, ContentCoding, ContentType, FIELD_COUNT, Field, Span, param_header_name};
-use crate::transport::http::grammar::{is_field_name, is_host, single_value};
-use crate::transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
-use crate::transport::http::request_id::is_same;
-use crate::transport::http::status::Status;
+use crate::http::grammar::{is_field_name, is_host, single_value};
+use crate::http::limits::{REPEATED_AUTHORIZATION, RequestError};
+use crate::http::request_id::is_same;
+use crate::http::status::Status;
 
 /// The fields parsed so far.
 #[derive(Debug, Default)]

@@ -244,7 +244,7 @@ fn param_header_name(name: &[u8]) -> Option<&[u8]> {
 /// Finds the end of a head: the first empty line after the first line. Keeps its state between
 /// calls, so that each byte is scanned once.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::transport) enum HeadEnd {
+pub(crate) enum HeadEnd {
     /// Inside a line.
     #[default]
     InLine,
@@ -256,7 +256,7 @@ pub(in crate::transport) enum HeadEnd {
 
 impl HeadEnd {
     /// Scans the next bytes of a head. Returns the number of bytes up to its end if it ends there.
-    pub(in crate::transport) fn find(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(crate) fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];

@@ -9,9 +9,9 @@ use memchr::memchr;
 use super::field_parser::{FieldParser, offset_in};
 use super::target::Target;
 use super::{BodyLength, Head, HeadEnd, HttpMethod, Span, TargetSpan};
-use crate::transport::http::grammar::is_token_byte;
-use crate::transport::http::limits::{FIELDS_MAX, RequestError, RequestLimits};
-use crate::transport::http::status::Status;
+use crate::http::grammar::is_token_byte;
+use crate::http::limits::{FIELDS_MAX, RequestError, RequestLimits};
+use crate::http::status::Status;
 
 impl Head {
     /// Parses the head at the start of `bytes`. Returns `None` if it is incomplete. Empty lines

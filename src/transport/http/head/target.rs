@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use crate::transport::http::grammar::is_host;
-use crate::transport::http::limits::RequestError;
-use crate::transport::http::status::Status;
+use crate::http::grammar::is_host;
+use crate::http::limits::RequestError;
+use crate::http::status::Status;
 
 /// A request target as ranges of its bytes.
 #[derive(Clone, Debug, Eq, PartialEq)]

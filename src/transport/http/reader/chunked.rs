@@ -2,8 +2,8 @@
 //!
 //! Lines end in CR LF only. Extensions and trailers are discarded, and bounded over the whole body.
 
-use crate::transport::http::grammar::{is_field_value_byte, is_token_byte};
-use crate::transport::http::limits::{RequestError, RequestLimits};
+use crate::http::grammar::{is_field_value_byte, is_token_byte};
+use crate::http::limits::{RequestError, RequestLimits};
 
 /// Bytes of chunk extensions per body. Without this bound a chunk of one byte could cost thousands.
 const EXTENSION_BYTES_MAX: usize = 4 << 10;
@@ -13,7 +13,7 @@ const SIZE_DIGITS_MAX: u8 = 16;
 
 /// Decodes the body of one request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::transport::http) struct ChunkDecoder {
+pub(crate) struct ChunkDecoder {
     state: ChunkState,
     /// The size of the chunk being parsed, then the rest of its data.
     remaining: usize,
@@ -58,7 +58,7 @@ enum ChunkState {
 impl ChunkDecoder {
     /// Decodes `input[*from..]` up to the end of the body or the input, passes the data to `append`
     /// and advances `from`. Returns whether the body has ended.
-    pub(in crate::transport::http) fn decode(
+    pub(crate) fn decode(
         &mut self,
         input: &[u8],
         from: &mut usize,

@@ -15,7 +15,7 @@ use self::partial::PartialRequest;
 use super::grammar::is_token_byte;
 use super::head::{BodyLength, Head, HeadEnd};
 use super::limits::{RequestError, RequestLimits};
-use crate::protocol::json::PADDING_BYTES;
+use corelane_protocol::json::PADDING_BYTES;
 
 /// Empty lines allowed before a request. Old clients send one after a body (RFC 9112, section 2.2).
 const EMPTY_LINES_MAX: u8 = 8;

@@ -4,9 +4,9 @@ use std::mem::take;
 
 use super::RequestEvent;
 use super::chunked::ChunkDecoder;
-use crate::protocol::json::PADDING_BYTES;
-use crate::transport::http::head::{BodyLength, Head, HeadEnd};
-use crate::transport::http::limits::{RequestError, RequestLimits};
+use crate::http::head::{BodyLength, Head, HeadEnd};
+use crate::http::limits::{RequestError, RequestLimits};
+use corelane_protocol::json::PADDING_BYTES;
 
 /// Memory reserved for a body of known length. Bounds what a peer gains by announcing a large one.
 const RESERVED_BYTES_MAX: usize = 64 << 10;

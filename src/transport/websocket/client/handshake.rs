@@ -5,14 +5,12 @@ use base64::prelude::BASE64_STANDARD;
 use httparse::{Header, Response};
 use tungstenite::handshake::derive_accept_key;
 
-use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
-use crate::transport::http::client::response_head::{
-    NOT_HTTP, ResponseHead, ResponseLimits, may_be_response,
-};
-use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
-use crate::transport::http::head::HeadEnd;
-use crate::transport::http::limits::FIELDS_MAX;
-use crate::transport::websocket::handshake::SUBPROTOCOLS;
+use crate::http::client::request_writer::{RequestFields, RequestWriter};
+use crate::http::client::response_head::{NOT_HTTP, ResponseHead, ResponseLimits, may_be_response};
+use crate::http::client::response_reader::{ResponseEvent, ResponseReader};
+use crate::http::head::HeadEnd;
+use crate::http::limits::FIELDS_MAX;
+use crate::websocket::handshake::SUBPROTOCOLS;
 
 /// Bytes of the response to an upgrade request, at most: its head, or the head and the beginning
 /// of the body of a refusal.
@@ -173,7 +171,7 @@ fn read_body(response: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::http::client::request_writer::ExtraFields;
+    use crate::http::client::request_writer::ExtraFields;
 
     /// The key and the accept value of RFC 6455, section 1.3.
     const KEY: &[u8; 16] = b"the sample nonce";

@@ -7,11 +7,9 @@
 use std::mem::take;
 use std::ops::Range;
 
-use crate::transport::websocket::code::CloseCode;
-use crate::transport::websocket::frame::{
-    CLOSE, Header, HeaderContext, PING, PONG, parse_close_code,
-};
-use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
+use crate::websocket::code::CloseCode;
+use crate::websocket::frame::{CLOSE, Header, HeaderContext, PING, PONG, parse_close_code};
+use crate::websocket::limits::{FrameLimits, ProtocolError};
 
 /// What a frame of the server completes.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -95,7 +93,6 @@ impl ServerFrameReader {
     }
 
     /// Returns whether no part of the next message was read.
-    #[cfg(feature = "internals")]
     pub const fn is_at_message_start(&self) -> bool {
         !self.is_inside_message
     }

@@ -1,9 +1,9 @@
 //! Writing of client frames: masked, one frame per message (RFC 6455, sections 5.2 and 5.3).
 
-use crate::transport::websocket::code::CloseCode;
-use crate::transport::websocket::frame::{CLOSE, CONTROL_BYTES_MAX, FINAL, PING, PONG, TEXT};
-use crate::transport::websocket::mask::apply_mask;
-use crate::transport::websocket::writer::client_header;
+use crate::websocket::code::CloseCode;
+use crate::websocket::frame::{CLOSE, CONTROL_BYTES_MAX, FINAL, PING, PONG, TEXT};
+use crate::websocket::mask::apply_mask;
+use crate::websocket::writer::client_header;
 
 /// Appends a text message. Returns the start of its masked payload in `out`.
 pub fn write_text(out: &mut Vec<u8>, text: &[u8], key: [u8; 4]) -> usize {
@@ -41,8 +41,8 @@ fn write_frame(out: &mut Vec<u8>, opcode: u8, payload: &[u8], key: [u8; 4]) -> u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::websocket::limits::FrameLimits;
-    use crate::transport::websocket::reader::{FrameEvent, FrameReader};
+    use crate::websocket::limits::FrameLimits;
+    use crate::websocket::reader::{FrameEvent, FrameReader};
 
     const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 

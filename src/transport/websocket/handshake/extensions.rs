@@ -4,7 +4,7 @@
 //! The first offer that can be accepted in full is selected. An offer with an unknown, repeated or
 //! out-of-range parameter is declined.
 
-use crate::transport::websocket::deflate::{WINDOW_BITS, WINDOW_BITS_MIN};
+use crate::websocket::deflate::{WINDOW_BITS, WINDOW_BITS_MIN};
 
 /// Negotiated compression parameters. Neither side uses context takeover, whatever was offered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -8,13 +8,13 @@ mod extensions;
 use memchr::memchr;
 use tungstenite::handshake::derive_accept_key;
 
-use crate::protocol::json::write;
-use crate::transport::http::checks::CheckId;
-use crate::transport::http::date::Date;
-use crate::transport::http::head::{BodyLength, Head};
+use crate::http::checks::CheckId;
+use crate::http::date::Date;
+use crate::http::head::{BodyLength, Head};
+use corelane_protocol::json::write;
 
 pub use self::extensions::PermessageDeflate;
-pub use crate::transport::http::checks::Rejection;
+pub use crate::http::checks::Rejection;
 
 /// The supported subprotocols, equivalent: JSON-RPC messages as text. The TypeScript SDK requests
 /// `mcp`.

@@ -12,8 +12,8 @@ mod writer;
 
 use std::io::{self, Read, Write};
 
-use corelane::transport::websocket::fuzz::{self, FrameOutcome};
-use corelane::transport::websocket::limits::{FrameLimits, ProtocolError};
+use crate::frames_fuzz::{FrameOutcome, check_stream};
+use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
 
 const FINAL: u8 = 0x80;
 const COMPRESSED: u8 = 0x40;
@@ -82,7 +82,7 @@ fn frame(first: u8, payload: impl Into<Vec<u8>>) -> Vec<u8> {
 
 /// Reads a stream, whole and byte by byte.
 fn read_outcomes(stream: &[u8]) -> Vec<FrameOutcome> {
-    fuzz::check_stream(stream, &[1], &LIMITS, false)
+    check_stream(stream, &[1], &LIMITS, false)
 }
 
 /// Returns the protocol error of a stream, which must be its only result.

@@ -1,9 +1,9 @@
 //! Frames written by the server, byte by byte, and the texts in a message.
 
-use corelane::transport::websocket::code::CloseCode;
-use corelane::transport::websocket::delimiter::DelimitedMessages;
-use corelane::transport::websocket::limits::ProtocolError;
-use corelane::transport::websocket::writer;
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::delimiter::DelimitedMessages;
+use corelane_transport::websocket::limits::ProtocolError;
+use corelane_transport::websocket::writer;
 
 /// Writes a message of `length` bytes after other output and returns its frame.
 fn write_frame(length: usize) -> Vec<u8> {

@@ -1,11 +1,11 @@
 //! Valid requests: parsed heads, body ranges, buffering.
 
-use corelane::protocol::json::PADDING_BYTES;
-use corelane::transport::http::fuzz::{self, RequestOutcome};
-use corelane::transport::http::head::{BodyLength, ContentType, Field, Head, HttpMethod};
-use corelane::transport::http::limits::RequestLimits;
-use corelane::transport::http::reader::{RequestEvent, RequestReader};
+use crate::requests_fuzz::{RequestOutcome, check_stream};
+use corelane_protocol::json::PADDING_BYTES;
 use corelane_test_support::alloc_counter::count_allocations;
+use corelane_transport::http::head::{BodyLength, ContentType, Field, Head, HttpMethod};
+use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::reader::{RequestEvent, RequestReader};
 
 const CALL: &str = concat!(
     "POST /mcp?a=b HTTP/1.1\r\n",
@@ -31,7 +31,7 @@ fn head(text: &str) -> Head {
 
 /// Returns the bodies of all requests of a stream.
 fn bodies(stream: &str) -> Vec<String> {
-    let outcomes = fuzz::check_stream(stream.as_bytes(), &[], &RequestLimits::default());
+    let outcomes = check_stream(stream.as_bytes(), &[], &RequestLimits::default());
     let bodies = outcomes.into_iter().map(|outcome| match outcome {
         RequestOutcome::Request(_, _, body) => String::from_utf8(body).expect("text"),
         RequestOutcome::Rejected(error, _) => panic!("{error:?}"),

@@ -3,14 +3,14 @@
 //! Panics when an invariant of the request reader is violated. Called by the fuzzer with its own
 //! input and by the tests with seeded mutations.
 
-use super::head::{BodyLength, Field, Head};
-use super::limits::{RequestError, RequestLimits};
-use super::reader::{RequestEvent, RequestReader};
-use crate::protocol::json::PADDING_BYTES;
+use corelane_protocol::json::PADDING_BYTES;
+use corelane_transport::http::head::{BodyLength, Field, Head};
+use corelane_transport::http::limits::{RequestError, RequestLimits};
+use corelane_transport::http::reader::{RequestEvent, RequestReader};
 
 /// One result of reading a stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum RequestOutcome {
+pub(crate) enum RequestOutcome {
     /// A request: its head as sent, as parsed, and its body.
     Request(Vec<u8>, Head, Vec<u8>),
     /// Why the stream was rejected, and the head that was.
@@ -23,7 +23,7 @@ pub enum RequestOutcome {
 /// # Panics
 ///
 /// If an invariant is violated.
-pub fn check_stream(
+pub(crate) fn check_stream(
     stream: &[u8],
     lengths: &[usize],
     limits: &RequestLimits,

@@ -1,9 +1,9 @@
 //! The rules of RFC 6455, sections 5 and 7: valid and invalid frames.
 
-use corelane::transport::websocket::code::CloseCode;
-use corelane::transport::websocket::fuzz::{self, FrameOutcome};
-use corelane::transport::websocket::limits::{FrameLimits, ProtocolError};
-use corelane::transport::websocket::reader::{FrameEvent, FrameReader};
+use crate::frames_fuzz::{FrameOutcome, check_stream};
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
 
 use super::{
     BINARY, CLOSE, COMPRESSED, CONTINUATION, FINAL, Frame, LIMITS, LengthEncoding, PING, PONG,
@@ -26,7 +26,7 @@ fn message_of_any_length_encoding_is_parsed() {
     for length in [0, 1, 125, 126, 127, 65_535, 65_536, 70_000] {
         let message = "m".repeat(length);
         let stream = frame(FINAL | TEXT, message.as_str());
-        let read = fuzz::check_stream(&stream, &[7, 13, 1], &LIMITS, false);
+        let read = check_stream(&stream, &[7, 13, 1], &LIMITS, false);
         assert_eq!(read, [text(&message)], "{length}");
     }
 }
@@ -130,7 +130,7 @@ fn interleaved_message_is_rejected() {
     let stream = [frame(TEXT, "a"), frame(FINAL | TEXT, "b")].concat();
     assert_eq!(protocol_error(&stream), ProtocolError::INTERLEAVED);
     let stream = [frame(BINARY, "a"), frame(BINARY, "b")].concat();
-    let read = fuzz::check_stream(&stream, &[1], &WITH_BINARY, false);
+    let read = check_stream(&stream, &[1], &WITH_BINARY, false);
     assert_eq!(read, [FrameOutcome::Invalid(ProtocolError::INTERLEAVED)]);
 }
 
@@ -164,7 +164,7 @@ fn binary_message_is_rejected_unless_allowed() {
     let stream = [frame(BINARY, [0xff]), frame(FINAL | CONTINUATION, [0xfe])].concat();
     let whole = frame(FINAL | BINARY, [0xff, 0xfe]);
     for stream in [stream, whole] {
-        let read = fuzz::check_stream(&stream, &[1], &WITH_BINARY, false);
+        let read = check_stream(&stream, &[1], &WITH_BINARY, false);
         assert_eq!(read, [FrameOutcome::Binary(vec![0xff, 0xfe])]);
     }
 }
@@ -172,7 +172,7 @@ fn binary_message_is_rejected_unless_allowed() {
 #[test]
 fn oversized_message_is_rejected_by_its_header() {
     let limits = FrameLimits { message_bytes_max: 10, ..LIMITS };
-    let read = |stream: &[u8]| fuzz::check_stream(stream, &[1], &limits, false);
+    let read = |stream: &[u8]| check_stream(stream, &[1], &limits, false);
     assert_eq!(read(&frame(FINAL | TEXT, "0123456789")), [text("0123456789")]);
     // Bytes of a header up to the end of its length.
     for (length, bytes) in [(11, 2), (200, 4), (70_000, 10)] {
@@ -308,7 +308,7 @@ fn close_frame_ends_an_incomplete_message() {
 
 #[test]
 fn compressed_bit_is_valid_only_on_first_frame() {
-    let read = |stream: &[u8]| fuzz::check_stream(stream, &[1], &LIMITS, true);
+    let read = |stream: &[u8]| check_stream(stream, &[1], &LIMITS, true);
     let whole = frame(FINAL | COMPRESSED | TEXT, [0xf2]);
     let fragments = [frame(COMPRESSED | TEXT, []), frame(FINAL | CONTINUATION, [0xf2])].concat();
     for stream in [&whole, &fragments] {

@@ -3,9 +3,9 @@
 //! The fuzz target body asserts that the result does not depend on the split. A failure names its
 //! seed.
 
-use corelane::base::random::Random;
-use corelane::transport::http::fuzz::{self, RequestOutcome};
-use corelane::transport::http::limits::RequestLimits;
+use crate::requests_fuzz::{RequestOutcome, check_stream};
+use corelane_base::random::Random;
+use corelane_transport::http::limits::RequestLimits;
 use proptest::prelude::*;
 
 use corelane_test_support::damage::damage;
@@ -74,7 +74,7 @@ fn seeded_request_streams_parse_independent_of_split() {
     let (mut accepted, mut rejected) = (0, 0);
     for seed in 0..20_000 {
         let (stream, lengths) = draw_stream(&mut Random::seeded(seed));
-        let read = std::panic::catch_unwind(|| fuzz::check_stream(&stream, &lengths, &LIMITS));
+        let read = std::panic::catch_unwind(|| check_stream(&stream, &lengths, &LIMITS));
         let Ok(outcomes) = read else { panic!("seed {seed}: {}", stream.escape_ascii()) };
         let errors = outcomes
             .iter()
@@ -90,7 +90,7 @@ fn seeded_request_streams_parse_independent_of_split() {
 fn valid_requests_are_accepted_at_every_split() {
     let stream = REQUESTS.concat();
     for length in 1..stream.len() {
-        let outcomes = fuzz::check_stream(stream.as_bytes(), &[length], &LIMITS);
+        let outcomes = check_stream(stream.as_bytes(), &[length], &LIMITS);
         assert_eq!(outcomes.len(), REQUESTS.len(), "pieces of {length}");
         let is_request = |outcome: &RequestOutcome| matches!(outcome, RequestOutcome::Request(..));
         assert!(outcomes.iter().all(is_request), "{length}: {outcomes:?}");
@@ -103,7 +103,7 @@ proptest! {
         stream in prop::collection::vec(any::<u8>(), 0..600),
         lengths in prop::collection::vec(1_usize..50, 0..60),
     ) {
-        fuzz::check_stream(&stream, &lengths, &LIMITS);
+        check_stream(&stream, &lengths, &LIMITS);
     }
 
     #[test]
@@ -116,7 +116,7 @@ proptest! {
             None => PIECES[index - REQUESTS.len()],
         };
         let stream: Vec<u8> = pieces.into_iter().flat_map(piece).copied().collect();
-        fuzz::check_stream(&stream, &lengths, &LIMITS);
+        check_stream(&stream, &lengths, &LIMITS);
     }
 
     #[test]
@@ -135,7 +135,7 @@ proptest! {
             stream.extend(b"\r\n");
         }
         stream.extend(b"0\r\n\r\n");
-        let outcomes = fuzz::check_stream(&stream, &lengths, &LIMITS);
+        let outcomes = check_stream(&stream, &lengths, &LIMITS);
         prop_assert_eq!(outcomes.len(), 2);
         for outcome in outcomes {
             let is_same = matches!(&outcome, RequestOutcome::Request(_, _, read) if *read == body);

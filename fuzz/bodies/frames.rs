@@ -3,14 +3,14 @@
 //! Panics when an invariant of the frame reader is violated. Called by the fuzzer with its own
 //! input and by the tests with seeded mutations.
 
-use super::code::CloseCode;
-use super::limits::{FrameLimits, ProtocolError};
-use super::reader::{FrameEvent, FrameReader};
-use super::utf8;
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
+use corelane_transport::websocket::utf8;
 
 /// One result of reading a stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum FrameOutcome {
+pub(crate) enum FrameOutcome {
     /// The stream is invalid; reading stopped.
     Invalid(ProtocolError),
     /// A close frame, with its code and payload.
@@ -33,7 +33,7 @@ pub enum FrameOutcome {
 /// # Panics
 ///
 /// If an invariant is violated.
-pub fn check_stream(
+pub(crate) fn check_stream(
     stream: &[u8],
     lengths: &[usize],
     limits: &FrameLimits,

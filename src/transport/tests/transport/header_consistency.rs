@@ -1,13 +1,13 @@
 //! Consistency of headers and body: the examples of the specification and of its conformance suite.
 
-use corelane::protocol::eras::Method;
-use corelane::protocol::error::{Error, ErrorKind};
-use corelane::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits as JsonLimits, Parser};
-use corelane::transport::http::head::Head;
-use corelane::transport::http::header_consistency::{
+use corelane_protocol::eras::Method;
+use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits as JsonLimits, Parser};
+use corelane_transport::http::head::Head;
+use corelane_transport::http::header_consistency::{
     BodyValues, check_headers, check_param_headers, name_key,
 };
-use corelane::transport::http::limits::RequestLimits;
+use corelane_transport::http::limits::RequestLimits;
 use proptest::prelude::*;
 
 const EXPECTED: BodyValues<'static> =

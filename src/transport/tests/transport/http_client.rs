@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use corelane::transport::http::client::event_reader::EventReader;
-use corelane::transport::http::client::response_head::{
+use corelane_transport::http::client::event_reader::EventReader;
+use corelane_transport::http::client::response_head::{
     MediaType, ResponseError, ResponseHead, ResponseLimits, RetryAfter,
 };
-use corelane::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
+use corelane_transport::http::client::response_reader::{ResponseEvent, ResponseReader};
 use proptest::prelude::*;
 
 /// Splits `stream` into pieces of these lengths, and then of one byte.

@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use corelane::transport::http::checks::{CheckId, CheckProfile, RequestKind, check_head};
-use corelane::transport::http::date::Date;
-use corelane::transport::http::head::Head;
-use corelane::transport::http::head_template::HeadTemplate;
-use corelane::transport::http::limits::RequestLimits;
-use corelane::transport::http::response::{self, BodyKind, Response};
-use corelane::transport::http::status::Status;
-use corelane::transport::websocket::handshake::{self, HandshakeOptions, Rejection, Upgrade};
+use corelane_transport::http::checks::{CheckId, CheckProfile, RequestKind, check_head};
+use corelane_transport::http::date::Date;
+use corelane_transport::http::head::Head;
+use corelane_transport::http::head_template::HeadTemplate;
+use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::response::{self, BodyKind, Response};
+use corelane_transport::http::status::Status;
+use corelane_transport::websocket::handshake::{self, HandshakeOptions, Rejection, Upgrade};
 
 use super::Memory;
 

@@ -1,11 +1,11 @@
 //! Message compression: round trips, limits and invalid input.
 
-use corelane::base::random::Random;
-use corelane::protocol::json::PADDING_BYTES;
-use corelane::transport::websocket::deflate::{Deflater, InflateLimits, Inflater};
-use corelane::transport::websocket::fuzz::{self, FrameOutcome};
-use corelane::transport::websocket::limits::ProtocolError;
-use corelane::transport::websocket::writer;
+use crate::frames_fuzz::{FrameOutcome, check_stream};
+use corelane_base::random::Random;
+use corelane_protocol::json::PADDING_BYTES;
+use corelane_transport::websocket::deflate::{Deflater, InflateLimits, Inflater};
+use corelane_transport::websocket::limits::ProtocolError;
+use corelane_transport::websocket::writer;
 use flate2::{Compress, Compression, FlushCompress};
 
 use super::{COMPRESSED, FINAL, LIMITS, TEXT, frame};
@@ -205,7 +205,7 @@ fn compressed_message_is_passed_on_unchanged() {
     let whole = frame(FINAL | COMPRESSED | TEXT, payload);
     let fragments = [frame(COMPRESSED | TEXT, start), frame(FINAL, end)].concat();
     for stream in [whole, fragments] {
-        let outcomes = fuzz::check_stream(&stream, &[1], &LIMITS, true);
+        let outcomes = check_stream(&stream, &[1], &LIMITS, true);
         assert_eq!(outcomes, [FrameOutcome::Compressed(payload.to_vec())]);
         assert_eq!(inflate_message(payload, &GENEROUS_LIMITS).as_ref(), Ok(&text));
     }

@@ -1,11 +1,11 @@
 //! Comparison with tungstenite: both parse the same streams alike, and it reads the frames written
 //! here.
 
-use corelane::base::random::Random;
-use corelane::transport::websocket::code::CloseCode;
-use corelane::transport::websocket::fuzz::{self, FrameOutcome};
-use corelane::transport::websocket::limits::{FrameLimits, ProtocolError};
-use corelane::transport::websocket::writer;
+use crate::frames_fuzz::{FrameOutcome, check_stream};
+use corelane_base::random::Random;
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::writer;
 use tungstenite::error::{Error, ProtocolError as TungsteniteProtocolError};
 use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket};
@@ -62,7 +62,7 @@ fn parse_with_tungstenite(stream: &[u8], role: Role, limits: &FrameLimits) -> Ve
 }
 
 fn parse_with_reader(stream: &[u8], lengths: &[usize], limits: &FrameLimits) -> Vec<ParsedFrame> {
-    let outcomes = fuzz::check_stream(stream, lengths, limits, false).into_iter();
+    let outcomes = check_stream(stream, lengths, limits, false).into_iter();
     outcomes
         .map(|outcome| match outcome {
             FrameOutcome::Text(bytes)

@@ -2,8 +2,8 @@
 //!
 //! Every stream is also read byte by byte, and after a valid request.
 
-use corelane::transport::http::fuzz::{self, RequestOutcome};
-use corelane::transport::http::limits::RequestLimits;
+use crate::requests_fuzz::{RequestOutcome, check_stream};
+use corelane_transport::http::limits::RequestLimits;
 
 const LIMITS: RequestLimits =
     RequestLimits { head_bytes_max: 300, fields_max: 6, body_bytes_max: 100 };
@@ -12,14 +12,14 @@ const LIMITS: RequestLimits =
 fn assert_rejected(stream: impl AsRef<[u8]>, code: u16, reason: &str) {
     let stream = stream.as_ref();
     let shown = stream.escape_ascii();
-    let outcomes = fuzz::check_stream(stream, &[], &LIMITS);
+    let outcomes = check_stream(stream, &[], &LIMITS);
     let [RequestOutcome::Rejected(error, _)] = &outcomes[..] else {
         panic!("{shown}: {outcomes:?}")
     };
     assert_eq!(error.status.code(), code, "{shown}: {}", error.reason);
     assert!(error.reason.contains(reason), "{shown}: {}", error.reason);
     let pipelined = [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", stream].concat();
-    let outcomes = fuzz::check_stream(&pipelined, &[], &LIMITS);
+    let outcomes = check_stream(&pipelined, &[], &LIMITS);
     let [RequestOutcome::Request(..), RequestOutcome::Rejected(second, _)] = &outcomes[..] else {
         panic!("{shown}: {outcomes:?}")
     };

@@ -1,9 +1,9 @@
 //! HTTP/1.1 responses: a client parses exactly what was written.
 
-use corelane::transport::http::fields::{Preflight, ResponseFields};
-use corelane::transport::http::head_template::HeadTemplate;
-use corelane::transport::http::response::{self, BodyKind, Response};
-use corelane::transport::http::status::Status;
+use corelane_transport::http::fields::{Preflight, ResponseFields};
+use corelane_transport::http::head_template::HeadTemplate;
+use corelane_transport::http::response::{self, BodyKind, Response};
+use corelane_transport::http::status::Status;
 use proptest::prelude::*;
 
 use crate::client_parser::{ParsedResponse, parse_response};

@@ -1,6 +1,13 @@
 //! Codecs: NDJSON against a model that splits the whole text, HTTP/1.1 requests and responses,
 //! server-sent events and WebSocket. The result must not depend on how the input is split.
 
+#[path = "../../../../fuzz/bodies/frames.rs"]
+mod frames_fuzz;
+#[path = "../../../../fuzz/bodies/requests.rs"]
+mod requests_fuzz;
+#[path = "../../../../fuzz/bodies/responses.rs"]
+mod responses_fuzz;
+
 mod malformed_requests;
 mod requests;
 mod splits;
@@ -9,6 +16,8 @@ mod splits;
 mod checks;
 #[cfg(test)]
 mod client_parser;
+#[cfg(test)]
+mod damaged_responses;
 #[cfg(test)]
 mod header_consistency;
 #[cfg(test)]
@@ -20,9 +29,9 @@ mod sse;
 #[cfg(test)]
 mod websocket;
 
-use corelane::base::random::Random;
-use corelane::transport::ndjson::{LineEvent, LineReader};
+use corelane_base::random::Random;
 use corelane_test_support::alloc_counter::CountingAllocator;
+use corelane_transport::ndjson::{LineEvent, LineReader};
 use proptest::prelude::*;
 
 #[global_allocator]

@@ -1,13 +1,13 @@
 //! The checks of HTTP requests that need only a head: for each of them a failing request, with the
 //! status of its response.
 
-use corelane::protocol::revision::Revision;
-use corelane::transport::http::checks::{
+use corelane_protocol::revision::Revision;
+use corelane_transport::http::checks::{
     CheckId, CheckProfile, EndpointPaths, Era, OperatorEndpoints, Rejection, RequestKind,
     check_head, era,
 };
-use corelane::transport::http::head::Head;
-use corelane::transport::http::limits::RequestLimits;
+use corelane_transport::http::head::Head;
+use corelane_transport::http::limits::RequestLimits;
 
 const DEFAULT: CheckProfile = profile(None, true, false);
 const MODERN: CheckProfile = profile(None, false, false);

@@ -1,6 +1,6 @@
 //! Server-sent events: a client parses the events as written, each chunk being complete events.
 
-use corelane::transport::http::sse::{self, EventId, StreamFraming};
+use corelane_transport::http::sse::{self, EventId, StreamFraming};
 use proptest::prelude::*;
 
 use crate::client_parser::{ParsedStream, parse_chunks, parse_events};

@@ -1,8 +1,8 @@
 //! A model of the frame parser that sees the whole stream at once.
 
-use corelane::transport::websocket::code::CloseCode;
-use corelane::transport::websocket::fuzz::FrameOutcome;
-use corelane::transport::websocket::limits::{FrameLimits, ProtocolError};
+use crate::frames_fuzz::FrameOutcome;
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
 
 use super::{BINARY, CLOSE, COMPRESSED, CONTINUATION, FINAL, PING, TEXT};
 

@@ -1,8 +1,8 @@
 //! Memory use of frames: none for complete messages, pooled buffers for others.
 
-use corelane::transport::websocket::limits::FrameLimits;
-use corelane::transport::websocket::reader::{FrameEvent, FrameReader};
-use corelane::transport::websocket::writer;
+use corelane_transport::websocket::limits::FrameLimits;
+use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
+use corelane_transport::websocket::writer;
 
 use super::{CONTINUATION, FINAL, LIMITS, PING, TEXT, frame};
 use corelane_test_support::alloc_counter::{count_allocations, peak_bytes};

@@ -1,8 +1,8 @@
 //! Random streams of frames, split at random positions, against the model.
 
-use corelane::base::random::Random;
-use corelane::transport::websocket::fuzz;
-use corelane::transport::websocket::limits::FrameLimits;
+use crate::frames_fuzz::check_stream;
+use corelane_base::random::Random;
+use corelane_transport::websocket::limits::FrameLimits;
 use proptest::prelude::*;
 
 use super::{
@@ -66,7 +66,7 @@ proptest! {
         let limits = FrameLimits { message_bytes_max, is_binary_allowed };
         let stream = encode_frames(&frames);
         let stream = &stream[..stream.len().saturating_sub(missing)];
-        let outcomes = fuzz::check_stream(stream, &lengths, &limits, is_deflating);
+        let outcomes = check_stream(stream, &lengths, &limits, is_deflating);
         prop_assert_eq!(outcomes, model::read(stream, &limits, is_deflating));
     }
 }
@@ -94,8 +94,7 @@ fn valid_frames_parse_same_at_every_split() {
     let expected = model::read(&stream, &FrameLimits::default(), false);
     assert_eq!(expected.len(), 7);
     for cut in 1..stream.len() {
-        let read =
-            fuzz::check_stream(&stream, &[cut, stream.len()], &FrameLimits::default(), false);
+        let read = check_stream(&stream, &[cut, stream.len()], &FrameLimits::default(), false);
         assert_eq!(read, expected, "split at {cut}");
     }
 }
@@ -120,7 +119,7 @@ fn check_mutated_stream(seed: u64) {
     let is_deflating = random.chance(1, 3);
     let widest = 1 + random.below(60);
     let lengths: Vec<usize> = (0..stream.len()).map(|_| 1 + random.below(widest)).collect();
-    let read = fuzz::check_stream(&stream, &lengths, &limits, is_deflating);
+    let read = check_stream(&stream, &lengths, &limits, is_deflating);
     assert_eq!(read, model::read(&stream, &limits, is_deflating), "seed {seed}");
 }
 
