@@ -28,6 +28,10 @@ pub mod cli;
 pub(crate) use corelane_base as base;
 #[cfg(feature = "internals")]
 pub use corelane_base as base;
+#[cfg(not(feature = "internals"))]
+pub(crate) use corelane_engine as engine;
+#[cfg(feature = "internals")]
+pub use corelane_engine as engine;
 
 pub mod client;
 
@@ -40,11 +44,6 @@ pub(crate) mod config;
 pub mod connection;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod connection;
-
-#[cfg(feature = "internals")]
-pub mod engine;
-#[cfg(not(feature = "internals"))]
-pub(crate) mod engine;
 
 #[cfg(feature = "files")]
 pub mod files;
@@ -158,7 +157,9 @@ pub mod counters {
 /// In the descriptions, which are also the help of `corelane serve`, `off`, `auto` and `default`
 /// stand for `None` and for an empty list.
 pub mod options {
+    #[doc(inline)]
     pub use crate::engine::mesh::MeshOptions;
+    #[doc(inline)]
     pub use crate::engine::ring::RingOptions;
     pub use crate::server::options::{
         AdminOptions, AuthOptions, BreakerOptions, CapabilitiesTimeoutPolicy,

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// Reads monotonic time as [`Instant`]s since the clock was created.
 #[derive(Clone, Copy, Debug)]

@@ -20,12 +20,12 @@ use super::ring::{
     Waker,
 };
 use super::shard_loop::Driver;
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// Time that an attached driver has to close its sockets once the shard has drained.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// I/O that a server may run on its shards: a [`ClientPool`](crate::client::ClientPool).
+/// I/O that a server may run on its shards: a pool of clients.
 pub trait AttachedIo {
     /// Returns what creates the drivers, or `None` if it needs none.
     fn driver_factory(&self) -> Option<Arc<dyn DriverFactory>>;
@@ -74,7 +74,6 @@ impl Ring for SharedRing<'_> {
         self.ring.park(timeout)
     }
 
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     fn next_deadline(&self) -> Option<Instant> {
         self.ring.next_deadline()
     }
@@ -95,12 +94,10 @@ impl Ring for SharedRing<'_> {
         self.ring.release(buffer);
     }
 
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     fn register_eventfd(&mut self, eventfd: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
         self.ring.register_eventfd(eventfd)
     }
 
-    #[cfg(feature = "internals")]
     fn exhaustion(&self) -> super::ring::Exhaustion {
         self.ring.exhaustion()
     }
@@ -292,7 +289,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::engine::shard_loop::{ShardLoop, TurnStatus};
+    use crate::shard_loop::{ShardLoop, TurnStatus};
 
     /// A ring whose test passes it completions and the time.
     #[derive(Default)]

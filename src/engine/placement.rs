@@ -16,7 +16,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::engine::mesh::ShardId;
+use crate::mesh::ShardId;
 
 /// The CPUs of all shards, by shard.
 #[derive(Clone, Debug, Eq, PartialEq)]

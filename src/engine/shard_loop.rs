@@ -8,8 +8,8 @@
 //! arrived: a request that a client sends after a catalog update has returned finds that version,
 //! also on a shard that was busy in the meantime.
 
-use crate::base::time::Instant;
-use crate::engine::ring::{Completion, ParkTimeout, Ring};
+use crate::ring::{Completion, ParkTimeout, Ring};
+use corelane_base::time::Instant;
 
 /// Implements the steps of a turn.
 ///
@@ -142,14 +142,12 @@ impl<R: Ring, D: Driver<R>> ShardLoop<R, D> {
     /// Returns whether the last turn was idle: the driver announced that it parks, and nothing had
     /// completed when the ring returned. A host that passes [`ParkTimeout::Zero`] may then wait
     /// elsewhere, until the ring signals a completion or [`ShardLoop::next_deadline`] passes.
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     pub const fn is_idle(&self) -> bool {
         self.is_idle
     }
 
     /// Returns when an idle shard must run its next turn, or `None` if only a completion or a
     /// wake-up needs one.
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     pub fn next_deadline(&self) -> Option<Instant> {
         Instant::earliest([self.driver.next_deadline(), self.ring.next_deadline()])
     }

@@ -9,9 +9,9 @@ use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::task;
 use std::thread::JoinHandle;
 
-use crate::base::time::Instant;
-use crate::engine::clock::Clock;
-use crate::engine::ring::Waker;
+use crate::clock::Clock;
+use crate::ring::Waker;
+use corelane_base::time::Instant;
 
 #[expect(clippy::disallowed_types, reason = "locked by wake-ups and when a task parks")]
 type Mutex<T> = std::sync::Mutex<T>;

@@ -21,7 +21,7 @@
 //! however busy its connection is. Owners that come and go faster than their deadlines call
 //! [`TimerWheel::purge_stale`].
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// The deadlines of one shard, with a payload each.
 #[derive(Debug)]
@@ -166,13 +166,11 @@ impl<T: Copy> TimerWheel<T> {
     }
 
     /// Returns the number of entries, including those of removed owners.
-    #[cfg(feature = "internals")]
     pub const fn len(&self) -> usize {
         self.len
     }
 
     /// Returns whether the wheel has no entries.
-    #[cfg(feature = "internals")]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -252,14 +250,14 @@ const PURGE_MIN: usize = 1024;
 const PURGE_FACTOR: usize = 4;
 
 const _: () = assert!(u64::MAX / TICK_NANOSECONDS < 1 << (LEVELS * DIGIT_BITS));
-const _: () = assert!(size_of::<Entry<crate::base::slab::Key>>() <= 20);
+const _: () = assert!(size_of::<Entry<corelane_base::slab::Key>>() <= 20);
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::base::random::Random;
+    use corelane_base::random::Random;
 
     const fn at(milliseconds: u64) -> Instant {
         Instant::from_milliseconds(milliseconds)

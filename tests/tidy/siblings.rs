@@ -75,41 +75,50 @@ mod tests {
     use super::*;
 
     fn findings(path: &str, text: &str) -> Vec<String> {
-        let parent = Source::new("src/engine/mod.rs", "mod clock;\nmod ring;\nmod shard;");
-        let inner = Source::new("src/engine/ring/mod.rs", "mod poll;\nmod uring;");
+        let parent = Source::new("src/server/mod.rs", "mod clock;\nmod ring;\nmod shard;");
+        let inner = Source::new("src/server/ring/mod.rs", "mod poll;\nmod uring;");
         let modules = Modules::read([&parent, &inner].into_iter());
         check(&Source::new(path, text), &modules).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn use_of_later_sibling_is_found() {
-        let found = findings("src/engine/clock.rs", "\nuse crate::engine::shard::Shard;");
+        let found = findings("src/server/clock.rs", "\nuse crate::server::shard::Shard;");
         assert_eq!(found.len(), 1);
-        assert!(found[0].starts_with("src/engine/clock.rs:2: `clock` uses `shard`"), "{found:?}");
-        assert_eq!(findings("src/engine/clock.rs", "use super::ring;").len(), 1);
-        assert_eq!(findings("src/engine/ring/poll.rs", "use super::uring::Ring;").len(), 1);
-        assert_eq!(findings("src/engine/ring/poll.rs", "use crate::engine::shard;").len(), 1);
+        assert!(found[0].starts_with("src/server/clock.rs:2: `clock` uses `shard`"), "{found:?}");
+        assert_eq!(findings("src/server/clock.rs", "use super::ring;").len(), 1);
+        assert_eq!(findings("src/server/ring/poll.rs", "use super::uring::Ring;").len(), 1);
+        assert_eq!(findings("src/server/ring/poll.rs", "use crate::server::shard;").len(), 1);
     }
 
     #[test]
     fn earlier_siblings_parents_and_children_pass() {
         assert!(
-            findings("src/engine/shard.rs", "use crate::engine::{clock, ring::Ring};").is_empty()
+            findings("src/server/shard.rs", "use crate::server::{clock, ring::Ring};").is_empty()
         );
-        assert!(findings("src/engine/ring/poll.rs", "use super::Ring;").is_empty());
-        assert!(findings("src/engine/ring/mod.rs", "use self::uring::Ring;").is_empty());
-        assert!(findings("src/engine/mod.rs", "pub use crate::engine::shard::Shard;").is_empty());
+        assert!(findings("src/server/ring/poll.rs", "use super::Ring;").is_empty());
+        assert!(findings("src/server/ring/mod.rs", "use self::uring::Ring;").is_empty());
+        assert!(findings("src/server/mod.rs", "pub use crate::server::shard::Shard;").is_empty());
+    }
+
+    #[test]
+    fn use_of_later_module_of_crate_is_found() {
+        let root = Source::new("src/engine/lib.rs", "mod clock;\nmod ring;");
+        let modules = Modules::read([&root].into_iter());
+        let text = "use crate::ring::Ring;";
+        assert_eq!(check(&Source::new("src/engine/clock.rs", text), &modules).len(), 1);
+        assert!(check(&Source::new("src/engine/ring/mod.rs", text), &modules).is_empty());
     }
 
     #[test]
     fn inline_module_shifts_super() {
         let text = "mod part { use super::shard; }";
-        assert!(findings("src/engine/clock.rs", text).is_empty());
+        assert!(findings("src/server/clock.rs", text).is_empty());
     }
 
     #[test]
     fn inline_tests_may_use_later_siblings() {
-        let text = "#[cfg(test)]\nmod tests { use crate::engine::shard; }";
-        assert!(findings("src/engine/clock.rs", text).is_empty());
+        let text = "#[cfg(test)]\nmod tests { use crate::server::shard; }";
+        assert!(findings("src/server/clock.rs", text).is_empty());
     }
 }

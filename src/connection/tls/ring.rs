@@ -91,7 +91,6 @@ impl<R: Ring> Ring for TlsRing<R> {
         self.now
     }
 
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     fn next_deadline(&self) -> Option<Instant> {
         let encrypted = self.tls.as_ref().and_then(|tls| tls.sockets.next_deadline(self.now));
         encrypted.into_iter().chain(self.ring.next_deadline()).min()
@@ -124,12 +123,10 @@ impl<R: Ring> Ring for TlsRing<R> {
         }
     }
 
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     fn register_eventfd(&mut self, eventfd: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
         self.ring.register_eventfd(eventfd)
     }
 
-    #[cfg(feature = "internals")]
     fn exhaustion(&self) -> crate::engine::ring::Exhaustion {
         self.ring.exhaustion()
     }

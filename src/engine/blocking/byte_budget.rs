@@ -9,7 +9,7 @@ use std::hash::Hash;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::OwnerGate;
-use crate::engine::mesh::SharedCounter;
+use crate::mesh::SharedCounter;
 
 #[expect(clippy::disallowed_types, reason = "held for a few steps of a large result")]
 type Mutex<T> = std::sync::Mutex<T>;

@@ -4,7 +4,7 @@
 //! once, so that a shard never waits for the pool; the owners of jobs are served in turns, and the
 //! jobs of one owner start in the order in which they came; a panic ends only its job.
 //!
-//! A job reports its own result ([`crate::engine::mesh::Sender`]). What it owns is dropped if it
+//! A job reports its own result ([`crate::mesh::Sender`]). What it owns is dropped if it
 //! never starts. A [`ByteBudget`] bounds what the threads hand on: it suspends owners.
 
 mod byte_budget;
@@ -24,7 +24,7 @@ pub use self::byte_budget::{BudgetLimits, ByteBudget, Reservation};
 use self::job_queue::{JobId, JobQueue, Queued};
 use super::clock::Clock;
 use super::placement::Affinity;
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation of the queue")]
 type Mutex<T> = std::sync::Mutex<T>;

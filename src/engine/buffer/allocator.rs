@@ -16,7 +16,7 @@ const VARIABLES: [&str; 3] = ["GLIBC_TUNABLES", "MALLOC_MMAP_THRESHOLD_", "MALLO
 /// The allocator of glibc raises both sizes, up to 32 and 64 MiB, when large allocations are freed.
 /// Later ones are parts of its heaps, where memory stays resident behind smaller allocations. Other
 /// allocators, and variables that configure this one, are left alone.
-pub(crate) fn return_large_allocations() -> bool {
+pub fn return_large_allocations() -> bool {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if !is_configured() {
         return [libc::M_MMAP_THRESHOLD, libc::M_TRIM_THRESHOLD].into_iter().all(|parameter| {
@@ -37,7 +37,7 @@ fn is_configured() -> bool {
 
 /// Returns the free pages of all heaps to the system, with glibc. A thread that allocates waits for
 /// the trim of its heap: tens of milliseconds if hundreds of megabytes are free.
-pub(crate) fn trim() {
+pub fn trim() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: the call has no precondition; the allocator locks each heap while it trims it.
     unsafe {

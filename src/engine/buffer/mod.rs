@@ -5,8 +5,7 @@
 //! Each buffer is followed by [`PADDING`] bytes that the kernel never writes, so that parsers can
 //! read whole vectors without copying.
 
-#[cfg(feature = "cli")]
-pub(crate) mod allocator;
+pub mod allocator;
 #[cfg(target_os = "linux")]
 pub mod provided;
 

@@ -28,10 +28,10 @@ use ::glommio::{LocalExecutorBuilder, Placement, executor, spawn_local};
 
 use super::tracked_future::{FutureRegistry, TrackedFuture};
 use super::{Executor, LocalFuture, Task, TaskHandle};
-use crate::base::time::Instant;
-use crate::engine::mesh::eventfd_waker::EventFdWaker;
-use crate::engine::ring::{ParkTimeout, Ring};
-use crate::engine::shard_loop::{Driver, ShardLoop, TurnStatus};
+use crate::mesh::eventfd_waker::EventFdWaker;
+use crate::ring::{ParkTimeout, Ring};
+use crate::shard_loop::{Driver, ShardLoop, TurnStatus};
+use corelane_base::time::Instant;
 
 /// Runs the futures of one shard as tasks of the calling thread's glommio executor.
 #[derive(Debug, Default)]
@@ -74,7 +74,6 @@ impl Executor for GlommioExecutor {
         self.futures.live_futures()
     }
 
-    #[cfg(feature = "internals")]
     fn panicked(&self) -> u64 {
         self.futures.panicked()
     }
@@ -136,7 +135,6 @@ pub async fn run_shard<R: Ring, D: Driver<R>>(
 /// # Errors
 ///
 /// As for [`run_shard`].
-#[cfg(feature = "internals")]
 pub async fn run_shard_cooperatively<R: Ring, D: Driver<R>>(
     shard: &mut ShardLoop<R, D>,
     executor: &GlommioExecutor,

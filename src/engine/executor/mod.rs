@@ -36,14 +36,13 @@ pub trait Executor {
     fn poll_futures(&self, futures_max: usize) -> bool;
 
     /// Announces that the shard is about to park. Returns `false`, so that it must not park, if a
-    /// future is ready. Called from [`crate::engine::shard_loop::Driver::prepare_park`].
+    /// future is ready. Called from [`crate::shard_loop::Driver::prepare_park`].
     fn prepare_park(&self) -> bool;
 
     /// Returns the number of futures that have been spawned and not dropped.
     fn live_futures(&self) -> usize;
 
     /// Returns the number of futures that have panicked since start.
-    #[cfg(feature = "internals")]
     fn panicked(&self) -> u64;
 }
 

@@ -18,9 +18,9 @@ use crossbeam::queue::SegQueue;
 
 use super::tracked_future::{FutureRegistry, TrackedFuture};
 use super::{Executor, LocalFuture, Task, TaskHandle};
-use crate::engine::mesh::event_count::EventCount;
-use crate::engine::ring::{ParkTimeout, Ring, Waker};
-use crate::engine::shard_loop::{Driver, ShardLoop, TurnStatus};
+use crate::mesh::event_count::EventCount;
+use crate::ring::{ParkTimeout, Ring, Waker};
+use crate::shard_loop::{Driver, ShardLoop, TurnStatus};
 
 /// Runs a shard on the calling thread until its driver has drained. An idle shard waits in the
 /// kernel and uses no CPU time.
@@ -108,7 +108,6 @@ impl Executor for NativeExecutor {
         self.futures.live_futures()
     }
 
-    #[cfg(feature = "internals")]
     fn panicked(&self) -> u64 {
         self.futures.panicked()
     }

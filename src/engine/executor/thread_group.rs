@@ -17,8 +17,8 @@ use std::thread::JoinHandle;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
-use crate::engine::mesh::ShardId;
-use crate::engine::placement::Placement;
+use crate::mesh::ShardId;
+use crate::placement::Placement;
 
 /// The threads of all shards, each of which ends with a `T`.
 #[derive(Debug)]
@@ -397,7 +397,7 @@ mod tests {
         };
         let mut group = spawn_threads("shard", &placement(2), vec![1, 2], run, |_| {}).unwrap();
         let (wake, woken) = unbounded();
-        let waker = crate::engine::ring::Waker::new(move || wake.send(()).unwrap());
+        let waker = crate::ring::Waker::new(move || wake.send(()).unwrap());
         let waker = Waker::from(Arc::new(WakeBy(waker)));
         let context = Context::from_waker(&waker);
         assert!(group.poll_join(&context).is_pending());
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(results.unwrap(), [1, 2]);
     }
 
-    struct WakeBy(crate::engine::ring::Waker);
+    struct WakeBy(crate::ring::Waker);
 
     impl std::task::Wake for WakeBy {
         fn wake(self: Arc<Self>) {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::LocalFuture;
-use crate::base::slab::{Key, Slab};
+use corelane_base::slab::{Key, Slab};
 
 /// The live futures of one executor.
 #[derive(Debug)]
@@ -45,7 +45,6 @@ impl FutureRegistry {
     }
 
     /// Returns the number of futures that have panicked.
-    #[cfg(feature = "internals")]
     pub(super) const fn panicked(&self) -> u64 {
         self.panicked.get()
     }

@@ -18,7 +18,7 @@ use glommio::Task;
 use glommio::io::BufferedFile;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::engine::ring::Ring;
+use crate::ring::Ring;
 
 /// The eventfd of one ring, read by the executor of the calling thread.
 #[derive(Debug)]

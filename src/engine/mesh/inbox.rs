@@ -9,9 +9,9 @@ use std::thread::yield_now;
 use super::read_order::ReadSchedule;
 use super::send_queue::SendQueue;
 use super::{AliveGuard, Endpoint, ShardEntry, ShardId, TrySendError};
-use crate::engine::mesh::queue::{Consumer, Producer};
-use crate::engine::mesh::sync::Ordering;
-use crate::engine::ring::Waker;
+use crate::mesh::queue::{Consumer, Producer};
+use crate::mesh::sync::Ordering;
+use crate::ring::Waker;
 
 /// A shard's endpoint of the mesh.
 #[derive(Debug)]
@@ -157,8 +157,8 @@ impl<M: Send> Inbox<M> {
     }
 
     /// Retries the send queue, then passes to `wake` the waker of every shard that received
-    /// messages since the last call and has parked, for [`crate::engine::ring::Ring::wake`]. To be
-    /// called at the end of a turn ([`crate::engine::shard_loop::Driver::flush`]).
+    /// messages since the last call and has parked, for [`crate::ring::Ring::wake`]. To be
+    /// called at the end of a turn ([`crate::shard_loop::Driver::flush`]).
     pub fn wake_targets(&mut self, mut wake: impl FnMut(&Waker)) {
         self.flush_send_queue();
         for target in self.unwoken.drain(..) {
@@ -223,7 +223,6 @@ impl<M: Send> Inbox<M> {
     }
 
     /// Returns the shard that this inbox belongs to.
-    #[cfg(feature = "internals")]
     pub const fn shard(&self) -> ShardId {
         self.alive.shard
     }
@@ -256,7 +255,7 @@ mod tests {
     use crossbeam::channel::{Receiver, unbounded};
 
     use super::*;
-    use crate::engine::mesh::{MeshOptions, Sender, build_mesh};
+    use crate::mesh::{MeshOptions, Sender, build_mesh};
 
     fn options(channel_max: u32, inbox_max: u32) -> MeshOptions {
         MeshOptions {

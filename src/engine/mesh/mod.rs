@@ -60,7 +60,7 @@ pub use self::replay_filter::{ReplayFilter, UseResult};
 pub use self::send_queue::SendQueue;
 pub use self::shared_counter::SharedCounter;
 use self::sync::{Arc, AtomicU64, Ordering, fence};
-use crate::engine::ring::Waker;
+use crate::ring::Waker;
 
 /// Time between two attempts of a thread to send to a full inbox.
 const RETRY_INTERVAL: Duration = Duration::from_micros(50);
@@ -102,7 +102,9 @@ const SMALL_INBOX_MESSAGES_MAX: u32 = 256;
 impl MeshOptions {
     /// Returns these options with an inbox of at most 256 messages, for a server of one client: an
     /// inbox is written as a whole at start.
-    pub(crate) const fn with_small_inbox(self) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_small_inbox(self) -> Self {
         let is_small = self.inbox_messages_max < SMALL_INBOX_MESSAGES_MAX;
         let max = if is_small { self.inbox_messages_max } else { SMALL_INBOX_MESSAGES_MAX };
         Self { inbox_messages_max: max, ..self }
@@ -336,7 +338,7 @@ impl<M: Send> Sender<M> {
 mod tests {
     use super::expiring_set::KEPT_SECONDS_MAX;
     use super::*;
-    use crate::engine::mesh::queue::channel;
+    use crate::mesh::queue::channel;
 
     #[test]
     fn full_channel_returns_the_message() {

@@ -2,7 +2,7 @@
 //!
 //! Invariants: no channel is starved, and messages of one channel stay in order.
 
-use crate::base::random::Random;
+use corelane_base::random::Random;
 
 /// Which channels a shard reads first, after the messages of other threads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

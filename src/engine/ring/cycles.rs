@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
-use crate::engine::clock::Clock;
+use crate::clock::Clock;
+use corelane_base::time::Instant;
 
 /// Least rate of the counter: it counts at the base frequency of the CPU, which is above 1 GHz.
 const CYCLES_PER_MICROSECOND_MIN: u64 = 1000;

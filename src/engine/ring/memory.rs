@@ -8,12 +8,12 @@
 
 use std::io;
 
-use crate::base::time::Instant;
-use crate::engine::buffer::PADDING;
-use crate::engine::clock::Clock;
-use crate::engine::ring::{
+use crate::buffer::PADDING;
+use crate::clock::Clock;
+use crate::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source, Waker,
 };
+use corelane_base::time::Instant;
 
 /// Most bytes of one receive.
 const RECEIVE_BYTES_MAX: usize = 1 << 30;

@@ -25,7 +25,7 @@ pub mod cycles;
 pub mod memory;
 mod outgoing_socket;
 pub mod poll;
-#[cfg(feature = "internals")]
+#[cfg(feature = "sim")]
 pub mod sim;
 #[cfg(target_os = "linux")]
 pub mod uring;
@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::outgoing_socket::{KEEPALIVE_INTERVAL, KEEPALIVE_TIME};
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// Names an open stream of a ring: a direct descriptor slot or an index of the backend.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -285,7 +285,6 @@ impl std::fmt::Debug for Waker {
 
 /// How often fixed resources of a ring were exhausted. Each time costs a turn and loses nothing;
 /// frequent exhaustion suggests larger sizes.
-#[cfg(feature = "internals")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Exhaustion {
     /// Times that a socket had bytes and no receive buffer was free.
@@ -335,7 +334,6 @@ pub trait Ring {
 
     /// Returns when [`Ring::park`] returns at the latest, whatever its timeout: for a host that
     /// waits elsewhere. Past if the ring has something to do at once.
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     fn next_deadline(&self) -> Option<Instant> {
         None
     }
@@ -358,14 +356,12 @@ pub trait Ring {
 
     /// Has the kernel signal `eventfd` on every completion and wake-up, so that another event loop
     /// of this thread can wait for the ring. Only `io_uring` supports it.
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     fn register_eventfd(&mut self, eventfd: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
         let _ = eventfd;
         Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Returns the exhaustion counters since start; zero if the backend does not count.
-    #[cfg(feature = "internals")]
     fn exhaustion(&self) -> Exhaustion {
         Exhaustion::default()
     }
@@ -381,7 +377,7 @@ pub trait Ring {
     fn describe(&self) -> String;
 }
 
-pub use crate::engine::buffer::PADDING;
+pub use crate::buffer::PADDING;
 
 /// The sizes of a ring, fixed at start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

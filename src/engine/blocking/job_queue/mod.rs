@@ -8,9 +8,9 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::base::linked_list::{Linked, LinkedList, Links};
-use crate::base::slab::{Key, Slab};
-use crate::base::time::Instant;
+use corelane_base::linked_list::{Linked, LinkedList, Links};
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
 
 /// The list of the jobs of an owner, and that of the owners in the order of their turns.
 const IN_ORDER: usize = 0;

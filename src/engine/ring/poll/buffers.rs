@@ -3,7 +3,7 @@
 //! Invariants: a buffer is either free or held by exactly one holder; the memory is allocated once,
 //! at start, and a page uses memory only once it is written.
 
-use crate::engine::ring::{PADDING, ReceiveBuffer};
+use crate::ring::{PADDING, ReceiveBuffer};
 
 /// Receive buffers of one size, each followed by [`PADDING`] bytes.
 #[derive(Debug)]

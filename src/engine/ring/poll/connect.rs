@@ -12,8 +12,8 @@ use socket2::{SockAddr, SockRef};
 
 use super::descriptor::Descriptor;
 use super::streams::{Stream, Streams};
-use crate::engine::ring::outgoing_socket::OutgoingSocket;
-use crate::engine::ring::{Completion, Socket};
+use crate::ring::outgoing_socket::OutgoingSocket;
+use crate::ring::{Completion, Socket};
 
 /// Starts to connect.
 pub(super) fn start(

@@ -18,8 +18,8 @@ use socket2::SockRef;
 
 use super::descriptor::Descriptor;
 use super::streams::{SOCKETS_MAX, Stream, Streams};
-use crate::base::time::Instant;
-use crate::engine::ring::{Completion, Listener};
+use crate::ring::{Completion, Listener};
+use corelane_base::time::Instant;
 
 /// All listeners of a ring.
 #[derive(Debug)]

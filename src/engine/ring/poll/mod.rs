@@ -37,14 +37,14 @@ use self::descriptor::Descriptor;
 use self::listeners::Listeners;
 use self::receive::Receives;
 use self::streams::{PendingSend, ReceiveState, Stream, Streams};
-use crate::base::time::Instant;
-use crate::engine::clock::Clock;
-use crate::engine::file_limit::raise_open_files_limit;
-use crate::engine::ring::outgoing_socket::OutgoingSocket;
-use crate::engine::ring::{
+use crate::clock::Clock;
+use crate::file_limit::raise_open_files_limit;
+use crate::ring::outgoing_socket::OutgoingSocket;
+use crate::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Shortage,
     Socket, Source, Waker,
 };
+use corelane_base::time::Instant;
 
 /// A ring over readiness events.
 #[derive(Debug)]
@@ -302,7 +302,6 @@ impl Ring for PollRing {
         self.receives.release(buffer);
     }
 
-    #[cfg(feature = "internals")]
     fn exhaustion(&self) -> super::Exhaustion {
         super::Exhaustion { receive_buffers: self.receives.exhaustions(), completions: 0 }
     }

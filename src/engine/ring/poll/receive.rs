@@ -12,7 +12,7 @@ use polling::Poller;
 use super::buffers::ReceiveBufferPool;
 use super::descriptor::IoProgress;
 use super::streams::{ReceiveState, Streams};
-use crate::engine::ring::{Completion, ReceiveBuffer, Socket};
+use crate::ring::{Completion, ReceiveBuffer, Socket};
 
 /// The receive buffers of a ring, and the streams that wait for one.
 #[derive(Debug)]
@@ -138,7 +138,6 @@ impl Receives {
     }
 
     /// Returns how often a stream found no buffer.
-    #[cfg(feature = "internals")]
     pub(super) const fn exhaustions(&self) -> u64 {
         self.exhaustions
     }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::descriptor::IoProgress;
 use super::streams::{PendingSend, Stream, Streams};
-use crate::engine::ring::{Completion, Socket};
+use crate::ring::{Completion, Socket};
 
 impl Streams {
     /// Sends what is possible at once; the rest is sent when the stream is writable.

@@ -16,7 +16,7 @@ use polling::{Event, PollMode, Poller};
 use rustix::io::Errno;
 
 use super::descriptor::{Descriptor, DescriptorKind};
-use crate::engine::ring::{Shortage, Socket, SocketLimit};
+use crate::ring::{Shortage, Socket, SocketLimit};
 
 /// All open streams of a ring.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::base::time::Instant;
-use crate::engine::ring::Socket;
+use crate::ring::Socket;
+use corelane_base::time::Instant;
 
 /// A connection.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::base::random::Random;
+use corelane_base::random::Random;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,7 +22,7 @@ pub enum Fault {
     /// The channels between shards hold only a few messages.
     FullMesh,
     /// Messages of different senders are reordered, and some are delayed
-    /// ([`crate::engine::mesh::ReadOrder::Random`]).
+    /// ([`crate::mesh::ReadOrder::Random`]).
     ReorderedMessages,
     /// A send is accepted in pieces, with delays between them.
     PartialSend,

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::connection::EndId;
 use super::resource_usage::ResourceUsage;
-use crate::base::random::Random;
-use crate::base::time::Instant;
-use crate::engine::ring::{Completion, ReceiveBuffer, RingOptions, Socket};
+use crate::ring::{Completion, ReceiveBuffer, RingOptions, Socket};
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
 
 /// The kernel state of one ring.
 #[derive(Debug)]

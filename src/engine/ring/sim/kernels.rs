@@ -12,7 +12,7 @@ use super::fault::Fault;
 use super::kernel::{Kernel, PendingCompletion, PendingSend, ReceiveState, SocketState};
 use super::network::Network;
 use super::scheduler::{Scheduler, SimEvent};
-use crate::engine::ring::{Completion, RingOptions, Socket};
+use crate::ring::{Completion, RingOptions, Socket};
 
 /// The kernel state of all rings of a world.
 #[derive(Debug, Default)]

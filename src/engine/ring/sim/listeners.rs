@@ -15,7 +15,7 @@ use super::kernel::PendingCompletion;
 use super::kernels::Kernels;
 use super::network::Network;
 use super::scheduler::{ListenerId, Scheduler, SimEvent};
-use crate::engine::ring::{Completion, Listener};
+use crate::ring::{Completion, Listener};
 
 /// All listeners of a world.
 #[derive(Debug, Default)]

@@ -39,11 +39,11 @@ pub use self::world::World;
 
 use self::kernel::PendingCompletion;
 use self::world_state::WorldState;
-use crate::base::time::Instant;
-use crate::engine::ring::{
+use crate::ring::{
     Completion, Listener, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring,
     RingOptions, Socket, Source, Waker,
 };
+use corelane_base::time::Instant;
 
 /// A ring of a [`World`].
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::connection::EndId;
 use super::fault::{Fault, Faults};
-use crate::base::random::Random;
-use crate::base::time::Instant;
-use crate::engine::ring::{Listener, Socket};
+use crate::ring::{Listener, Socket};
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
 
 /// The clock, the random generator and the event queue of a world.
 #[derive(Debug)]

@@ -20,9 +20,9 @@ use super::client::{Client, TestListener};
 use super::fault::Faults;
 use super::resource_usage::ResourceUsage;
 use super::world_state::WorldState;
-use crate::base::random::Random;
-use crate::base::time::Instant;
-use crate::engine::ring::RingOptions;
+use crate::ring::RingOptions;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
 
 /// A handle to a world; clones share it.
 #[derive(Clone, Debug)]

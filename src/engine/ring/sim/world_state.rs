@@ -14,9 +14,9 @@ use super::kernels::Kernels;
 use super::listeners::Listeners;
 use super::network::Network;
 use super::scheduler::{ListenerId, Scheduler, SimEvent};
-use crate::base::random::Random;
-use crate::base::time::Instant;
-use crate::engine::ring::{Completion, Operation, ParkTimeout, Socket};
+use crate::ring::{Completion, Operation, ParkTimeout, Socket};
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
 
 /// The components of a world.
 #[derive(Debug)]

@@ -18,8 +18,8 @@ use super::queues::Queues;
 use super::sys::SocketAddressBuffer;
 use super::table::SocketTable;
 use super::user_data::{OperationKind, encode};
-use crate::base::time::Instant;
-use crate::engine::ring::{Completion, Listener};
+use crate::ring::{Completion, Listener};
+use corelane_base::time::Instant;
 
 /// One accept; the address is boxed because the kernel writes to it.
 struct PendingAccept {

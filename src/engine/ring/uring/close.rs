@@ -10,7 +10,7 @@ use super::queues::Queues;
 use super::sys::set_option;
 use super::table::{SocketFd, SocketTable};
 use super::user_data::{OperationKind, encode};
-use crate::engine::ring::{Completion, Socket};
+use crate::ring::{Completion, Socket};
 
 /// Closes a connection with a reset (RST), which discards unsent data. Static, because the kernel
 /// may read it at any time.

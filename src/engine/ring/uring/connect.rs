@@ -23,10 +23,8 @@ use super::queues::Queues;
 use super::sys::{SocketAddressBuffer, set_option};
 use super::table::SocketTable;
 use super::user_data::{OperationKind, encode};
-use crate::engine::ring::outgoing_socket::{
-    KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_SECONDS, OutgoingSocket,
-};
-use crate::engine::ring::{Completion, Socket};
+use crate::ring::outgoing_socket::{KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_SECONDS, OutgoingSocket};
+use crate::ring::{Completion, Socket};
 
 struct ConnectAttempt {
     token: u64,
@@ -265,9 +263,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::engine::clock::Clock;
-    use crate::engine::ring::uring::UringRing;
-    use crate::engine::ring::{Operation, ParkTimeout, Ring, RingOptions};
+    use crate::clock::Clock;
+    use crate::ring::uring::UringRing;
+    use crate::ring::{Operation, ParkTimeout, Ring, RingOptions};
 
     /// Connects a ring without `IORING_OP_BIND` and returns the result.
     fn connect(ring: &mut UringRing, address: SocketAddr, local: IpAddr) -> io::Result<Socket> {

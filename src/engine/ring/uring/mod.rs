@@ -44,9 +44,9 @@ use super::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Shortage,
     Socket, Source, Waker,
 };
-use crate::base::time::Instant;
-use crate::engine::buffer::provided::GROUP;
-use crate::engine::clock::Clock;
+use crate::buffer::provided::GROUP;
+use crate::clock::Clock;
+use corelane_base::time::Instant;
 
 /// A shard's `io_uring`.
 pub struct UringRing {
@@ -231,13 +231,11 @@ impl Ring for UringRing {
         self.receives.release(buffer);
     }
 
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     fn register_eventfd(&mut self, eventfd: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
         self.queues.register_eventfd(eventfd)?;
         self.wake_state.add_event(eventfd.try_clone_to_owned()?)
     }
 
-    #[cfg(feature = "internals")]
     fn exhaustion(&self) -> super::Exhaustion {
         super::Exhaustion {
             receive_buffers: self.receives.exhaustions(),

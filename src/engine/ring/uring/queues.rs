@@ -13,9 +13,9 @@ use io_uring::{IoUring, Submitter, opcode, squeue};
 
 use super::sys::RingFd;
 use super::user_data::{self, OperationKind, encode};
-use crate::base::time::Instant;
-use crate::engine::clock::Clock;
-use crate::engine::ring::{Completion, ParkTimeout, Socket};
+use crate::clock::Clock;
+use crate::ring::{Completion, ParkTimeout, Socket};
+use corelane_base::time::Instant;
 
 /// The queues of one ring.
 pub(super) struct Queues {
@@ -67,7 +67,6 @@ impl Queues {
     }
 
     /// Has the kernel signal `eventfd` on every completion.
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     pub(super) fn register_eventfd(&self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
         self.ring.submitter().register_eventfd(eventfd.as_raw_fd())
     }
@@ -160,7 +159,6 @@ impl Queues {
     }
 
     /// Returns how often the completion queue was full at the end of a turn.
-    #[cfg(feature = "internals")]
     pub(super) const fn overflows(&self) -> u64 {
         self.overflows
     }

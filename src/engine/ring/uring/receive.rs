@@ -9,9 +9,9 @@ use io_uring::{Submitter, cqueue, opcode, squeue};
 use super::queues::{CompletionEntry, Queues};
 use super::table::{SocketFd, SocketTable};
 use super::user_data::{OperationKind, encode};
-use crate::engine::buffer::ReceiveBuffers;
-use crate::engine::buffer::provided::{GROUP, ProvidedBuffers};
-use crate::engine::ring::{Completion, ReceiveBuffer, RingOptions, Socket};
+use crate::buffer::ReceiveBuffers;
+use crate::buffer::provided::{GROUP, ProvidedBuffers};
+use crate::ring::{Completion, ReceiveBuffer, RingOptions, Socket};
 
 /// The receive buffers of a ring, and the sockets that wait for one.
 pub(super) struct Receives {
@@ -225,7 +225,6 @@ impl Receives {
     }
 
     /// Returns how often a socket had bytes and no buffer was free.
-    #[cfg(feature = "internals")]
     pub(super) const fn exhaustions(&self) -> u64 {
         self.exhaustions
     }

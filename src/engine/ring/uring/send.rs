@@ -9,7 +9,7 @@ use super::operation_slab::OperationSlab;
 use super::queues::{CompletionEntry, Queues};
 use super::table::{SocketFd, SocketTable};
 use super::user_data::{OperationKind, encode};
-use crate::engine::ring::{Completion, Socket};
+use crate::ring::{Completion, Socket};
 
 /// A send in flight.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::io;
 use io_uring::{IoUring, Probe, opcode};
 
 use super::sys::RingFd;
-use crate::engine::file_limit::raise_open_files_limit;
-use crate::engine::ring::{RingOptions, SocketLimit};
+use crate::file_limit::raise_open_files_limit;
+use crate::ring::{RingOptions, SocketLimit};
 
 /// The kernel features that a ring uses.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use crate::engine::ring::Socket;
+use crate::ring::Socket;
 
 /// How submissions refer to a socket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -18,7 +18,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::queues::Queues;
 use super::user_data::{OperationKind, encode};
-use crate::engine::ring::Waker;
+use crate::ring::Waker;
 
 /// The wake-up state of a ring.
 pub(super) struct WakeState {
@@ -60,7 +60,6 @@ impl WakeState {
     }
 
     /// Signals `event` as well from now on.
-    #[cfg(any(feature = "glommio", feature = "internals"))]
     pub(super) fn add_event(&self, event: OwnedFd) -> io::Result<()> {
         self.events.executor.set(event).map_err(|_| io::ErrorKind::AlreadyExists.into())
     }

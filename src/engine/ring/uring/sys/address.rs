@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// A buffer for a socket address of either family.
 #[derive(Clone, Copy)]
-pub(in crate::engine::ring::uring) struct SocketAddressBuffer {
+pub(crate) struct SocketAddressBuffer {
     storage: libc::sockaddr_storage,
     len: libc::socklen_t,
 }
@@ -15,14 +15,14 @@ const STORAGE_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as li
 
 impl SocketAddressBuffer {
     /// Creates an empty buffer, to be filled by the kernel.
-    pub(in crate::engine::ring::uring) const fn empty() -> Self {
+    pub(crate) const fn empty() -> Self {
         // SAFETY: all-zero bytes are a valid sockaddr_storage (family AF_UNSPEC).
         let storage = unsafe { MaybeUninit::zeroed().assume_init() };
         Self { storage, len: STORAGE_BYTES }
     }
 
     /// Creates a buffer that holds `address`.
-    pub(in crate::engine::ring::uring) fn from_address(address: SocketAddr) -> Self {
+    pub(crate) fn from_address(address: SocketAddr) -> Self {
         let raw = socket2::SockAddr::from(address);
         let mut room = Self::empty();
         // SAFETY: both point to valid memory of at least `raw.len()` bytes, which is at most the
@@ -39,27 +39,23 @@ impl SocketAddressBuffer {
     }
 
     /// Returns pointers to address and length, for accept.
-    pub(in crate::engine::ring::uring) fn as_mut_pointers(
-        &mut self,
-    ) -> (*mut libc::sockaddr, *mut libc::socklen_t) {
+    pub(crate) fn as_mut_pointers(&mut self) -> (*mut libc::sockaddr, *mut libc::socklen_t) {
         self.len = STORAGE_BYTES;
         ((&raw mut self.storage).cast(), &raw mut self.len)
     }
 
     /// Returns a pointer to the address and its length, for bind and connect.
-    pub(in crate::engine::ring::uring) const fn as_pointer(
-        &self,
-    ) -> (*const libc::sockaddr, libc::socklen_t) {
+    pub(crate) const fn as_pointer(&self) -> (*const libc::sockaddr, libc::socklen_t) {
         ((&raw const self.storage).cast(), self.len)
     }
 
     /// Returns the address family.
-    pub(in crate::engine::ring::uring) fn family(&self) -> i32 {
+    pub(crate) fn family(&self) -> i32 {
         i32::from(self.storage.ss_family)
     }
 
     /// Parses the address that the kernel wrote; returns `None` for other families.
-    pub(in crate::engine::ring::uring) fn parse(&self) -> Option<SocketAddr> {
+    pub(crate) fn parse(&self) -> Option<SocketAddr> {
         match self.family() {
             libc::AF_INET => {
                 // SAFETY: the family shows that this is a sockaddr_in.

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use io_uring::IoUring;
 
-use crate::engine::ring::ParkTimeout;
+use crate::ring::ParkTimeout;
 
 /// Enters a ring through its descriptor.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::engine::ring::uring) struct RingFd {
+pub(crate) struct RingFd {
     /// The ring's descriptor.
     fd: RawFd,
     /// Its index among the registered rings of this thread (5.18): one lookup less a call.
@@ -24,7 +24,7 @@ pub(in crate::engine::ring::uring) struct RingFd {
 
 impl RingFd {
     /// Registers the descriptor of `ring` for the calling thread.
-    pub(in crate::engine::ring::uring) fn register(ring: &IoUring) -> Self {
+    pub(crate) fn register(ring: &IoUring) -> Self {
         let fd = ring.as_raw_fd();
         let data = u64::try_from(fd).unwrap_or(u64::MAX);
         let mut update = RsrcUpdate { offset: u32::MAX, reserved: 0, data };
@@ -33,12 +33,12 @@ impl RingFd {
     }
 
     /// Returns whether the descriptor is registered.
-    pub(in crate::engine::ring::uring) const fn is_registered(self) -> bool {
+    pub(crate) const fn is_registered(self) -> bool {
         self.registered_index.is_some()
     }
 
     /// Unregisters the descriptor, which would otherwise keep the ring alive.
-    pub(in crate::engine::ring::uring) fn unregister(&mut self) {
+    pub(crate) fn unregister(&mut self) {
         if let Some(offset) = self.registered_index.take() {
             let mut update = RsrcUpdate { offset, reserved: 0, data: 0 };
             update_ring_fds(self.fd, UNREGISTER_RING_FDS, &mut update);
@@ -52,11 +52,7 @@ impl RingFd {
     ///
     /// The kernel's error; `ETIME` on timeout.
     #[inline]
-    pub(in crate::engine::ring::uring) fn enter(
-        self,
-        queued: usize,
-        timeout: ParkTimeout,
-    ) -> io::Result<()> {
+    pub(crate) fn enter(self, queued: usize, timeout: ParkTimeout) -> io::Result<()> {
         let (completions_min, duration) = match timeout {
             ParkTimeout::Zero => (0, None),
             ParkTimeout::After(duration) => (1, Some(duration)),

@@ -5,7 +5,7 @@ use io_uring::{opcode, squeue};
 
 /// Sets one option of the socket in `slot`. Kernels before 6.7 refuse. `value` must be static,
 /// because the kernel reads it later.
-pub(in crate::engine::ring::uring) fn set_option<T>(
+pub(crate) fn set_option<T>(
     slot: u32,
     level: libc::c_int,
     name: libc::c_int,

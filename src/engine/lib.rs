@@ -1,5 +1,5 @@
-//! The I/O engine, and the only module that makes system calls: sockets, timers, messages between
-//! shards.
+//! The I/O engine of Corelane, and the only crate that makes system calls: sockets, timers,
+//! messages between shards. The interface is unstable; programs use the crate `corelane`.
 //!
 //! Knows nothing of MCP. A [`shard_loop`] runs on one thread over one [`ring`]; its
 //! [`shard_loop::Driver`] interprets the bytes.

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use corelane::engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions, Source};
+use corelane_engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions, Source};
 
 use super::test_ring::{TestRing, connect, pattern, read, write};
 

@@ -7,7 +7,7 @@ mod random_faults;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use corelane::engine::ring::RingOptions;
+use corelane_engine::ring::RingOptions;
 
 /// Listening address of simulated servers.
 const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8888);

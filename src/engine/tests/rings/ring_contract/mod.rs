@@ -15,9 +15,9 @@ mod wake_ups;
 use std::fs::File;
 use std::io;
 
-use corelane::engine::clock::Clock;
-use corelane::engine::ring::poll::PollRing;
-use corelane::engine::ring::{Ring, RingOptions};
+use corelane_engine::clock::Clock;
+use corelane_engine::ring::poll::PollRing;
+use corelane_engine::ring::{Ring, RingOptions};
 
 /// Small sizes, so that tests reach the limits.
 fn small() -> RingOptions {
@@ -38,8 +38,8 @@ fn poll(options: &RingOptions) -> Option<PollRing> {
 }
 
 #[cfg(target_os = "linux")]
-fn uring(options: &RingOptions) -> Option<corelane::engine::ring::uring::UringRing> {
-    match corelane::engine::ring::uring::UringRing::new(options, Clock::start()) {
+fn uring(options: &RingOptions) -> Option<corelane_engine::ring::uring::UringRing> {
+    match corelane_engine::ring::uring::UringRing::new(options, Clock::start()) {
         Ok(ring) => Some(ring),
         Err(error) => {
             eprintln!("skipped: {error}");
@@ -50,13 +50,13 @@ fn uring(options: &RingOptions) -> Option<corelane::engine::ring::uring::UringRi
 
 /// An `io_uring` with minimal queues: completions overflow constantly.
 #[cfg(target_os = "linux")]
-fn cramped(options: &RingOptions) -> Option<corelane::engine::ring::uring::UringRing> {
+fn cramped(options: &RingOptions) -> Option<corelane_engine::ring::uring::UringRing> {
     uring(&RingOptions { submissions_max: 1, completions_max: 2, ..*options })
 }
 
 /// An `io_uring` with zero-copy sends of any size: every send completes twice.
 #[cfg(target_os = "linux")]
-fn uncopied(options: &RingOptions) -> Option<corelane::engine::ring::uring::UringRing> {
+fn uncopied(options: &RingOptions) -> Option<corelane_engine::ring::uring::UringRing> {
     uring(&RingOptions { zero_copy_bytes_min: 1, ..*options })
 }
 

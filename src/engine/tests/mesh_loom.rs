@@ -4,15 +4,15 @@
 //! The engine's own files are included next to a `sync` module of loom's types, so that no `cfg`
 //! flag and no second build of the dependencies is needed.
 
-#[path = "../src/engine/mesh/event_count.rs"]
+#[path = "../mesh/event_count.rs"]
 mod event_count;
 #[expect(unreachable_pub, reason = "this crate has no users")]
-#[path = "../src/engine/mesh/expiring_set.rs"]
+#[path = "../mesh/expiring_set.rs"]
 mod expiring_set;
-#[path = "../src/engine/mesh/queue.rs"]
+#[path = "../mesh/queue.rs"]
 mod queue;
 #[expect(unreachable_pub, reason = "this crate has no users")]
-#[path = "../src/engine/mesh/replay_filter.rs"]
+#[path = "../mesh/replay_filter.rs"]
 mod replay_filter;
 
 mod sync {

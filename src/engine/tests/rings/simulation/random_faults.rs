@@ -1,9 +1,9 @@
 //! Many seeds with injected faults: all bytes are echoed in order or the connection breaks, and
 //! nothing leaks.
 
-use corelane::base::random::Random;
-use corelane::engine::ring::ParkTimeout;
-use corelane::engine::ring::sim::{Client, Fault, Faults, ResourceUsage, World};
+use corelane_base::random::Random;
+use corelane_engine::ring::ParkTimeout;
+use corelane_engine::ring::sim::{Client, Fault, Faults, ResourceUsage, World};
 
 use super::echo_driver::{run_shard, shard};
 use super::{ADDRESS, small_ring};

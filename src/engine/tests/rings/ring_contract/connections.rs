@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use corelane::engine::ring::{Completion, Operation, Ring, RingOptions, Socket, Source};
+use corelane_engine::ring::{Completion, Operation, Ring, RingOptions, Socket, Source};
 
 use super::test_ring::{TestRing, connect, read, write};
 

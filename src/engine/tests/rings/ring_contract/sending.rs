@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::net::{Shutdown, TcpStream};
 
-use corelane::engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions};
+use corelane_engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions};
 
 use super::test_ring::{TestRing, connect, pattern, read, reset, write};
 

@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::time::Duration;
 
-use corelane::engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions, Socket};
+use corelane_engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions, Socket};
 
 use super::test_ring::{TIMEOUT, TestRing, connect, pattern, write};
 

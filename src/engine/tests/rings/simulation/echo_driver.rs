@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::{SimRing, World};
-use corelane::engine::ring::{
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::{SimRing, World};
+use corelane_engine::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Ring, RingOptions, Socket,
 };
-use corelane::engine::shard_loop::{Driver, ShardLoop};
+use corelane_engine::shard_loop::{Driver, ShardLoop};
 
 /// A driver that sends back what it receives.
 pub(super) struct EchoDriver {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use corelane::engine::ring::{ParkTimeout, Ring, RingOptions, Waker};
+use corelane_engine::ring::{ParkTimeout, Ring, RingOptions, Waker};
 
 use super::test_ring::TestRing;
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use corelane::engine::ring::sim::{Client, Faults, SimRing, World};
-use corelane::engine::ring::{
+use corelane_engine::ring::sim::{Client, Faults, SimRing, World};
+use corelane_engine::ring::{
     Completion, Operation, PADDING, ParkTimeout, ReceiveBuffer, Ring, Socket,
 };
 

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{PipeReader, PipeWriter, Read, Seek};
 use std::os::unix::net::UnixStream;
 
-use corelane::engine::ring::{Operation, Ring, RingOptions, Source};
+use corelane_engine::ring::{Operation, Ring, RingOptions, Source};
 
 use super::test_ring::{TIMEOUT, TestRing, pattern, read, write};
 

@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::{
+use corelane_base::time::Instant;
+use corelane_engine::ring::{
     Completion, Listener, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket,
     Source,
 };

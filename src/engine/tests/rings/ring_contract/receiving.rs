@@ -3,7 +3,7 @@
 use std::net::Shutdown;
 use std::time::Duration;
 
-use corelane::engine::ring::{
+use corelane_engine::ring::{
     Completion, Operation, PADDING, ParkTimeout, ReceiveBuffer, Ring, RingOptions,
 };
 
@@ -125,9 +125,9 @@ fn exhaust_buffers<R: Ring>(bench: &mut TestRing<R>) -> ExhaustedBuffers {
 
 struct ExhaustedBuffers {
     client: std::net::TcpStream,
-    socket: corelane::engine::ring::Socket,
+    socket: corelane_engine::ring::Socket,
     other_client: std::net::TcpStream,
-    other: corelane::engine::ring::Socket,
+    other: corelane_engine::ring::Socket,
     bytes: Vec<u8>,
     buffers: Vec<ReceiveBuffer>,
 }
