@@ -1,6 +1,6 @@
 //! The declaration of options: field, default, key, flag, variable and help in one place.
 //!
-//! An entry of [`options!`] declares one option:
+//! An entry of `options!` declares one option:
 //!
 //! ```text
 //! /// What the option does: help of its flag, and beginning of the documentation of its field.

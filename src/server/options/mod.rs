@@ -1,6 +1,6 @@
 //! The options of a server, each with its default and its cost.
 //!
-//! [`declare`] says how an option is declared; an option stands nowhere else. [`unit`] and
+//! [`declare`] says how an option is declared; an option stands nowhere else. [`mod@unit`] and
 //! [`value`] convert its value from and to text, for `config`.
 
 pub mod suggest;
