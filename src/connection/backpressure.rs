@@ -13,10 +13,10 @@ use crate::engine::ring::{Operation, Ring};
 #[inline]
 pub(super) fn apply<S>(entry: &mut Entry<'_, S>) {
     let connection = &mut *entry.connection;
-    let is_over_limit = connection.queued_bytes() > entry.options.outgoing_bytes_max;
+    let is_over_limit = connection.queued_bytes() > entry.shared.options.outgoing_bytes_max;
     if is_over_limit && connection.is_read() && !connection.is_websocket() {
         connection.reading.set_paused(true);
-        entry.statistics.read_pauses += 1;
+        entry.shared.statistics.read_pauses += 1;
     }
 }
 
@@ -29,10 +29,11 @@ impl<S> Entry<'_, S> {
         if connection.is_discarding() {
             return limit_discarded_input(connection, ring, received);
         }
-        let is_over_limit = connection.input.pending_bytes() > self.options.message_bytes_max;
+        let is_over_limit =
+            connection.input.pending_bytes() > self.shared.options.message_bytes_max;
         if is_over_limit && connection.reading.is_suspended() && !connection.reading.is_paused() {
             connection.reading.set_paused(true);
-            self.statistics.read_pauses += 1;
+            self.shared.statistics.read_pauses += 1;
             ring.submit(Operation::StopReceive(connection.sockets.receive));
         }
     }
@@ -58,7 +59,7 @@ pub(super) fn limit_queued_output<S, R: Ring>(
     ring: &mut R,
     now: Instant,
 ) {
-    let bytes_max = entry.options.websocket.outgoing_bytes_max;
+    let bytes_max = entry.shared.options.websocket.outgoing_bytes_max;
     if entry.connection.is_read() && entry.connection.outgoing.len() > bytes_max {
         start(entry, now);
         entry.connection.stop_paused_receive(ring);
@@ -68,7 +69,7 @@ pub(super) fn limit_queued_output<S, R: Ring>(
 /// Stops reading a WebSocket until half of the output is sent, and starts the send timeout.
 #[cold]
 pub(super) fn start<S>(entry: &mut Entry<'_, S>, now: Instant) {
-    let options = &entry.options.websocket;
+    let options = &entry.shared.options.websocket;
     let multiples = entry.connection.queued_bytes() / options.outgoing_bytes_max.max(1);
     let multiples = u32::try_from(multiples).unwrap_or(u32::MAX).max(1);
     let span = options.send_timeout.saturating_mul(multiples);
@@ -77,14 +78,14 @@ pub(super) fn start<S>(entry: &mut Entry<'_, S>, now: Instant) {
     if let Some(frames) = entry.connection.input.websocket() {
         frames.start_backpressure(now, until);
     }
-    entry.statistics.read_pauses += 1;
+    entry.shared.statistics.read_pauses += 1;
     entry.arm_timer(until);
 }
 
 /// Resumes reading a paused or suspended connection if its output allows.
 pub(super) fn try_resume<S>(entry: &mut Entry<'_, S>) -> ConnectionEvent {
     let connection = &mut *entry.connection;
-    let is_drained = connection.is_drained(entry.options);
+    let is_drained = connection.is_drained(&entry.shared.options);
     if !connection.waits_to_be_read() || !is_drained {
         return ConnectionEvent::None;
     }

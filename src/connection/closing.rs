@@ -85,7 +85,7 @@ pub(super) fn close_gracefully<S, R: Ring>(
         has_close = entry.discard_input();
         if reason.limits_draining() {
             entry.connection.last_activity = now;
-            entry.arm_timer(now.after(entry.options.linger_timeout));
+            entry.arm_timer(now.after(entry.shared.options.linger_timeout));
         }
     }
     if has_close {
@@ -121,7 +121,7 @@ pub(super) fn advance<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: I
     if !connection.reading.has_discarded_most() {
         ring.submit(Operation::Receive(connection.sockets.receive));
     }
-    entry.arm_timer(now.after(entry.options.linger_timeout));
+    entry.arm_timer(now.after(entry.shared.options.linger_timeout));
 }
 
 /// Starts the closing handshake: queues the close frame and discards all input except the peer's
@@ -145,7 +145,7 @@ pub(super) fn close_unread<S>(entry: &mut Entry<'_, S>, now: Instant) {
     }
     // Overrides an earlier reason: this is why pending responses are lost.
     connection.close_state.override_close_reason(CloseReason::ProtocolViolation);
-    entry.statistics.websocket.send_timeouts += 1;
+    entry.shared.statistics.websocket.send_timeouts += 1;
     start_handshake(entry, CloseFrame::SEND_TIMEOUT, CloseReason::ProtocolViolation, now);
 }
 
@@ -174,11 +174,11 @@ fn queue_close_frame<S>(
     websocket.record_close(now);
     connection.close_state.set_close_reason(reason);
     connection.close_state.enter(Phase::CloseFrameQueued);
-    connection.reserve_output(entry.pool);
+    connection.reserve_output(&mut entry.shared.pool);
     connection.account_output_later();
     writer::write_close(&mut connection.outgoing, frame.code, frame.reason);
-    entry.statistics.websocket.closes_out += 1;
+    entry.shared.statistics.websocket.closes_out += 1;
     entry.discard_input();
-    entry.arm_timer(now.after(entry.options.linger_timeout));
+    entry.arm_timer(now.after(entry.shared.options.linger_timeout));
     true
 }

@@ -1,45 +1,26 @@
 //! One connection with what it shares with the others, borrowed for one operation.
 
-use super::memory::MemoryAccount;
 use super::state::{Connection, DiscardedInput};
-use super::{ConnectionOptions, ConnectionStatistics, Connections};
-use crate::base::pool::BufferPool;
+use super::{Connections, SharedResources};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
-use crate::engine::timer::TimerWheel;
-use crate::transport::websocket::deflate::Deflater;
 
-/// A connection of the table with the buffers, limits, counters and queues of all connections. An
-/// operation looks its connection up once and passes this on.
+/// A connection of the table with what all connections share. An operation looks its connection up
+/// once and passes this on.
 #[derive(Debug)]
 pub struct Entry<'a, S> {
     /// The connection.
     pub connection: &'a mut Connection<S>,
     pub(super) key: Key,
-    pub(super) pool: &'a mut BufferPool,
-    pub(super) options: &'a ConnectionOptions,
-    pub(super) statistics: &'a mut ConnectionStatistics,
-    pub(super) deflater: &'a mut Deflater,
-    flush_queue: &'a mut Vec<Key>,
-    timers: &'a mut TimerWheel<Key>,
-    memory: &'a mut MemoryAccount,
+    pub(super) shared: &'a mut SharedResources,
 }
 
 impl<'a, S> Entry<'a, S> {
     /// Returns the connection of `key`, or `None` if it has been removed.
     #[inline]
     pub(super) fn find(connections: &'a mut Connections<S>, key: Key) -> Option<Self> {
-        Some(Self {
-            connection: connections.table.get_mut(key)?,
-            key,
-            pool: &mut connections.pool,
-            options: &connections.options,
-            statistics: &mut connections.statistics,
-            deflater: &mut connections.deflater,
-            flush_queue: &mut connections.flush_queue,
-            timers: &mut connections.timers,
-            memory: &mut connections.memory,
-        })
+        let connection = connections.table.get_mut(key)?;
+        Some(Self { connection, key, shared: &mut connections.shared })
     }
 
     /// Counts received bytes. Returns whether they must be queued behind pending input.
@@ -53,7 +34,7 @@ impl<'a, S> Entry<'a, S> {
     #[inline]
     pub fn append_pending_input(&mut self, rest: &[u8]) {
         if !rest.is_empty() && !self.connection.is_discarding() {
-            self.connection.input.append_pending(rest, self.pool);
+            self.connection.input.append_pending(rest, &mut self.shared.pool);
         }
     }
 
@@ -68,7 +49,7 @@ impl<'a, S> Entry<'a, S> {
     /// flush.
     #[inline]
     pub(super) fn record_message(&mut self, now: Instant) {
-        self.connection.record_message(now, self.pool);
+        self.connection.record_message(now, &mut self.shared.pool);
         self.schedule_flush();
     }
 
@@ -76,7 +57,7 @@ impl<'a, S> Entry<'a, S> {
     #[inline]
     pub(super) fn schedule_flush(&mut self) {
         if self.connection.schedule_flush() {
-            self.flush_queue.push(self.key);
+            self.shared.flush_queue.push(self.key);
         }
     }
 
@@ -85,30 +66,30 @@ impl<'a, S> Entry<'a, S> {
         let is_armed =
             self.connection.input.websocket().is_some_and(|frames| !frames.schedule_timer(due));
         if !is_armed {
-            self.timers.insert(due, self.key);
+            self.shared.timers.insert(due, self.key);
         }
     }
 
     /// Updates the accounted memory of the connection.
     #[inline]
     pub const fn account_memory(&mut self) {
-        self.memory.update(self.connection);
+        self.shared.memory.update(self.connection);
     }
 
     /// Discards unread input and releases its memory. Returns whether it contained a close frame.
     pub(super) fn discard_input(&mut self) -> bool {
         let DiscardedInput { has_close, buffers } = self.connection.input.discard();
         for buffer in buffers {
-            self.pool.put(buffer);
+            self.shared.pool.put(buffer);
         }
-        self.statistics.websocket.closes_in += u64::from(has_close);
+        self.shared.statistics.websocket.closes_in += u64::from(has_close);
         self.account_memory();
         has_close
     }
 
     /// Discards the output that is not submitted to the ring.
     pub(super) fn discard_output(&mut self) {
-        self.pool.put(std::mem::take(&mut self.connection.outgoing));
+        self.shared.pool.put(std::mem::take(&mut self.connection.outgoing));
         self.account_memory();
     }
 
@@ -125,7 +106,7 @@ impl<'a, S> Entry<'a, S> {
     pub fn reserve_output(&mut self) -> bool {
         let is_accepted = self.connection.close_state.accepts_output();
         if is_accepted {
-            self.connection.reserve_output(self.pool);
+            self.connection.reserve_output(&mut self.shared.pool);
             self.connection.account_output_later();
             self.schedule_flush();
         }

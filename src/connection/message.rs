@@ -47,9 +47,9 @@ impl<'a, S> BegunMessage<'a, S> {
     /// Ends and counts the message.
     #[inline]
     pub fn end(self) {
-        let Self { entry: Entry { connection, statistics, deflater, .. }, mark } = self;
-        let (window_bits, counters) = (connection.window_bits(), &mut statistics.websocket);
-        mark.end(&mut connection.outgoing, window_bits, deflater, counters);
+        let Self { entry: Entry { connection, shared, .. }, mark } = self;
+        let (window_bits, counters) = (connection.window_bits(), &mut shared.statistics.websocket);
+        mark.end(&mut connection.outgoing, window_bits, &mut shared.deflater, counters);
         connection.record.traffic.messages_out += 1;
     }
 

@@ -76,6 +76,13 @@ const TIMERS_PER_TURN_MAX: usize = 64;
 pub struct Connections<S> {
     /// The table of connections.
     pub table: ConnectionTable<S>,
+    /// What all connections share.
+    pub shared: SharedResources,
+}
+
+/// The buffers, limits, counters and queues of all connections of a shard.
+#[derive(Debug)]
+pub struct SharedResources {
     /// Pool of input and output buffers.
     pub pool: BufferPool,
     /// Limits and timeouts.
@@ -109,13 +116,15 @@ impl<S> Connections<S> {
     pub fn new(options: ConnectionOptions) -> Self {
         Self {
             table: ConnectionTable::new(options.connections_max),
-            pool: BufferPool::new(options.pool_bytes_max, options.pool_buffer_bytes_max),
-            options,
-            statistics: ConnectionStatistics::default(),
-            deflater: Deflater::new(),
-            flush_queue: Vec::new(),
-            timers: TimerWheel::new(),
-            memory: MemoryAccount::default(),
+            shared: SharedResources {
+                pool: BufferPool::new(options.pool_bytes_max, options.pool_buffer_bytes_max),
+                options,
+                statistics: ConnectionStatistics::default(),
+                deflater: Deflater::new(),
+                flush_queue: Vec::new(),
+                timers: TimerWheel::new(),
+                memory: MemoryAccount::default(),
+            },
         }
     }
 
@@ -130,8 +139,9 @@ impl<S> Connections<S> {
     ) -> Result<Key, S> {
         let key = self.table.insert(Connection::new(stream, session, now))?;
         if stream.receive == stream.send {
-            let first = self.options.first_message_timeout.min(self.options.idle_timeout);
-            self.timers.purge_stale(self.table.len(), |key| self.table.get(*key).is_some());
+            let first =
+                self.shared.options.first_message_timeout.min(self.shared.options.idle_timeout);
+            self.shared.timers.purge_stale(self.table.len(), |key| self.table.get(*key).is_some());
             if let Some(mut entry) = Entry::find(self, key) {
                 entry.arm_timer(now.after(first));
             }
@@ -150,19 +160,19 @@ impl<S> Connections<S> {
     #[inline]
     pub fn account_memory(&mut self, key: Key) {
         if let Some(connection) = self.table.get_mut(key) {
-            self.memory.update(connection);
+            self.shared.memory.update(connection);
         }
     }
 
     /// Returns the next timer deadline.
     pub fn deadline(&self) -> Option<Instant> {
-        self.timers.next_deadline()
+        self.shared.timers.next_deadline()
     }
 
     /// Handles the timers that have expired at `now`.
     pub fn expire_timers<R: Ring>(&mut self, ring: &mut R, now: Instant) {
         for _ in 0..TIMERS_PER_TURN_MAX {
-            let Some(key) = self.timers.pop_expired(now) else { return };
+            let Some(key) = self.shared.timers.pop_expired(now) else { return };
             if let Some(mut entry) = Entry::find(self, key) {
                 timers::expire(&mut entry, ring, now);
             }
@@ -259,7 +269,7 @@ impl<S> Connections<S> {
     /// Restores pending input of which the bytes before `from` are parsed. The rest stays in place
     /// and is not copied for each line.
     pub fn restore_pending_input(&mut self, key: Key, bytes: Vec<u8>, from: usize) {
-        input::restore_pending(self.table.get_mut(key), bytes, from, &mut self.pool);
+        input::restore_pending(self.table.get_mut(key), bytes, from, &mut self.shared.pool);
     }
 
     /// Stops reading a connection whose output exceeds its limit. Call after each HTTP request:
@@ -310,13 +320,13 @@ impl<S> Connections<S> {
 
     /// Sends the output buffered in this turn, one send per connection.
     pub fn flush<R: Ring>(&mut self, ring: &mut R, now: Instant) {
-        let mut scheduled = std::mem::take(&mut self.flush_queue);
+        let mut scheduled = std::mem::take(&mut self.shared.flush_queue);
         for key in scheduled.drain(..) {
             if let Some(mut entry) = Entry::find(self, key) {
                 sends::flush(&mut entry, ring, now);
             }
         }
-        self.flush_queue = scheduled;
+        self.shared.flush_queue = scheduled;
     }
 
     /// Handles a completed send: returns its buffer to the pool and schedules the next send.
@@ -331,7 +341,7 @@ impl<S> Connections<S> {
     ) -> Option<(Key, ConnectionEvent)> {
         let key = self.table.key_of(socket);
         let Some(mut entry) = key.and_then(|key| Entry::find(self, key)) else {
-            self.pool.put(buffer);
+            self.shared.pool.put(buffer);
             return None;
         };
         Some((entry.key, sends::handle(&mut entry, ring, socket, buffer, result, now)))
@@ -392,11 +402,11 @@ impl<S> Connections<S> {
     /// connection and returns its state and close reason.
     pub fn handle_closed(&mut self, socket: Socket) -> Option<(S, CloseReason)> {
         let mut connection = self.table.remove_socket(socket)?;
-        self.memory.remove(&connection);
+        self.shared.memory.remove(&connection);
         let reason = connection.close_state.close_reason();
         let [pending, partial] = connection.input.discard().buffers;
         for buffer in [connection.outgoing, pending, partial] {
-            self.pool.put(buffer);
+            self.shared.pool.put(buffer);
         }
         Some((connection.state, reason.unwrap_or(CloseReason::SocketError)))
     }

@@ -19,10 +19,10 @@ pub(super) fn submit<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
     }
     let buffer = take(&mut connection.outgoing);
     if buffer.is_empty() {
-        entry.pool.put(buffer);
+        entry.shared.pool.put(buffer);
         return;
     }
     connection.sending_bytes = buffer.len();
-    entry.statistics.sends += 1;
+    entry.shared.statistics.sends += 1;
     ring.submit(Operation::Send { socket: connection.sockets.send, buffer, offset: 0 });
 }

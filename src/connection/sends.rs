@@ -40,18 +40,18 @@ pub(super) fn handle<S, R: Ring>(
         Ok(0) if pending > 0 && !is_closing => return fail(entry, ring, buffer),
         Ok(bytes) if bytes < pending && !is_closing => {
             // Partial send: submit the rest before anything else.
-            entry.statistics.bytes_out += bytes as u64;
+            entry.shared.statistics.bytes_out += bytes as u64;
             connection.record.traffic.bytes_out += bytes as u64;
             connection.sending_bytes = pending - bytes;
             connection.last_activity = now;
             entry.account_memory();
             let from = buffer.len() - (pending - bytes);
-            entry.statistics.sends += 1;
+            entry.shared.statistics.sends += 1;
             ring.submit(Operation::Send { socket, buffer, offset: from });
             return ConnectionEvent::None;
         }
         Ok(bytes) => {
-            entry.statistics.bytes_out += bytes as u64;
+            entry.shared.statistics.bytes_out += bytes as u64;
             connection.record.traffic.bytes_out += bytes as u64;
         }
         Err(_) if is_closing => {}
@@ -60,7 +60,7 @@ pub(super) fn handle<S, R: Ring>(
     connection.sending_bytes = 0;
     connection.last_activity = now;
     let is_idle = connection.is_read() && !connection.input.has_pending();
-    entry.pool.put(buffer);
+    entry.shared.pool.put(buffer);
     if !entry.connection.outgoing.is_empty() {
         entry.schedule_flush();
     }
@@ -75,7 +75,7 @@ pub(super) fn handle<S, R: Ring>(
 
 fn fail<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, buffer: Vec<u8>) -> ConnectionEvent {
     entry.connection.sending_bytes = 0;
-    entry.pool.put(buffer);
+    entry.shared.pool.put(buffer);
     entry.connection.close(ring, CloseReason::SocketError);
     entry.account_memory();
     ConnectionEvent::Failed(entry.key)

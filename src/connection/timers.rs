@@ -13,7 +13,7 @@ use crate::transport::websocket::writer;
 
 /// Handles an expired timer of a connection.
 pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
-    let (connection, options) = (&mut *entry.connection, entry.options);
+    let (connection, options) = (&mut *entry.connection, &entry.shared.options);
     if connection.is_websocket() {
         return expire_websocket(entry, ring, now);
     }
@@ -59,7 +59,7 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
 
 /// Handles an expired timer of a WebSocket connection.
 fn expire_websocket<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
-    let linger_max = entry.options.linger_timeout;
+    let linger_max = entry.shared.options.linger_timeout;
     let connection = &mut *entry.connection;
     let reason = connection.close_state.close_reason();
     let Some(frames) = connection.input.websocket() else { return };
@@ -100,12 +100,12 @@ fn expire_open_websocket<S>(entry: &mut Entry<'_, S>, now: Instant) {
     let is_paused = connection.reading.is_paused();
     let status = ReadStatus {
         is_paused,
-        is_over_limit: is_paused && !connection.is_drained(entry.options),
+        is_over_limit: is_paused && !connection.is_drained(&entry.shared.options),
         may_ping: connection.close_state.is_open() && !is_paused,
         messages_in: connection.record.traffic.messages_in,
     };
     let Some(frames) = connection.input.websocket() else { return };
-    match frames.check_timeouts(status, &entry.options.websocket, now) {
+    match frames.check_timeouts(status, &entry.shared.options.websocket, now) {
         TimeoutCheck::Wait(due) => entry.arm_timer(due),
         TimeoutCheck::Ping(due) => {
             frames.record_ping(now);
@@ -114,7 +114,7 @@ fn expire_open_websocket<S>(entry: &mut Entry<'_, S>, now: Instant) {
         }
         TimeoutCheck::SendTimeout => closing::close_unread(entry, now),
         TimeoutCheck::MessageTimeout => {
-            entry.statistics.websocket.message_timeouts += 1;
+            entry.shared.statistics.websocket.message_timeouts += 1;
             let frame = CloseFrame::MESSAGE_TIMEOUT;
             closing::start_handshake(entry, frame, CloseReason::MessageTimeout, now);
         }
@@ -132,7 +132,7 @@ fn expire_open_websocket<S>(entry: &mut Entry<'_, S>, now: Instant) {
 fn send_ping<S>(entry: &mut Entry<'_, S>) {
     if entry.reserve_output() {
         writer::write_ping(&mut entry.connection.outgoing, &[]);
-        entry.statistics.websocket.pings_out += 1;
+        entry.shared.statistics.websocket.pings_out += 1;
         if let Some(frames) = entry.connection.input.websocket() {
             frames.pings.pings_out = frames.pings.pings_out.wrapping_add(1);
         }

@@ -56,7 +56,7 @@ impl Shard {
         let PeerId::Connection(key) = peer_id else { return true };
         let connections = &self.transports.connections;
         connections.table.get(key).is_some_and(|it| {
-            it.queued_bytes() <= it.queue_bytes_max(&connections.options)
+            it.queued_bytes() <= it.queue_bytes_max(&connections.shared.options)
                 && it.state.violation.is_none()
         })
     }

@@ -158,7 +158,7 @@ impl EchoDriver {
                     let request =
                         self.connections.table.take_request(key).expect("the request is complete");
                     self.upgrade(key, &request.head, &request.bytes, now);
-                    self.connections.pool.put(request.bytes);
+                    self.connections.shared.pool.put(request.bytes);
                 }
                 reader::RequestEvent::NeedMore => return from,
                 next => panic!("not an upgrade request: {next:?}"),
@@ -173,7 +173,7 @@ impl EchoDriver {
                 MessageEvent::Assembled { is_compressed } => {
                     let message = self.connections.table.take_message(key);
                     self.echo(key, message.as_bytes(), is_compressed, now);
-                    self.connections.pool.put(message.into_buffer());
+                    self.connections.shared.pool.put(message.into_buffer());
                 }
                 MessageEvent::Invalid(fault) => self.connections.fail_websocket(key, fault, now),
                 MessageEvent::Closed(_) => {}

@@ -21,7 +21,7 @@ fn unread_output_pauses_reading_without_loss() {
     // Forty bytes may be queued, plus the response that passed the limit.
     assert_eq!(harness.received.len(), 5);
     assert!(!harness.ring.receiving.contains(&A));
-    assert_eq!(harness.connections.statistics.read_pauses, 1);
+    assert_eq!(harness.connections.shared.statistics.read_pauses, 1);
     // Input that was in flight waits as pending input.
     harness.receive(A, numbered_lines(8..9).as_bytes());
     assert_eq!(harness.received.len(), 5);
@@ -75,7 +75,7 @@ fn pending_responses_do_not_pause_reading() {
         harness.send_deferred(key, response);
     }
     assert_eq!(harness.drain(A), "one\ntwo\nthree\nfour\n");
-    assert_eq!(harness.connections.statistics.read_pauses, 0);
+    assert_eq!(harness.connections.shared.statistics.read_pauses, 0);
 }
 
 #[test]

@@ -171,9 +171,13 @@ fn reused_socket_number_is_another_connection() {
 fn completions_of_unknown_sockets_are_ignored() {
     let mut harness = Harness::new(Reaction::Echo);
     let (ring, connections) = (&mut harness.ring, &mut harness.connections);
-    let retained_bytes = connections.pool.retained_bytes();
+    let retained_bytes = connections.shared.pool.retained_bytes();
     connections.handle_sent(ring, A, Vec::with_capacity(64), &Ok(64), harness.now);
-    assert_eq!(connections.pool.retained_bytes(), retained_bytes + 64, "the buffer is reused");
+    assert_eq!(
+        connections.shared.pool.retained_bytes(),
+        retained_bytes + 64,
+        "the buffer is reused"
+    );
     connections.handle_end_of_stream(ring, A, &Ok(()));
     assert_eq!(connections.handle_closed(A), None);
     assert!(connections.table.key_of(A).is_none());

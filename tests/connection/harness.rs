@@ -170,7 +170,7 @@ impl Harness {
                 MessageEvent::Assembled { .. } => {
                     let mut message = self.connections.table.take_message(key);
                     self.handle_message(key, message.text().as_bytes());
-                    self.connections.pool.put(message.into_buffer());
+                    self.connections.shared.pool.put(message.into_buffer());
                 }
                 MessageEvent::Closed(code) => {
                     self.peer_closes.push((key, code.map(CloseCode::as_u16)));
@@ -191,7 +191,7 @@ impl Harness {
                 LineEvent::Assembled => {
                     let mut line = self.connections.table.take_line(key);
                     self.handle_message(key, line.text().as_bytes());
-                    self.connections.pool.put(line.into_buffer());
+                    self.connections.shared.pool.put(line.into_buffer());
                 }
                 LineEvent::TooLarge => self.handle_message(key, b"too large"),
                 LineEvent::NeedMore => return from,
@@ -308,7 +308,7 @@ impl Harness {
         for key in keys {
             self.connections.account_memory(key);
         }
-        self.connections.memory.held_bytes()
+        self.connections.shared.memory.held_bytes()
     }
 
     pub(crate) fn handle_event(&mut self, next: ConnectionEvent) {
@@ -332,7 +332,7 @@ impl Harness {
         }
         if let Some(line) = self.connections.table.last_line(key) {
             self.handle_message(key, line.as_bytes());
-            self.connections.pool.put(line.into_buffer());
+            self.connections.shared.pool.put(line.into_buffer());
         }
         self.connections.close_gracefully(&mut self.ring, key, CloseReason::PeerClosed, self.now);
     }

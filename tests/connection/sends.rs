@@ -19,7 +19,7 @@ fn responses_of_one_turn_leave_in_one_send() {
     assert!(harness.ring.sends.is_empty(), "nothing is sent before the end of the turn");
     harness.flush();
     assert_eq!(harness.complete_send_text(A), "one\ntwo\nthree\n");
-    assert_eq!(harness.connections.statistics.sends, 1);
+    assert_eq!(harness.connections.shared.statistics.sends, 1);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn rest_of_short_send_precedes_later_output() {
     assert_eq!(harness.ring.sends[&A].1, 2, "the rest is sent at once from the same buffer");
     harness.complete_send(A, &Ok(1));
     assert_eq!(harness.drain(A), "st\nsecond\n");
-    assert_eq!(harness.connections.statistics.bytes_out, 13);
+    assert_eq!(harness.connections.shared.statistics.bytes_out, 13);
 }
 
 #[test]
@@ -61,11 +61,11 @@ fn unsent_bytes_are_accounted_after_each_send() {
     harness.open(A);
     harness.receive(A, b"first\n");
     harness.flush();
-    assert_eq!(harness.connections.memory.held_bytes(), 6);
+    assert_eq!(harness.connections.shared.memory.held_bytes(), 6);
     harness.complete_send(A, &Ok(2));
-    assert_eq!(harness.connections.memory.held_bytes(), 4);
+    assert_eq!(harness.connections.shared.memory.held_bytes(), 4);
     harness.complete_send(A, &Err(io::ErrorKind::BrokenPipe.into()));
-    assert_eq!(harness.connections.memory.held_bytes(), 0);
+    assert_eq!(harness.connections.shared.memory.held_bytes(), 0);
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn idle_connection_returns_its_buffers_to_pool() {
         harness.receive(A, b"a line in two pi");
         harness.receive(A, b"eces\n");
         harness.drain(A);
-        assert!(round < 5 || harness.connections.pool.retained_bytes() == retained_bytes);
-        retained_bytes = harness.connections.pool.retained_bytes();
+        assert!(round < 5 || harness.connections.shared.pool.retained_bytes() == retained_bytes);
+        retained_bytes = harness.connections.shared.pool.retained_bytes();
     }
     assert!(retained_bytes > 0);
 }

@@ -27,7 +27,7 @@ fn bytes_behind_upgrade_request_are_frames() {
     assert_eq!(harness.connections.table.codec(key), Some(Codec::WebSocket));
     assert_eq!(harness.received, ["one", "two"]);
     assert_eq!(frames_behind_upgrade(&harness.drain_bytes(A)), ["one", "pong p", "two"]);
-    assert_eq!(harness.connections.statistics.websocket.upgraded, 1);
+    assert_eq!(harness.connections.shared.statistics.websocket.upgraded, 1);
 }
 
 #[test]

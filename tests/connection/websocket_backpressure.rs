@@ -30,7 +30,7 @@ fn unread_output_pauses_reading_until_it_drains() {
     // Forty bytes may be queued, plus the response that passed the limit.
     assert_eq!(harness.received, words[..5]);
     assert!(!harness.ring.receiving.contains(&A));
-    assert_eq!(harness.connections.statistics.read_pauses, 1);
+    assert_eq!(harness.connections.shared.statistics.read_pauses, 1);
     // Input that was in flight is not answered either.
     harness.receive(A, &ping("p"));
     harness.flush();
@@ -57,9 +57,9 @@ fn output_not_half_drained_in_time_closes_connection() {
     harness.flush();
     harness.complete_send(A, &Ok(25));
     harness.advance_time(milliseconds(499));
-    assert!(harness.connections.statistics.websocket.send_timeouts == 0);
+    assert!(harness.connections.shared.statistics.websocket.send_timeouts == 0);
     harness.advance_time(milliseconds(1));
-    assert_eq!(harness.connections.statistics.websocket.send_timeouts, 1);
+    assert_eq!(harness.connections.shared.statistics.websocket.send_timeouts, 1);
     // The peer reads again: queued output first, then the close frame.
     let rest = harness.drain_bytes(A);
     assert_eq!(
@@ -106,10 +106,10 @@ fn deferred_responses_cause_backpressure_without_input() {
         harness.send_deferred(key, &format!("word{number:04}"));
         harness.flush();
     }
-    assert_eq!(harness.connections.statistics.read_pauses, 1);
+    assert_eq!(harness.connections.shared.statistics.read_pauses, 1);
     assert!(!harness.ring.receiving.contains(&A));
     harness.advance_time(milliseconds(1_500));
-    assert_eq!(harness.connections.statistics.websocket.send_timeouts, 1);
+    assert_eq!(harness.connections.shared.statistics.websocket.send_timeouts, 1);
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn send_timeout_grows_with_length_of_response() {
     harness.advance_time(milliseconds(1_000));
     harness.receive(A, &text("are you there?"));
     harness.advance_time(milliseconds(1_999));
-    assert_eq!(harness.connections.statistics.websocket.send_timeouts, 0);
+    assert_eq!(harness.connections.shared.statistics.websocket.send_timeouts, 0);
     harness.advance_time(milliseconds(1));
-    assert_eq!(harness.connections.statistics.websocket.send_timeouts, 1);
+    assert_eq!(harness.connections.shared.statistics.websocket.send_timeouts, 1);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn backpressure_suspends_idle_and_message_timeouts() {
     harness.advance_time(milliseconds(1_000));
     harness.receive(A, &last_fragment("whole"));
     assert_eq!(harness.drain_frames(A), ["half whole"]);
-    let counts = harness.connections.statistics.websocket;
+    let counts = harness.connections.shared.statistics.websocket;
     assert_eq!((counts.pings_out, counts.pings_in, counts.message_timeouts), (0, 40, 0));
 }
 
@@ -165,7 +165,7 @@ fn slow_reader_keeps_its_incomplete_message() {
     harness.complete_send_bytes(A);
     harness.receive(A, &last_fragment("whole"));
     assert!(harness.drain_bytes(A).ends_with(b"half whole"));
-    let counts = harness.connections.statistics.websocket;
+    let counts = harness.connections.shared.statistics.websocket;
     assert_eq!((counts.closes_out, counts.pings_out), (0, 0));
 }
 
@@ -180,8 +180,8 @@ fn each_backpressure_phase_has_its_own_timeout() {
         harness.drain_bytes(A);
         harness.receive(A, &pong());
     }
-    assert_eq!(harness.connections.statistics.read_pauses, 20);
-    assert_eq!(harness.connections.statistics.websocket.send_timeouts, 0);
+    assert_eq!(harness.connections.shared.statistics.read_pauses, 20);
+    assert_eq!(harness.connections.shared.statistics.websocket.send_timeouts, 0);
     assert_eq!(harness.accounted_bytes(), 0);
 }
 
@@ -195,7 +195,7 @@ fn send_timeout_replaces_drain_as_close_reason() {
     let now = harness.now;
     harness.connections.close_gracefully(&mut harness.ring, key, CloseReason::Drain, now);
     harness.advance_time(milliseconds(500));
-    assert_eq!(harness.connections.statistics.websocket.send_timeouts, 1);
+    assert_eq!(harness.connections.shared.statistics.websocket.send_timeouts, 1);
     assert_eq!(harness.drain_frames(A).last().map(String::as_str), Some(SEND_TIMEOUT_CLOSE));
     harness.receive(A, &close(Some(1011)));
     harness.flush();

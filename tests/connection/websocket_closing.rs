@@ -95,7 +95,7 @@ fn unread_close_frame_is_answered_by_drain() {
     harness.connections.close_gracefully(&mut harness.ring, key, CloseReason::Drain, now);
     let read = harness.drain_frames(A);
     assert_eq!(read[1..], ["close 1001 the server is shutting down"]);
-    assert_eq!(harness.connections.statistics.websocket.closes_in, 1);
+    assert_eq!(harness.connections.shared.statistics.websocket.closes_in, 1);
     harness.complete_end_of_stream(A, &Ok(()));
     harness.complete_close(A);
 }
@@ -110,7 +110,7 @@ fn crossing_close_frames_complete_the_handshake() {
     harness.receive(A, &close(Some(1000)));
     assert_eq!(harness.drain_frames(A), ["close 1001 the server is shutting down"]);
     harness.complete_close(A);
-    assert_eq!(harness.connections.statistics.websocket.closes_out, 1);
+    assert_eq!(harness.connections.shared.statistics.websocket.closes_out, 1);
 }
 
 #[test]

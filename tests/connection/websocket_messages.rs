@@ -11,12 +11,12 @@ const A: Socket = Socket(3);
 fn pipelined_messages_are_answered_by_one_send() {
     let mut harness = Harness::new(Reaction::Echo);
     harness.open_websocket(A);
-    let sends = harness.connections.statistics.sends;
+    let sends = harness.connections.shared.statistics.sends;
     harness.receive(A, &[text("one"), text("two"), text("three")].concat());
     assert_eq!(harness.received, ["one", "two", "three"]);
     assert_eq!(harness.drain_frames(A), ["one", "two", "three"]);
-    assert_eq!(harness.connections.statistics.sends, sends + 1);
-    assert_eq!(harness.connections.statistics.websocket.messages_in, 3);
+    assert_eq!(harness.connections.shared.statistics.sends, sends + 1);
+    assert_eq!(harness.connections.shared.statistics.websocket.messages_in, 3);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn ping_is_answered_in_order() {
     harness.open_websocket(A);
     harness.receive(A, &[ping("1"), text("one"), ping(""), text("two"), ping("3")].concat());
     assert_eq!(harness.drain_frames(A), ["pong 1", "one", "pong", "two", "pong 3"]);
-    assert_eq!(harness.connections.statistics.websocket.pings_in, 3);
+    assert_eq!(harness.connections.shared.statistics.websocket.pings_in, 3);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn unsolicited_pong_is_ignored() {
     harness.open_websocket(A);
     harness.receive(A, &[pong(), pong(), text("one")].concat());
     assert_eq!(harness.drain_frames(A), ["one"]);
-    assert_eq!(harness.connections.statistics.websocket.pongs_in, 2);
+    assert_eq!(harness.connections.shared.statistics.websocket.pongs_in, 2);
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn random_end_leaks_nothing() {
         }
         assert!(run.harness.connections.table.is_empty(), "seed {seed}");
         assert!(run.harness.ring.sends.is_empty() && run.harness.ring.receiving.is_empty());
-        assert!(run.harness.connections.statistics.websocket.closes_out <= 1, "seed {seed}");
+        assert!(run.harness.connections.shared.statistics.websocket.closes_out <= 1, "seed {seed}");
         assert_eq!(run.harness.accounted_bytes(), 0, "seed {seed}");
         while let Some(deadline) = run.harness.connections.deadline() {
             run.harness.connections.expire_timers(&mut run.harness.ring, deadline);

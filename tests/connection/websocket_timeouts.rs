@@ -24,7 +24,7 @@ fn idle_connection_is_pinged_periodically() {
         harness.advance_time(milliseconds(1));
         assert_eq!(harness.drain_frames(A), ["ping"]);
     }
-    assert_eq!(harness.connections.statistics.websocket.pings_out, 3);
+    assert_eq!(harness.connections.shared.statistics.websocket.pings_out, 3);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn every_frame_restarts_the_ping_interval() {
         harness.receive(A, frame);
         harness.drain_bytes(A);
     }
-    assert_eq!(harness.connections.statistics.websocket.pings_out, 0);
+    assert_eq!(harness.connections.shared.statistics.websocket.pings_out, 0);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn pongs_prevent_the_idle_timeout() {
         harness.receive(A, &pong());
     }
     assert_eq!(harness.accounted_bytes(), 0);
-    let counts = harness.connections.statistics.websocket;
+    let counts = harness.connections.shared.statistics.websocket;
     assert_eq!((counts.pings_out, counts.pongs_in), (1_000, 1_000));
 }
 
@@ -88,7 +88,10 @@ fn incomplete_message_times_out_as_protocol_error() {
         let close_frame = "close 1002 timeout: the message was not completed";
         assert_eq!(harness.drain_frames(A), [close_frame]);
         assert_eq!(
-            (harness.accounted_bytes(), harness.connections.statistics.websocket.message_timeouts),
+            (
+                harness.accounted_bytes(),
+                harness.connections.shared.statistics.websocket.message_timeouts
+            ),
             (0, 1)
         );
         harness.complete_end_of_stream(A, &Ok(()));
@@ -181,7 +184,7 @@ fn memory_limit_sends_close_frame_then_resets() {
 #[test]
 fn upgraded_connection_without_message_times_out() {
     let mut harness = Harness::new(Reaction::Ignore);
-    harness.connections.options.websocket.first_message_timeout = milliseconds(2_000);
+    harness.connections.shared.options.websocket.first_message_timeout = milliseconds(2_000);
     harness.open_websocket(A);
     harness.advance_time(milliseconds(1_000));
     harness.receive(A, &pong());
@@ -195,7 +198,7 @@ fn upgraded_connection_without_message_times_out() {
 #[test]
 fn upgrade_request_is_no_first_message() {
     let mut harness = Harness::new(Reaction::Ignore);
-    harness.connections.options.websocket.first_message_timeout = milliseconds(2_000);
+    harness.connections.shared.options.websocket.first_message_timeout = milliseconds(2_000);
     let key = harness.open_websocket(A);
     harness.receive(A, &text("{"));
     first_message::record_invalid(harness.connections.table.get_mut(key).unwrap());
@@ -208,7 +211,7 @@ fn upgrade_request_is_no_first_message() {
 #[test]
 fn first_message_that_has_begun_may_be_slow() {
     let mut harness = Harness::new(Reaction::Ignore);
-    harness.connections.options.websocket.first_message_timeout = milliseconds(2_000);
+    harness.connections.shared.options.websocket.first_message_timeout = milliseconds(2_000);
     harness.open_websocket(A);
     harness.advance_time(milliseconds(1_900));
     harness.receive(A, &first_fragment("so"));

@@ -23,8 +23,8 @@ pub(in crate::connection) fn next<S>(
         }
         return LineEvent::NeedMore;
     }
-    let bytes_max = entry.options.message_bytes_max;
-    let line = connection.input.next_text(arrival, from, bytes_max, || entry.pool.take());
+    let bytes_max = entry.shared.options.message_bytes_max;
+    let line = connection.input.next_text(arrival, from, bytes_max, || entry.shared.pool.take());
     if line != LineEvent::NeedMore {
         entry.connection.record.traffic.messages_in += u64::from(line != LineEvent::TooLarge);
         entry.record_message(now);
@@ -35,5 +35,5 @@ pub(in crate::connection) fn next<S>(
 /// Discards the incomplete line including its remaining bytes. Returns `false` if there is none.
 pub(in crate::connection) fn skip<S>(entry: &mut Entry<'_, S>) -> bool {
     let line = entry.connection.input.skip_text();
-    line.map(|line| entry.pool.put(line)).is_some()
+    line.map(|line| entry.shared.pool.put(line)).is_some()
 }

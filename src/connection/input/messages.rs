@@ -62,9 +62,9 @@ pub(in crate::connection) fn upgrade<S>(
     if let Some(frames) = connection.input.websocket() {
         frames.discount_messages(messages_in);
     }
-    entry.pool.put(partial);
-    entry.statistics.websocket.upgraded += 1;
-    let options = &entry.options.websocket;
+    entry.shared.pool.put(partial);
+    entry.shared.statistics.websocket.upgraded += 1;
+    let options = &entry.shared.options.websocket;
     let timeouts = [options.ping_interval, options.idle_timeout, options.first_message_timeout];
     if let Some(first) = timeouts.into_iter().min() {
         entry.arm_timer(now.after(first));
@@ -93,12 +93,12 @@ pub(in crate::connection) fn next<S>(
         if !connection.reading.is_running() {
             return MessageEvent::NeedMore;
         }
-        if connection.queued_bytes() > entry.options.websocket.outgoing_bytes_max {
+        if connection.queued_bytes() > entry.shared.options.websocket.outgoing_bytes_max {
             backpressure::start(entry, now);
             return MessageEvent::NeedMore;
         }
         let Some(frames) = connection.input.websocket() else { return MessageEvent::NeedMore };
-        match frames.next_frame(arrival, from, limits, || entry.pool.take(), now) {
+        match frames.next_frame(arrival, from, limits, || entry.shared.pool.take(), now) {
             FrameEvent::InPlace { start, end, is_compressed } => {
                 record_message(entry, now);
                 return MessageEvent::InPlace { start, end, is_compressed };
@@ -110,13 +110,13 @@ pub(in crate::connection) fn next<S>(
             FrameEvent::Ping => send_pong(entry),
             FrameEvent::Pong => {
                 frames.pings.pongs_in = frames.pings.pongs_in.wrapping_add(1);
-                entry.statistics.websocket.pongs_in += 1;
+                entry.shared.statistics.websocket.pongs_in += 1;
             }
             FrameEvent::Close(code) => return handle_close_frame(entry, code, now),
             FrameEvent::Invalid(error) => return MessageEvent::Invalid(error),
             FrameEvent::NeedMore => {
                 if frames.end_input(now) {
-                    entry.arm_timer(now.after(entry.options.websocket.fragment_timeout));
+                    entry.arm_timer(now.after(entry.shared.options.websocket.fragment_timeout));
                 }
                 return MessageEvent::NeedMore;
             }
@@ -126,13 +126,13 @@ pub(in crate::connection) fn next<S>(
 
 #[inline]
 fn record_message<S>(entry: &mut Entry<'_, S>, now: Instant) {
-    entry.statistics.websocket.messages_in += 1;
+    entry.shared.statistics.websocket.messages_in += 1;
     entry.connection.record.traffic.messages_in += 1;
     entry.record_message(now);
 }
 
 fn send_pong<S>(entry: &mut Entry<'_, S>) {
-    entry.statistics.websocket.pings_in += 1;
+    entry.shared.statistics.websocket.pings_in += 1;
     if !entry.reserve_output() {
         return;
     }
@@ -167,7 +167,7 @@ fn handle_close_frame<S>(
     code: Option<CloseCode>,
     now: Instant,
 ) -> MessageEvent {
-    entry.statistics.websocket.closes_in += 1;
+    entry.shared.statistics.websocket.closes_in += 1;
     match entry.connection.close_state.phase() {
         Phase::Open | Phase::Draining => {
             let frame = CloseFrame::answer(code);

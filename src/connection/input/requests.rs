@@ -31,7 +31,7 @@ pub(in crate::connection) fn next<S>(
         return RequestEvent::NeedMore;
     };
     let was_inside = requests.is_inside_request();
-    let next = requests.next(arrival, from, limits, || entry.pool.take());
+    let next = requests.next(arrival, from, limits, || entry.shared.pool.take());
     if !matches!(next, RequestEvent::NeedMore) {
         let is_complete = matches!(next, RequestEvent::InPlace { .. } | RequestEvent::Assembled);
         entry.connection.record.traffic.messages_in += u64::from(is_complete);

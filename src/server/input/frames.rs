@@ -44,7 +44,7 @@ impl Shard {
                     } else {
                         self.read_message(key, &mut message.text())
                     };
-                    self.transports.connections.pool.put(message.into_buffer());
+                    self.transports.connections.shared.pool.put(message.into_buffer());
                     rest
                 }
                 MessageEvent::Invalid(error) => {
@@ -137,7 +137,8 @@ impl Shard {
     fn is_queue_full(&self, key: Key) -> bool {
         let connections = &self.transports.connections;
         let connection = connections.table.get(key);
-        connection.is_some_and(|it| it.queued_bytes() > it.queue_bytes_max(&connections.options))
+        connection
+            .is_some_and(|it| it.queued_bytes() > it.queue_bytes_max(&connections.shared.options))
     }
 
     /// Has the rest of a message wait, as a message of its own, until the peer has read.

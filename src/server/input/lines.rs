@@ -19,7 +19,7 @@ impl Shard {
                 LineEvent::Assembled => {
                     let mut line = connections.table.take_line(key);
                     self.dispatch_line(key, line.text());
-                    self.transports.connections.pool.put(line.into_buffer());
+                    self.transports.connections.shared.pool.put(line.into_buffer());
                 }
                 LineEvent::TooLarge if self.reject_oversized(key) => {
                     return input.as_bytes().len();
@@ -44,6 +44,6 @@ impl Shard {
         if self.transports.connections.outgoing(key).is_some() {
             self.dispatch_line(key, text.text());
         }
-        self.transports.connections.pool.put(text.into_buffer());
+        self.transports.connections.shared.pool.put(text.into_buffer());
     }
 }

@@ -22,7 +22,7 @@ impl Shard {
     ) {
         let connections = &mut self.transports.connections;
         let length = buffer.len as usize;
-        connections.statistics.bytes_in += length as u64;
+        connections.shared.statistics.bytes_in += length as u64;
         let key = connections.table.key_of(socket);
         if let Some(key) = key
             && let Some(mut entry) = connections.entry(key)
@@ -141,7 +141,7 @@ impl Shard {
         let Some(connection) = connections.table.get(key) else { return };
         // Output of this turn does not count as slow until it queues behind unread output: a
         // response and a replay may be of any length.
-        let is_queued = connection.outgoing.len() > connections.options.outgoing_bytes_max;
+        let is_queued = connection.outgoing.len() > connections.shared.options.outgoing_bytes_max;
         let is_slow = is_queued && connection.queued_bytes() > connection.outgoing.len();
         let is_closing = connection.state.is_closing;
         match connection.state.exchange.as_deref() {

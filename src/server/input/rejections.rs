@@ -56,7 +56,7 @@ impl Shard {
     /// every one but the only one does; nothing more of it is read.
     pub(super) fn reject_oversized(&mut self, key: Key) -> bool {
         let connections = &mut self.transports.connections;
-        let bytes_max = connections.options.message_bytes_max;
+        let bytes_max = connections.shared.options.message_bytes_max;
         let head = connections.table.take_head(key);
         self.outbox.counters.input_errors.oversize += 1;
         self.write_rejection(key, &head, &Error::message_too_large(bytes_max));

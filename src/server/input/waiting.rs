@@ -39,7 +39,7 @@ impl Shard {
         loop {
             let connections = &mut self.transports.connections;
             let Some(connection) = connections.table.get_mut(key) else { return };
-            if connection.queued_bytes() > connections.options.outgoing_bytes_max {
+            if connection.queued_bytes() > connections.shared.options.outgoing_bytes_max {
                 // Goes on when half of it is sent.
                 return self.hold_input(ring, key);
             }

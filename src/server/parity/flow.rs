@@ -184,7 +184,7 @@ pub(super) fn load_of(
         if connection.state.violation.is_some() {
             return Load::CLOSED;
         }
-        let mark = connection.queue_bytes_max(&connections.options);
+        let mark = connection.queue_bytes_max(&connections.shared.options);
         return Load::new(connection.queued_bytes(), mark);
     }
     if let Some(remote) = session.carrier.remote() {
@@ -218,5 +218,5 @@ pub(super) fn is_drained(
     connection: &Connection<ConnectionState>,
     connections: &Connections<ConnectionState>,
 ) -> bool {
-    connection.queued_bytes() <= connection.queue_bytes_max(&connections.options) / 2
+    connection.queued_bytes() <= connection.queue_bytes_max(&connections.shared.options) / 2
 }

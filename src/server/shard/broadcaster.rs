@@ -174,7 +174,7 @@ impl Broadcaster {
         };
         let mut subscriber = connection.state.subscriptions;
         let drained_bytes =
-            connection.queue_bytes_max(&recipients.transports.connections.options) / 2;
+            connection.queue_bytes_max(&recipients.transports.connections.shared.options) / 2;
         if !subscriber.is_dirty() || connection.queued_bytes() > drained_bytes {
             return missed_tasks;
         }
@@ -264,7 +264,7 @@ impl Broadcaster {
         };
         let connections = &mut transports.connections;
         let Some(connection) = connections.table.get_mut(key) else { return true };
-        if connection.queued_bytes() > connection.queue_bytes_max(&connections.options) {
+        if connection.queued_bytes() > connection.queue_bytes_max(&connections.shared.options) {
             connection.state.subscriptions.mark_dirty();
             outbox.counters.subscriptions.notifications_deferred += 1;
             return false;
@@ -278,7 +278,7 @@ impl Broadcaster {
         let Recipients { transports, outbox, .. } = recipients;
         let connections = &mut transports.connections;
         let Some(connection) = connections.table.get_mut(key) else { return };
-        if connection.queued_bytes() > connection.queue_bytes_max(&connections.options) {
+        if connection.queued_bytes() > connection.queue_bytes_max(&connections.shared.options) {
             let is_news = connection.state.subscriptions.mark_list_dirty(list);
             outbox.counters.subscriptions.notifications_deferred += u64::from(is_news);
         } else {

@@ -16,7 +16,7 @@ pub(in crate::server) fn held_memory(
     let Transports { connections, http, parity, .. } = transports;
     let Dispatcher { handlers, deferred, subscriptions, facts, .. } = dispatcher;
     HeldMemory {
-        connections: connections.memory.held_bytes(),
+        connections: connections.shared.memory.held_bytes(),
         sessions: http.sessions.held_bytes() + parity.held_bytes(),
         handlers: handlers.memory.held_bytes(),
         blocking_results: handlers.results.held_bytes(),

@@ -44,7 +44,7 @@ impl Transports {
     pub(in crate::server) fn set_limits(&mut self, limits: &ShardLimits) {
         self.acceptor.set_limits(limits);
         self.half_closed.set_limits(limits.half_close);
-        self.connections.options = limits.connections;
+        self.connections.shared.options = limits.connections;
         self.http.set_limits(limits.http_request, limits.http_timeouts, limits.sessions);
         self.websockets.rules = limits.websocket;
     }
@@ -144,7 +144,7 @@ impl Transports {
             && large_work.defer_input(key, now);
         if defers {
             connections.table.hold_input(key);
-            connections.statistics.read_pauses += 1;
+            connections.shared.statistics.read_pauses += 1;
         }
         defers
     }
@@ -165,7 +165,7 @@ impl Transports {
     /// Records the end of a turn that began at `now`.
     #[inline]
     pub(in crate::server) const fn end_turn(&mut self, now: Instant) {
-        self.large_work.end_turn(self.connections.statistics.bytes_in, now);
+        self.large_work.end_turn(self.connections.shared.statistics.bytes_in, now);
     }
 
     /// Counts connections, exchanges and sessions.
@@ -205,7 +205,7 @@ impl Transports {
 
     pub(in crate::server) const fn add_counters(&self, counters: &mut Counters) {
         let ConnectionStatistics { read_pauses, sends, bytes_in, bytes_out, websocket } =
-            &self.connections.statistics;
+            &self.connections.shared.statistics;
         let traffic = &mut counters.traffic;
         (traffic.bytes_in, traffic.bytes_out) = (*bytes_in, *bytes_out);
         (traffic.sends, traffic.read_pauses) = (*sends, *read_pauses);

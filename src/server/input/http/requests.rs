@@ -58,7 +58,7 @@ impl Shard {
                         self.hold_request(key, Some(Assembled { bytes, head, body }));
                         return from;
                     }
-                    self.transports.connections.pool.put(bytes);
+                    self.transports.connections.shared.pool.put(bytes);
                 }
                 RequestEvent::HeadComplete => self.handle_head(key),
                 RequestEvent::Rejected(error) => {
