@@ -205,11 +205,18 @@ impl HttpSession {
     }
 }
 
-/// The connection that a message came with, as far as its handlers can read it.
-#[derive(Clone, Copy, Debug, Default)]
+/// Where a message comes from, as far as its handlers can read it.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct MessageOrigin<'a> {
     /// Address of the peer, if known.
     pub(super) peer_addr: Option<&'a PeerAddress>,
+    /// What is known beside the connection.
+    pub(super) details: &'a OriginDetails<'a>,
+}
+
+/// The HTTP request and the session that a message came with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OriginDetails<'a> {
     /// Head of the HTTP request: the request line and the fields. Empty for other transports.
     pub(super) http_head: &'a [u8],
     /// The id of the HTTP request. Empty for other transports.
@@ -227,23 +234,35 @@ pub(super) struct MessageOrigin<'a> {
 }
 
 impl<'a> MessageOrigin<'a> {
-    /// The connection of a message without HTTP request.
+    /// A message without HTTP request or session.
+    #[inline]
     pub(super) const fn of_peer(peer_addr: Option<&'a PeerAddress>) -> Self {
-        let (session_id, extensions, principal, traceparent) = (None, None, None, None);
-        let (http_head, request_id): (&[u8], &[u8]) = (&[], &[]);
-        Self {
-            peer_addr,
-            http_head,
-            request_id,
-            session_id,
-            extensions,
-            principal,
-            traceparent,
+        const NONE: &OriginDetails<'_> = &OriginDetails {
+            http_head: &[],
+            request_id: &[],
+            session_id: None,
+            extensions: None,
+            principal: None,
+            traceparent: None,
             is_streamed: false,
-        }
+        };
+        Self { peer_addr, details: NONE }
     }
 
-    /// The connection of a message to a session, which its caller has sent as an HTTP request.
+    /// Returns a copy of the id of the HTTP request, if there is one.
+    pub(super) fn request_id_buf(&self) -> Option<RequestIdBuf> {
+        let id = self.details.request_id;
+        (!id.is_empty()).then(|| id.into())
+    }
+
+    /// Returns the id of the HTTP request, if there is one.
+    pub(super) fn request_id(&self) -> Option<&'a str> {
+        str::from_utf8(self.details.request_id).ok().filter(|id| !id.is_empty())
+    }
+}
+
+impl<'a> OriginDetails<'a> {
+    /// Those of a message to a session, which its caller has sent as an HTTP request.
     pub(super) fn of_caller(caller: &'a SessionCaller, session: SessionId) -> Self {
         Self {
             http_head: &caller.http_head,
@@ -251,18 +270,8 @@ impl<'a> MessageOrigin<'a> {
             session_id: Some(session),
             extensions: caller.extensions.as_ref(),
             principal: caller.principal.as_ref(),
-            ..Self::of_peer(caller.peer_addr.as_ref())
+            ..Self::default()
         }
-    }
-
-    /// Returns a copy of the id of the HTTP request, if there is one.
-    pub(super) fn request_id_buf(&self) -> Option<RequestIdBuf> {
-        (!self.request_id.is_empty()).then(|| self.request_id.into())
-    }
-
-    /// Returns the id of the HTTP request, if there is one.
-    pub(super) fn request_id(&self) -> Option<&'a str> {
-        str::from_utf8(self.request_id).ok().filter(|id| !id.is_empty())
     }
 }
 
@@ -287,7 +296,7 @@ impl PeerState<'_> {
     /// Returns the caller of the message.
     #[inline]
     pub(super) fn principal(&self) -> Option<&Arc<Principal>> {
-        self.origin.principal.or_else(|| self.state.principal())
+        self.origin.details.principal.or_else(|| self.state.principal())
     }
 }
 

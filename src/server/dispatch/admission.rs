@@ -70,7 +70,7 @@ impl RequestSource for DispatchedRequest<'_> {
     }
 
     fn traceparent(&self) -> Option<&str> {
-        self.origin.traceparent
+        self.origin.details.traceparent
     }
 
     fn client(&self) -> ClientInfo {
@@ -90,7 +90,7 @@ impl RequestSource for DispatchedRequest<'_> {
     }
 
     fn is_streamed(&self) -> bool {
-        self.origin.is_streamed
+        self.origin.details.is_streamed
     }
 
     fn accepts_log(&self, level: LoggingLevel) -> bool {
@@ -101,11 +101,11 @@ impl RequestSource for DispatchedRequest<'_> {
     }
 
     fn extensions(&self) -> Option<Arc<Extensions>> {
-        self.origin.extensions.or_else(|| self.peer.extension_slot())?.get()
+        self.origin.details.extensions.or_else(|| self.peer.extension_slot())?.get()
     }
 
     fn principal(&self) -> Option<&Arc<Principal>> {
-        self.origin.principal.or_else(|| self.peer.principal())
+        self.origin.details.principal.or_else(|| self.peer.principal())
     }
 
     fn transport(&self) -> Transport {
@@ -117,12 +117,12 @@ impl RequestSource for DispatchedRequest<'_> {
     }
 
     fn session_id(&self) -> Option<Box<str>> {
-        let text = self.origin.session_id?.to_text();
+        let text = self.origin.details.session_id?.to_text();
         str::from_utf8(&text).ok().map(Box::from)
     }
 
     fn http_head(&self) -> &[u8] {
-        match self.origin.http_head {
+        match self.origin.details.http_head {
             [] => self.peer.upgrade_fields(),
             head => head,
         }

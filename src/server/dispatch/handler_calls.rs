@@ -181,7 +181,7 @@ impl Dispatcher {
             Ok(CallEnd::Pending) => Outcome::None,
             Err(error) => write_request_error(peer, request, &error),
         };
-        let request_id = peer.origin.request_id;
+        let request_id = peer.origin.details.request_id;
         let handler =
             || TimedHandler::new(request.method.as_str(), request.target_name(), request_id);
         if self.slow_handlers.is_slow(begun, handler, ctx.now) {
@@ -231,7 +231,7 @@ impl Dispatcher {
         let handler = self.handlers.prepare(work, peer, request, state_bytes, held_bytes)?;
         let handler = handler.count_running(&self.deferred.overload, request)?;
         let (token, argument_bytes) = (Rc::<CancellationToken>::default(), handler.charge.bytes());
-        let handler = if peer.origin.is_streamed {
+        let handler = if peer.origin.details.is_streamed {
             let queue = &self.handlers.queue;
             handler.map(|work| pausable(work, &token, queue))
         } else {
@@ -354,7 +354,7 @@ impl Dispatcher {
         let PeerState { outgoing: out, state, origin, .. } = peer;
         let source = &request.source(state, origin, &self.handlers.shard_state);
         let is_listed = |uri: &str| {
-            let principal = origin.principal.or_else(|| state.principal());
+            let principal = origin.details.principal.or_else(|| state.principal());
             let principal = principal.map(|principal| &**principal);
             self.auth.may_use(catalog, principal, (Method::ResourcesRead, uri))
         };

@@ -61,7 +61,7 @@ impl Dispatcher {
             Ok(PaginatedRequestParams { cursor }) => cursor,
             Err(error) => return write_request_error(peer, request, &error),
         };
-        let principal = peer.origin.principal.or_else(|| peer.state.principal());
+        let principal = peer.origin.details.principal.or_else(|| peer.state.principal());
         let principal = principal.map(|principal| &**principal);
         let is_listed = |name: &str| self.auth.may_use(&self.catalog, principal, (used_by, name));
         let (start, out) = (peer.outgoing.len(), &mut *peer.outgoing);

@@ -17,7 +17,7 @@ use crate::parity::write::{self, HandshakeAckParams, Resumption};
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 use crate::server::auth::Credential;
-use crate::server::connection_state::{MessageOrigin, PeerDialect, PeerState};
+use crate::server::connection_state::{MessageOrigin, OriginDetails, PeerDialect, PeerState};
 use crate::server::dispatch::MessageContext;
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard_message::{FrontAddress, ParityHttpOutput};
@@ -306,17 +306,20 @@ impl ParityPath<'_> {
     fn authenticate(&mut self, carrier: Carrier<'_>, key: Key) -> Result<(), Error> {
         let Self { parity, connections, outbox, now, .. } = self;
         let Some(session) = parity.get_mut(key) else { return Ok(()) };
-        let origin = match carrier {
+        let mut details = OriginDetails::default();
+        let peer_addr = match carrier {
             Carrier::Connection(connection) => {
-                let connection = connections.table.get(connection);
-                MessageOrigin::of_peer(connection.and_then(|it| it.record.peer_address()))
+                connections.table.get(connection).and_then(|it| it.record.peer_address())
             }
-            Carrier::Exchange { caller, .. } => MessageOrigin::of_caller(caller, session.id),
+            Carrier::Exchange { caller, .. } => {
+                details = OriginDetails::of_caller(caller, session.id);
+                caller.peer_addr.as_ref()
+            }
             // The shard of its connection authenticates it.
-            Carrier::Remote => MessageOrigin::default(),
+            Carrier::Remote => None,
         };
         let mut peer = PeerState {
-            origin,
+            origin: MessageOrigin { peer_addr, details: &details },
             state: &mut session.state,
             pending_work: &mut session.pending_work,
             outgoing: &mut Vec::new(),

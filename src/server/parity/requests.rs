@@ -19,7 +19,7 @@ use crate::protocol::json::Value;
 use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::protocol::model::EncodedResponse;
 use crate::protocol::params::RequestParams;
-use crate::server::connection_state::{MessageOrigin, PeerState};
+use crate::server::connection_state::{MessageOrigin, OriginDetails, PeerState};
 use crate::server::dispatch::{MessageContext, RawRequest};
 use crate::server::outbox::OutgoingMessage;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
@@ -104,7 +104,7 @@ impl ParityPath<'_> {
         let mut text = std::mem::take(&mut parity.response);
         text.clear();
         let session = parity.get_mut(key)?;
-        let address = match carrier {
+        let peer_addr = match carrier {
             Carrier::Connection(connection) => {
                 let mut entry = connections.entry(connection)?;
                 if stream.is_none() && !entry.reserve_output() {
@@ -113,7 +113,7 @@ impl ParityPath<'_> {
                 entry.connection.record.peer_address().copied()
             }
             Carrier::Remote => session.carrier.remote().and_then(|remote| remote.peer_address),
-            Carrier::Exchange { .. } => None,
+            Carrier::Exchange { caller, .. } => caller.peer_addr,
         };
         let number = stream.unwrap_or_else(|| session.requests.next_number());
         // More than its number has to be known at its end.
@@ -121,17 +121,18 @@ impl ParityPath<'_> {
         if stream.is_none() && is_described {
             add(session, number, request, *now);
         }
-        let mut sent_by = MessageOrigin::of_peer(address.as_ref());
+        let mut details = OriginDetails::default();
         if let Carrier::Exchange { address, caller, .. } = carrier {
-            sent_by = MessageOrigin::of_caller(caller, session.id);
+            details = OriginDetails::of_caller(caller, session.id);
             if stream.is_none() {
                 session.carrier.add_exchange(number, address);
             }
         }
-        let (traceparent, is_streamed) = (request.traceparent, stream.is_some());
+        details.traceparent = request.traceparent;
+        details.is_streamed = stream.is_some();
         let mut failure = None;
         let mut peer = PeerState {
-            origin: MessageOrigin { traceparent, is_streamed, ..sent_by },
+            origin: MessageOrigin { peer_addr: peer_addr.as_ref(), details: &details },
             state: &mut session.state,
             pending_work: &mut session.pending_work,
             outgoing: &mut text,

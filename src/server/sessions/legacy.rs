@@ -19,7 +19,7 @@ use crate::protocol::json::{PaddedBuffer, PaddedText, Parser};
 use crate::protocol::message_head::MessageHead;
 use crate::protocol::model;
 use crate::server::calls::Call;
-use crate::server::connection_state::{HttpSession, MessageOrigin, PeerState};
+use crate::server::connection_state::{HttpSession, MessageOrigin, OriginDetails, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext};
 use crate::server::http::end_session;
 use crate::server::outbox::Effect;
@@ -72,11 +72,15 @@ impl Shard {
         };
         match op {
             LegacyOp::HandleMessage { mut text, is_legacy_sse: true } => {
-                self.dispatch_legacy_sse(key, MessageOrigin::of_caller(caller, id), text.text());
+                let details = &OriginDetails::of_caller(caller, id);
+                let origin = MessageOrigin { peer_addr: caller.peer_addr.as_ref(), details };
+                self.dispatch_legacy_sse(key, origin, text.text());
                 self.outbox.write_exchange(from, HttpOutput::Status(Status::ACCEPTED));
             }
             LegacyOp::HandleMessage { text, .. } => {
-                self.dispatch_forwarded(key, from, MessageOrigin::of_caller(caller, id), text);
+                let details = &OriginDetails::of_caller(caller, id);
+                let origin = MessageOrigin { peer_addr: caller.peer_addr.as_ref(), details };
+                self.dispatch_forwarded(key, from, origin, text);
             }
             LegacyOp::End => {
                 self.fail_session_calls(key);

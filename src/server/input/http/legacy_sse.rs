@@ -11,7 +11,7 @@ use super::session::find_or_forward;
 use crate::protocol::json::PaddedText;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{
-    HttpSession, MessageOrigin, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
+    HttpSession, MessageOrigin, OriginDetails, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
 use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::HttpOutput;
@@ -72,8 +72,7 @@ pub(super) fn handle_post(
     let peer_addr = connection.and_then(|it| it.record.peer_address().copied());
     let principal = connection.and_then(|it| it.state.principal().cloned());
     let request_id = RequestIdBuf::from(shard.transports.http.request_id(incoming.echoed()));
-    let origin = MessageOrigin {
-        peer_addr: peer_addr.as_ref(),
+    let details = &OriginDetails {
         http_head: incoming.bytes,
         request_id: request_id.as_bytes(),
         session_id: Some(id),
@@ -82,6 +81,7 @@ pub(super) fn handle_post(
         traceparent: None,
         is_streamed: false,
     };
+    let origin = MessageOrigin { peer_addr: peer_addr.as_ref(), details };
     shard.dispatch_legacy_sse(key, origin, text);
     let fields = incoming.response_fields();
     shard.respond(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);

@@ -16,8 +16,8 @@ use crate::protocol::params::RequestParams;
 use crate::protocol::revision::Revision;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{
-    ConnectionState, EchoedFields, HttpSession, MessageOrigin, PeerState, ResponseFormat,
-    ResponseOwner,
+    ConnectionState, EchoedFields, HttpSession, MessageOrigin, OriginDetails, PeerState,
+    ResponseFormat, ResponseOwner,
 };
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::http::HttpFrontend;
@@ -237,10 +237,10 @@ impl StatelessRequest<'_> {
         let http_head = self.incoming.bytes;
         let echoed = self.incoming.echoed();
         let request_id = echoed.request_id_or(heads);
-        let sent_by = MessageOrigin { http_head, request_id, ..MessageOrigin::of_peer(peer_addr) };
+        let details = &OriginDetails { http_head, request_id, ..OriginDetails::default() };
         let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), echoed, heads);
         let mut peer = PeerState {
-            origin: sent_by,
+            origin: MessageOrigin { peer_addr, details },
             state,
             pending_work,
             outgoing,
@@ -315,11 +315,10 @@ impl StatelessRequest<'_> {
         let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), echoed, heads);
         let reply_to = ReplyTo::standalone(PeerId::HttpSession(created.key));
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
+        let request_id = echoed.request_id_or(heads);
+        let details = &OriginDetails { request_id, ..OriginDetails::default() };
         let mut peer = PeerState {
-            origin: MessageOrigin {
-                request_id: echoed.request_id_or(heads),
-                ..MessageOrigin::default()
-            },
+            origin: MessageOrigin { peer_addr: None, details },
             state,
             pending_work,
             outgoing,

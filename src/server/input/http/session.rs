@@ -12,7 +12,7 @@ use crate::base::slab::Key;
 use crate::connection::Connection;
 use crate::protocol::json::{PaddedBuffer, PaddedText};
 use crate::server::connection_state::{
-    HttpSession, MessageOrigin, PeerState, ResponseFormat, ResponseOwner,
+    HttpSession, MessageOrigin, OriginDetails, PeerState, ResponseFormat, ResponseOwner,
 };
 use crate::server::http::session_error_message;
 use crate::server::owner_id::SessionId;
@@ -87,8 +87,7 @@ fn dispatch_local(
     let Some(connection) = connections.table.get_mut(incoming.key) else { return };
     let Connection { outgoing, record, state, .. } = connection;
     let (heads, sessions) = (http.exchanges.heads(*now), &mut http.sessions);
-    let sent_by = MessageOrigin {
-        peer_addr: record.peer_address(),
+    let details = &OriginDetails {
         http_head: incoming.bytes,
         request_id: echoed.request_id_or(heads),
         session_id: Some(id),
@@ -97,10 +96,11 @@ fn dispatch_local(
         traceparent: None,
         is_streamed: false,
     };
+    let origin = MessageOrigin { peer_addr: record.peer_address(), details };
     let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), echoed, heads);
     let ctx = begin_message(sessions, key, *now);
     let Some(HttpSession { state, pending_work, .. }) = sessions.get_mut(key) else { return };
-    let (origin, refusal, failure) = (sent_by, None, None);
+    let (refusal, failure) = (None, None);
     let mut peer = PeerState { origin, state, pending_work, outgoing, outbox, refusal, failure };
     let dispatched = dispatch_session_text(parser, dispatcher, ctx, &mut peer, text);
     match (dispatched.outcome, dispatched.pending_responses) {
