@@ -17,8 +17,12 @@ pub(super) enum PeerId {
     /// A legacy HTTP session.
     HttpSession(Key),
     /// A session of the parity dialect.
-    Parity(Key),
+    Parity(ParityKey),
 }
+
+/// Names a session of the parity dialect on this shard.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(super) struct ParityKey(pub(super) Key);
 
 /// Where a message for a peer goes: the path on which its request came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use super::ConnectionState;
 use crate::base::principal::Principal;
-use crate::base::slab::Key;
 use crate::guard::auth::certificates::ClientCertificate;
 use crate::server::auth::Credential;
 use crate::server::extension_slot::ExtensionSlot;
+use crate::server::reply_to::ParityKey;
 use crate::service::{ClientImplementation, StoredClientInfo};
 
 /// What is kept of one peer, if anything.
@@ -23,7 +23,7 @@ pub(in crate::server) enum KeptFacts {
     #[default]
     None,
     /// The session of the parity dialect that the connection carries.
-    ParitySession(Key),
+    ParitySession(ParityKey),
     /// Texts alone, which most peers have.
     Texts(Texts),
     Stored(Box<StoredFacts>),
@@ -103,7 +103,7 @@ impl KeptFacts {
 
     /// Returns the session of the parity dialect that the connection carries.
     #[inline]
-    fn parity_session(&self) -> Option<Key> {
+    fn parity_session(&self) -> Option<ParityKey> {
         match self {
             Self::None | Self::Texts(_) => None,
             Self::ParitySession(key) => Some(*key),
@@ -145,7 +145,7 @@ pub(in crate::server) struct StoredFacts {
     credential: Option<Credential>,
     certificate: Option<Box<ClientCertificate>>,
     /// The session of the parity dialect that the connection carries.
-    parity_session: Option<Key>,
+    parity_session: Option<ParityKey>,
 }
 
 impl StoredFacts {
@@ -200,7 +200,7 @@ impl ConnectionState {
 
     /// Returns the session of the parity dialect that the connection carries.
     #[inline]
-    pub(in crate::server) fn parity_session(&self) -> Option<Key> {
+    pub(in crate::server) fn parity_session(&self) -> Option<ParityKey> {
         self.facts.parity_session()
     }
 
@@ -308,7 +308,7 @@ impl FactsMemory {
     pub(in crate::server) fn keep_parity_session(
         &mut self,
         state: &mut ConnectionState,
-        session: Option<Key>,
+        session: Option<ParityKey>,
     ) {
         match (&state.facts, session) {
             (KeptFacts::None | KeptFacts::ParitySession(_), _) => {
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(state.principal().unwrap().id(), "ada");
         assert!(memory.held_bytes() > structs + size_of::<Principal>());
         let mut slab = Slab::new(1);
-        let key = slab.insert(()).unwrap();
+        let key = ParityKey(slab.insert(()).unwrap());
         memory.keep_parity_session(&mut state, Some(key));
         assert_eq!((state.parity_session(), state.principal().is_some()), (Some(key), true));
         memory.release(&mut state);
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn parity_session_alone_is_not_allocated() {
-        let key = Slab::new(1).insert(()).unwrap();
+        let key = ParityKey(Slab::new(1).insert(()).unwrap());
         let mut state = ConnectionState::new(Transport::Tcp, None, Standing::Served);
         let mut memory = FactsMemory::default();
         memory.keep_parity_session(&mut state, Some(key));

@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::base::slab::Key;
 use crate::connection::PeerAddress;
 use crate::engine::mesh::ShardId;
+use crate::server::connection_state::OriginDetails;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::SessionId;
 use crate::server::shard_message::{
@@ -33,7 +34,15 @@ pub(super) enum Carrier<'a> {
     Remote,
 }
 
-impl Carrier<'_> {
+impl<'a> Carrier<'a> {
+    /// Returns what handlers can read of a message to `session` beside its connection.
+    pub(super) fn origin_details(self, session: SessionId) -> OriginDetails<'a> {
+        match self {
+            Carrier::Exchange { caller, .. } => OriginDetails::of_caller(caller, session),
+            Carrier::Connection(_) | Carrier::Remote => OriginDetails::default(),
+        }
+    }
+
     /// Returns why the client does not continue where it was, if it has asked for that without a
     /// token.
     pub(super) const fn restart(self) -> Option<&'static str> {

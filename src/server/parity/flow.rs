@@ -22,6 +22,7 @@ use crate::parity::server_session::SessionSettings;
 use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
 use crate::server::handlers::handler_state::CancellationToken;
 use crate::server::outbox::Outbox;
+use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{CarrierAddress, ExchangeAddress, FrontAddress, SessionMessage};
 
 /// Bytes of output to another shard that may be unsent before streams pause.
@@ -47,7 +48,7 @@ pub(in crate::server) struct FlowControl {
 /// A stream that is paused.
 #[derive(Debug)]
 pub(super) struct PausedStream {
-    pub(super) session: Key,
+    pub(super) session: ParityKey,
     pub(super) number: u32,
     /// `None` if its handler cannot be paused.
     pub(super) token: Option<Rc<CancellationToken>>,

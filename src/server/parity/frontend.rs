@@ -20,6 +20,7 @@ use crate::server::calls::{CallTable, HandlerWork};
 use crate::server::connection_state::ConnectionState;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::{OwnerIds, SessionId, SessionIdHasher};
+use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{CarrierAddress, FrontAddress, SessionMessage};
 use crate::telemetry::label::Transport;
 
@@ -28,8 +29,8 @@ use crate::telemetry::label::Transport;
 pub(in crate::server) struct ParityFrontend {
     pub(in crate::server) settings: ParitySettings,
     sessions: Slab<Box<ParitySession>>,
-    keys: HashMap<SessionId, Key, BuildHasherDefault<SessionIdHasher>>,
-    timers: TimerWheel<Key>,
+    keys: HashMap<SessionId, ParityKey, BuildHasherDefault<SessionIdHasher>>,
+    timers: TimerWheel<ParityKey>,
     ids: OwnerIds,
     pub(super) tokens: ResumeTokens,
     pub(in crate::server) flow: FlowControl,
@@ -84,8 +85,8 @@ impl ParityFrontend {
     }
 
     /// Accounts the chunks that a session keeps.
-    pub(super) fn account(&mut self, key: Key) {
-        if let Some(session) = self.sessions.get_mut(key) {
+    pub(super) fn account(&mut self, key: ParityKey) {
+        if let Some(session) = self.sessions.get_mut(key.0) {
             let bytes = session.held_bytes();
             self.held_bytes = self.held_bytes - session.accounted_bytes + bytes;
             session.accounted_bytes = bytes;
@@ -100,42 +101,42 @@ impl ParityFrontend {
 
     /// Returns whether an HTTP request, or a connection of another shard, waits for the response of
     /// a session.
-    pub(super) fn owes_response(&self, key: Key) -> bool {
-        self.sessions.get(key).is_some_and(|session| {
+    pub(super) fn owes_response(&self, key: ParityKey) -> bool {
+        self.sessions.get(key.0).is_some_and(|session| {
             let has_exchange = session.carrier.http().is_some_and(|it| !it.exchanges.is_empty());
             has_exchange || session.carrier.remote().is_some() && session.in_flight() > 0
         })
     }
 
     /// Returns the session that has waited longest for its client. Cost: a pass over all sessions.
-    pub(super) fn oldest_detached(&self) -> Option<Key> {
+    pub(super) fn oldest_detached(&self) -> Option<ParityKey> {
         let sessions =
             self.sessions.iter().filter(|(_, session)| session.carrier.front().is_none());
         let detached = sessions.filter_map(|(key, it)| Some((it.expires_at?, key)));
-        detached.min().map(|(_, key)| key)
+        detached.min().map(|(_, key)| ParityKey(key))
     }
 
     /// Returns the keys of all sessions.
-    pub(in crate::server) fn session_keys(&self) -> impl Iterator<Item = Key> {
-        self.sessions.iter().map(|(key, _)| key)
+    pub(in crate::server) fn session_keys(&self) -> impl Iterator<Item = ParityKey> {
+        self.sessions.iter().map(|(key, _)| ParityKey(key))
     }
 
-    pub(in crate::server) fn get_mut(&mut self, key: Key) -> Option<&mut ParitySession> {
-        self.sessions.get_mut(key).map(|session| &mut **session)
+    pub(in crate::server) fn get_mut(&mut self, key: ParityKey) -> Option<&mut ParitySession> {
+        self.sessions.get_mut(key.0).map(|session| &mut **session)
     }
 
-    pub(in crate::server) fn get(&self, key: Key) -> Option<&ParitySession> {
-        self.sessions.get(key).map(|session| &**session)
+    pub(in crate::server) fn get(&self, key: ParityKey) -> Option<&ParitySession> {
+        self.sessions.get(key.0).map(|session| &**session)
     }
 
     /// Returns the connection that carries a session.
-    pub(in crate::server) fn connection_of(&self, key: Key) -> Option<Key> {
-        self.sessions.get(key)?.carrier.connection()
+    pub(in crate::server) fn connection_of(&self, key: ParityKey) -> Option<Key> {
+        self.sessions.get(key.0)?.carrier.connection()
     }
 
     /// Returns the requests of a session in flight.
-    pub(in crate::server) fn in_flight(&self, key: Key) -> Option<&RequestsInFlight> {
-        self.sessions.get(key).map(|session| &session.state.in_flight)
+    pub(in crate::server) fn in_flight(&self, key: ParityKey) -> Option<&RequestsInFlight> {
+        self.sessions.get(key.0).map(|session| &session.state.in_flight)
     }
 
     /// Returns the session that a resume token of this caller is for.
@@ -152,7 +153,7 @@ impl ParityFrontend {
     /// whether a message of the client is handled with that.
     pub(super) fn send_remote(
         &mut self,
-        key: Key,
+        key: ParityKey,
         texts: Vec<Vec<u8>>,
         is_handled: bool,
         outbox: &mut Outbox,
@@ -187,47 +188,47 @@ impl ParityFrontend {
     }
 
     /// Returns the session with this id.
-    pub(super) fn find(&self, id: SessionId) -> Option<Key> {
+    pub(super) fn find(&self, id: SessionId) -> Option<ParityKey> {
         self.keys.get(&id).copied()
     }
 
     /// Begins a session. Returns `None` at the limit of sessions, or without random numbers.
-    pub(super) fn create(&mut self, transport: Transport, now: Instant) -> Option<Key> {
+    pub(super) fn create(&mut self, transport: Transport, now: Instant) -> Option<ParityKey> {
         let id = self.ids.session_id()?;
         let session = ParitySession::new(id, transport, &self.settings.session, now);
-        let key = self.sessions.insert(Box::new(session)).ok()?;
+        let key = ParityKey(self.sessions.insert(Box::new(session)).ok()?);
         self.keys.insert(id, key);
         self.set_timer(key);
         Some(key)
     }
 
     /// Removes a session. Its owner cancels its calls before.
-    pub(super) fn remove(&mut self, key: Key) -> Option<Box<ParitySession>> {
-        let session = self.sessions.remove(key)?;
+    pub(super) fn remove(&mut self, key: ParityKey) -> Option<Box<ParitySession>> {
+        let session = self.sessions.remove(key.0)?;
         self.keys.remove(&session.id);
         self.held_bytes -= session.accounted_bytes;
         Some(session)
     }
 
     /// Sets a timer for the next deadline of a session, unless an earlier one is set.
-    pub(super) fn set_timer(&mut self, key: Key) {
+    pub(super) fn set_timer(&mut self, key: ParityKey) {
         let Self { settings, sessions, timers, .. } = self;
-        let Some(session) = sessions.get_mut(key) else { return };
+        let Some(session) = sessions.get_mut(key.0) else { return };
         let of_session = settings.of(session.carrier.http().is_some());
         let Some(deadline) = session.next_deadline(of_session) else { return };
         if session.timer.is_none_or(|set| deadline < set) {
             session.timer = Some(deadline);
-            timers.purge_stale(sessions.len(), |key| sessions.get(*key).is_some());
+            timers.purge_stale(sessions.len(), |key| sessions.get(key.0).is_some());
             timers.insert(deadline, key);
         }
     }
 
     /// Takes a session whose timer has expired. Set its next one with
     /// [`ParityFrontend::set_timer`].
-    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<Key> {
+    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<ParityKey> {
         loop {
             let key = self.timers.pop_expired(now)?;
-            let Some(session) = self.sessions.get_mut(key) else { continue };
+            let Some(session) = self.sessions.get_mut(key.0) else { continue };
             // A later timer than the one that is recorded stays behind it.
             if session.timer.is_some_and(|set| set <= now) {
                 session.timer = None;
@@ -245,7 +246,7 @@ impl ParityFrontend {
     /// session has room.
     pub(in crate::server) fn pause_stream(
         &mut self,
-        session: Key,
+        session: ParityKey,
         number: u32,
         calls: &mut CallTable,
     ) {

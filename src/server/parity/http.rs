@@ -9,12 +9,12 @@ use super::in_flight::is_stream;
 use super::output::ParityPath;
 use super::session::ParitySession;
 use crate::base::principal::is_same_caller;
-use crate::base::slab::Key;
 use crate::parity::error::{ErrorCode, HttpStatus, ParityError};
 use crate::parity::write::{self, Resumption};
 use crate::protocol::error::Error;
 use crate::protocol::json::{PaddedBuffer, Parser};
 use crate::server::owner_id::SessionId;
+use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{
     EventPosition, ExchangeAddress, LastEvent, ParityHttpOutput, ParityOp, SessionCaller,
 };
@@ -85,7 +85,7 @@ impl ParityPath<'_> {
         &mut self,
         parser: &mut Parser,
         carrier: Carrier<'_>,
-        key: Key,
+        key: ParityKey,
         text: &mut PaddedBuffer,
         bytes: usize,
     ) {
@@ -108,7 +108,12 @@ impl ParityPath<'_> {
 
     /// Attaches the event stream of a session. It continues after the last event that the client
     /// has, if that is known.
-    fn attach_events(&mut self, carrier: Carrier<'_>, key: Key, last_event: Option<LastEvent>) {
+    fn attach_events(
+        &mut self,
+        carrier: Carrier<'_>,
+        key: ParityKey,
+        last_event: Option<LastEvent>,
+    ) {
         let Some(last_event) = last_event else { return self.send_ack(carrier, key, None) };
         match rewind(self.parity, key, last_event) {
             Ok(streams) => self.send_ack(carrier, key, Some(Resumption::Resumed(&streams))),
@@ -117,7 +122,7 @@ impl ParityPath<'_> {
     }
 
     /// Begins a session over HTTP.
-    fn begin_session(&mut self, caller: &SessionCaller) -> Result<Key, NoSession> {
+    fn begin_session(&mut self, caller: &SessionCaller) -> Result<ParityKey, NoSession> {
         let created = self.create_session(Transport::Http);
         let Some(key) = created else {
             let message = "the server has too many sessions; try again later";
@@ -128,7 +133,7 @@ impl ParityPath<'_> {
         Ok(key)
     }
 
-    fn record_received(&mut self, key: Key) {
+    fn record_received(&mut self, key: ParityKey) {
         let now = self.now;
         if let Some(session) = self.parity.get_mut(key) {
             session.protocol.record_received(now);
@@ -136,7 +141,7 @@ impl ParityPath<'_> {
     }
 
     /// Returns whether a session over HTTP belongs to the caller.
-    fn is_of_caller(&self, key: Key, caller: &SessionCaller) -> bool {
+    fn is_of_caller(&self, key: ParityKey, caller: &SessionCaller) -> bool {
         let Some(session) = self.parity.get(key) else { return false };
         if session.carrier.http().is_none() {
             return false;
@@ -182,7 +187,7 @@ impl ParityPath<'_> {
 /// The reason why its client has to start again.
 fn rewind(
     parity: &mut ParityFrontend,
-    key: Key,
+    key: ParityKey,
     last_event: LastEvent,
 ) -> Result<Vec<(String, u64)>, &'static str> {
     let session = parity.get_mut(key).ok_or("expired")?;

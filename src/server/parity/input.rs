@@ -17,9 +17,9 @@ use crate::parity::write::{self, HandshakeAckParams, Resumption};
 use crate::protocol::error::Error;
 use crate::protocol::json::Value;
 use crate::server::auth::Credential;
-use crate::server::connection_state::{MessageOrigin, OriginDetails, PeerDialect, PeerState};
+use crate::server::connection_state::{MessageOrigin, PeerDialect, PeerState};
 use crate::server::dispatch::MessageContext;
-use crate::server::reply_to::{PeerId, ReplyTo};
+use crate::server::reply_to::{ParityKey, PeerId, ReplyTo};
 use crate::server::shard_message::{FrontAddress, ParityHttpOutput};
 use crate::service::{Catalog, ClientImplementation, Features};
 use crate::telemetry::event::parity as parity_event;
@@ -31,7 +31,7 @@ impl ParityPath<'_> {
     pub(in crate::server) fn receive(
         &mut self,
         connection: Key,
-        session: Option<Key>,
+        session: Option<ParityKey>,
         value: Value<'_>,
         bytes: usize,
     ) {
@@ -44,7 +44,7 @@ impl ParityPath<'_> {
     pub(super) fn receive_from(
         &mut self,
         carrier: Carrier<'_>,
-        key: Key,
+        key: ParityKey,
         value: Value<'_>,
         bytes: usize,
     ) {
@@ -108,7 +108,7 @@ impl ParityPath<'_> {
 
     /// Returns the session that a connection carries, a new one if it has none.
     #[inline]
-    fn session_of(&mut self, connection_key: Key) -> Option<Key> {
+    fn session_of(&mut self, connection_key: Key) -> Option<ParityKey> {
         let connection = self.connections.table.get(connection_key)?;
         let state = &connection.state;
         if state.violation.is_some() {
@@ -133,7 +133,7 @@ impl ParityPath<'_> {
     fn acknowledge(
         &mut self,
         carrier: Carrier<'_>,
-        key: Key,
+        key: ParityKey,
         handshake: &Handshake<'_>,
         both: Capabilities,
     ) {
@@ -182,7 +182,7 @@ impl ParityPath<'_> {
 
     /// Has the session that a client resumes take the place of the new one: on this shard, or on
     /// another one behind a front.
-    fn resume_session(&mut self, carrier: Carrier<'_>, new_key: Key, claim: Claim) {
+    fn resume_session(&mut self, carrier: Carrier<'_>, new_key: ParityKey, claim: Claim) {
         let owner = claim.contents.session.owner(self.dispatcher.shard_count);
         let shard = self.dispatcher.handlers.shard;
         if let Carrier::Connection(connection) = carrier
@@ -216,7 +216,7 @@ impl ParityPath<'_> {
 
     /// Has a new session be served whose client does not resume the session of another shard, for
     /// this reason.
-    pub(super) fn restart_front(&mut self, key: Key, reason: &'static str) {
+    pub(super) fn restart_front(&mut self, key: ParityKey, reason: &'static str) {
         let Self { parity, connections, outbox, now, .. } = self;
         let Some(session) = parity.get_mut(key) else { return };
         let front = session.carrier.front().filter(|front| !front.is_open);
@@ -261,7 +261,7 @@ impl ParityPath<'_> {
     pub(super) fn send_ack(
         &mut self,
         carrier: Carrier<'_>,
-        key: Key,
+        key: ParityKey,
         resumption: Option<Resumption<'_>>,
     ) {
         let sessions = &mut self.outbox.counters.parity.sessions;
@@ -303,23 +303,20 @@ impl ParityPath<'_> {
         self.reply(carrier, key, HttpStatus::OK, |out| write::handshake_ack(out, &params));
     }
 
-    fn authenticate(&mut self, carrier: Carrier<'_>, key: Key) -> Result<(), Error> {
+    fn authenticate(&mut self, carrier: Carrier<'_>, key: ParityKey) -> Result<(), Error> {
         let Self { parity, connections, outbox, now, .. } = self;
         let Some(session) = parity.get_mut(key) else { return Ok(()) };
-        let mut details = OriginDetails::default();
+        let details = &carrier.origin_details(session.id);
         let peer_addr = match carrier {
             Carrier::Connection(connection) => {
                 connections.table.get(connection).and_then(|it| it.record.peer_address())
             }
-            Carrier::Exchange { caller, .. } => {
-                details = OriginDetails::of_caller(caller, session.id);
-                caller.peer_addr.as_ref()
-            }
+            Carrier::Exchange { caller, .. } => caller.peer_addr.as_ref(),
             // The shard of its connection authenticates it.
             Carrier::Remote => None,
         };
         let mut peer = PeerState {
-            origin: MessageOrigin { peer_addr, details: &details },
+            origin: MessageOrigin { peer_addr, details },
             state: &mut session.state,
             pending_work: &mut session.pending_work,
             outgoing: &mut Vec::new(),
@@ -333,7 +330,7 @@ impl ParityPath<'_> {
     }
 
     /// Sends the error of a rejected message.
-    fn reject(&mut self, carrier: Carrier<'_>, key: Key, rejection: &Rejection<'_>) {
+    fn reject(&mut self, carrier: Carrier<'_>, key: ParityKey, rejection: &Rejection<'_>) {
         let Rejection { error, target, is_response, closes } = rejection;
         let is_retry = error.code == ErrorCode::AlreadyProcessed;
         self.outbox.counters.parity.repeats.retries += u64::from(is_retry);
@@ -371,7 +368,7 @@ impl ParityPath<'_> {
     }
 
     /// Sends an error that ends a session.
-    fn fail_session(&mut self, carrier: Carrier<'_>, key: Key, error: &ParityError) {
+    fn fail_session(&mut self, carrier: Carrier<'_>, key: ParityKey, error: &ParityError) {
         if let Some(session) = self.parity.get_mut(key) {
             session.protocol.close();
         }
@@ -395,15 +392,15 @@ impl ParityPath<'_> {
     /// Ends the sessions that no HTTP request waits for, at the end of a drain; returns whether
     /// there were any.
     pub(in crate::server) fn end_sessions(&mut self) -> bool {
-        let is_over = |key: &Key| !self.parity.owes_response(*key);
-        let ended: Vec<Key> = self.parity.session_keys().filter(is_over).collect();
+        let is_over = |key: &ParityKey| !self.parity.owes_response(*key);
+        let ended: Vec<ParityKey> = self.parity.session_keys().filter(is_over).collect();
         for key in &ended {
             self.end_session(*key);
         }
         !ended.is_empty()
     }
 
-    fn expire_session(&mut self, key: Key) {
+    fn expire_session(&mut self, key: ParityKey) {
         let now = self.now;
         let Some(session) = self.parity.get_mut(key) else { return };
         if session.expires_at.is_some_and(|expires_at| expires_at <= now) {
@@ -465,7 +462,7 @@ fn explain_json_rpc(invalid: &mut InvalidEnvelope<'_>, value: Value<'_>) {
 /// Writes the line and span of a handshake.
 fn record_handshake(
     path: &ParityPath<'_>,
-    key: Key,
+    key: ParityKey,
     handshake: &Handshake<'_>,
     error: Option<&ParityError>,
 ) {
@@ -478,7 +475,7 @@ fn record_handshake(
 }
 
 /// Keeps the token of a message, to be verified with its request.
-fn keep_token(path: &mut ParityPath<'_>, key: Key, token: &str) {
+fn keep_token(path: &mut ParityPath<'_>, key: ParityKey, token: &str) {
     let Some(session) = path.parity.get_mut(key) else { return };
     let known = session.state.credential();
     let is_known = known.is_some_and(|known| known.has_token(token.as_bytes()));

@@ -21,6 +21,7 @@ use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::{Effect, NotificationKind, Outbox, OutgoingMessage};
+use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{
     ExchangeAddress, FrontAddress, HttpOutput, ParityHttpOutput, SessionMessage,
 };
@@ -42,15 +43,15 @@ pub(in crate::server) struct ParityPath<'a> {
 
 impl ParityPath<'_> {
     /// Writes one message to a connection.
-    pub(super) fn write_message(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>)) {
-        if let Some(message) = self.connections.begin_message(key) {
+    pub(super) fn write_message(&mut self, connection: Key, write: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(message) = self.connections.begin_message(connection) {
             message.write(write);
             self.outbox.counters.traffic.messages_out += 1;
         }
     }
 
     /// Sends a message over the connection of another shard that carries a session, if one does.
-    pub(super) fn write_remote(&mut self, key: Key, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn write_remote(&mut self, key: ParityKey, write: impl FnOnce(&mut Vec<u8>)) {
         let mut text = Vec::new();
         write(&mut text);
         self.parity.send_remote(key, vec![text], false, self.outbox);
@@ -66,7 +67,7 @@ impl ParityPath<'_> {
     pub(super) fn reply(
         &mut self,
         carrier: Carrier<'_>,
-        key: Key,
+        key: ParityKey,
         status: HttpStatus,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
@@ -87,7 +88,7 @@ impl ParityPath<'_> {
     /// Writes the response to a call.
     pub(super) fn respond(
         &mut self,
-        key: Key,
+        key: ParityKey,
         number: u32,
         status: HttpStatus,
         write: impl FnOnce(&mut Vec<u8>),
@@ -114,7 +115,7 @@ impl ParityPath<'_> {
     /// what carries the session is full.
     pub(in crate::server) fn send(
         &mut self,
-        key: Key,
+        key: ParityKey,
         number: u32,
         message: &OutgoingMessage<'_>,
         took: Duration,
@@ -155,14 +156,20 @@ impl ParityPath<'_> {
         false
     }
 
-    fn has_stream(&mut self, key: Key, number: u32) -> bool {
+    fn has_stream(&mut self, key: ParityKey, number: u32) -> bool {
         let session = self.parity.get_mut(key);
         session.is_some_and(|session| session.protocol.streams.get_mut(number).is_some())
     }
 
     /// Sends a chunk of a stream that is not one of its last, or drops it. Returns whether its
     /// handler must pause.
-    fn send_chunk(&mut self, key: Key, number: u32, kind: NotificationKind, data: &[u8]) -> bool {
+    fn send_chunk(
+        &mut self,
+        key: ParityKey,
+        number: u32,
+        kind: NotificationKind,
+        data: &[u8],
+    ) -> bool {
         let settings = self.parity.settings.session;
         let Some(session) = self.parity.get_mut(key) else { return false };
         let load = load_of(session, number, self.connections, &settings);
@@ -186,7 +193,7 @@ impl ParityPath<'_> {
     /// Ends a request before its last message is written.
     pub(super) fn end_request(
         &mut self,
-        key: Key,
+        key: ParityKey,
         number: u32,
         took: Duration,
         outcome: EndOutcome<'_>,
@@ -198,7 +205,7 @@ impl ParityPath<'_> {
 
     /// Writes a chunk to what carries the session, and keeps it. Before the first one after a gap:
     /// the number of dropped ones.
-    fn write_chunk(&mut self, key: Key, number: u32, chunk_type: ChunkType, data: &[u8]) {
+    fn write_chunk(&mut self, key: ParityKey, number: u32, chunk_type: ChunkType, data: &[u8]) {
         let session = self.parity.get_mut(key);
         let stream = session.and_then(|session| session.protocol.streams.get_mut(number));
         let dropped = stream.map_or(0, OutgoingStream::take_dropped);
@@ -216,7 +223,7 @@ impl ParityPath<'_> {
     }
 
     /// Writes the end of a stream.
-    pub(super) fn end_stream(&mut self, key: Key, number: u32, reason: &str) {
+    pub(super) fn end_stream(&mut self, key: ParityKey, number: u32, reason: &str) {
         count_chunk(&mut self.outbox.counters.parity.chunks, ChunkType::Eos);
         self.write_stream(key, number, |session, window, out, now| {
             if let Some(stream) = session.protocol.streams.get_mut(number) {
@@ -234,7 +241,7 @@ impl ParityPath<'_> {
 
     fn write_stream(
         &mut self,
-        key: Key,
+        key: ParityKey,
         number: u32,
         write: impl FnOnce(&mut ParitySession, Option<&WindowLimits>, &mut Vec<u8>, Instant),
     ) {
@@ -268,7 +275,7 @@ impl ParityPath<'_> {
     }
 
     /// Sends a chunk as an event, or keeps it until there is an event stream.
-    pub(super) fn send_event(&mut self, key: Key, number: u32, mut chunk: QueuedChunk) {
+    pub(super) fn send_event(&mut self, key: ParityKey, number: u32, mut chunk: QueuedChunk) {
         let events_max = self.parity.settings.events_max();
         let Some(session) = self.parity.get_mut(key) else { return };
         let session_id = session.id;
@@ -285,7 +292,7 @@ impl ParityPath<'_> {
     }
 
     /// Sends the chunks that wait for the event stream.
-    pub(super) fn flush_events(&mut self, key: Key) {
+    pub(super) fn flush_events(&mut self, key: ParityKey) {
         let events_max = self.parity.settings.events_max();
         loop {
             let Some(session) = self.parity.get_mut(key) else { return };
@@ -300,7 +307,7 @@ impl ParityPath<'_> {
     }
 
     /// Sends a `keepalive`: over HTTP to the event stream, if there is one.
-    pub(super) fn send_keepalive(&mut self, key: Key, hint: u64) {
+    pub(super) fn send_keepalive(&mut self, key: ParityKey, hint: u64) {
         let Some(session) = self.parity.get(key) else { return };
         match &session.carrier {
             SessionCarrier::Connection(connection) => {
@@ -320,7 +327,7 @@ impl ParityPath<'_> {
     }
 
     /// Completes a request of a session in flight.
-    pub(in crate::server) fn complete_request(&mut self, key: Key, id: Id<'_>) {
+    pub(in crate::server) fn complete_request(&mut self, key: ParityKey, id: Id<'_>) {
         let Some(session) = self.parity.get_mut(key) else { return };
         session.state.in_flight.remove_any(id);
         session.pending_work.complete_request();
@@ -332,7 +339,7 @@ impl ParityPath<'_> {
     }
 
     /// Has the connection of a session wait for as many responses as the session.
-    pub(super) fn copy_pending_work(&mut self, key: Key) {
+    pub(super) fn copy_pending_work(&mut self, key: ParityKey) {
         let Some(session) = self.parity.get(key) else { return };
         if let Some(connection) = session.carrier.connection()
             && let Some(connection) = self.connections.table.get_mut(connection)
@@ -343,14 +350,14 @@ impl ParityPath<'_> {
 
     /// Cancels the calls of a session whose connection reads no more responses; those of streams
     /// that can be resumed continue.
-    pub(in crate::server) fn cancel_calls(&mut self, key: Key) {
+    pub(in crate::server) fn cancel_calls(&mut self, key: ParityKey) {
         let session = self.parity.get(key);
         let keeps_streams = session.is_some_and(ParitySession::is_resumable);
         self.cancel_if(key, |number| !(keeps_streams && is_stream(number)));
     }
 
     /// Cancels the calls of a session that `is_over` returns `true` for, by their numbers.
-    pub(super) fn cancel_if(&mut self, key: Key, is_over: impl Fn(u32) -> bool) {
+    pub(super) fn cancel_if(&mut self, key: ParityKey, is_over: impl Fn(u32) -> bool) {
         let deferred = &mut self.dispatcher.deferred;
         let Some(session) = self.parity.get_mut(key) else { return };
         let call_ids: Vec<_> = session.state.in_flight.calls().collect();
@@ -374,7 +381,7 @@ impl ParityPath<'_> {
     }
 
     /// A connection is gone: its session waits for another one, or ends.
-    pub(in crate::server) fn detach(&mut self, key: Key) {
+    pub(in crate::server) fn detach(&mut self, key: ParityKey) {
         if self.parity.get(key).is_some_and(|session| session.carrier.front().is_some()) {
             return self.end_session(key);
         }
@@ -396,7 +403,7 @@ impl ParityPath<'_> {
 
     /// Begins a session. At the limit of sessions the one ends that has waited longest for its
     /// client. Returns `None` if there is none.
-    pub(super) fn create_session(&mut self, transport: Transport) -> Option<Key> {
+    pub(super) fn create_session(&mut self, transport: Transport) -> Option<ParityKey> {
         if let Some(key) = self.parity.create(transport, self.now) {
             return Some(key);
         }
@@ -406,7 +413,7 @@ impl ParityPath<'_> {
     }
 
     /// Ends a session.
-    pub(super) fn end_session(&mut self, key: Key) {
+    pub(super) fn end_session(&mut self, key: ParityKey) {
         let Some(mut session) = self.parity.remove(key) else { return };
         let calls = session.calls(&mut self.dispatcher.deferred);
         let in_flight = &mut session.state.in_flight;
@@ -445,24 +452,30 @@ impl ParityPath<'_> {
     }
 
     /// Closes a connection for an error that was written to it.
-    pub(super) fn close_for(&mut self, key: Key, code: ErrorCode) {
+    pub(super) fn close_for(&mut self, connection: Key, code: ErrorCode) {
         let close_code = code.properties().close_code.unwrap_or(CloseCode::POLICY.as_u16());
-        self.close_connection(key, close_code, code.as_str());
+        self.close_connection(connection, close_code, code.as_str());
     }
 
     /// Closes a connection once its output is sent. `close_code`: of a WebSocket.
-    pub(super) fn close_connection(&mut self, key: Key, close_code: u16, reason: &'static str) {
-        if self.connections.table.codec(key) == Some(Codec::WebSocket) {
+    pub(super) fn close_connection(
+        &mut self,
+        connection: Key,
+        close_code: u16,
+        reason: &'static str,
+    ) {
+        if self.connections.table.codec(connection) == Some(Codec::WebSocket) {
             let code = CloseCode::from_u16(close_code).unwrap_or(CloseCode::POLICY);
             // One that closes already is counted for its reason.
-            let connection = self.connections.table.get(key);
-            if connection.is_some_and(|connection| !connection.is_discarding()) {
+            let found = self.connections.table.get(connection);
+            if found.is_some_and(|found| !found.is_discarding()) {
                 self.websockets.count_close(code);
             }
-            self.connections.fail_websocket(key, ProtocolError { code, reason }, self.now);
-            self.outbox.push(Effect::CancelCalls(key));
+            self.connections.fail_websocket(connection, ProtocolError { code, reason }, self.now);
+            self.outbox.push(Effect::CancelCalls(connection));
         } else {
-            self.outbox.push(Effect::Close { key, reason: CloseReason::ProtocolViolation });
+            let (key, reason) = (connection, CloseReason::ProtocolViolation);
+            self.outbox.push(Effect::Close { key, reason });
         }
     }
 }

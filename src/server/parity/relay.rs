@@ -8,11 +8,11 @@ use super::carrier::{Carrier, RemoteConnection, SessionCarrier};
 use super::output::ParityPath;
 use super::resume::{self, Claim};
 use super::resume_tokens::TokenContents;
-use crate::base::slab::Key;
 use crate::connection::CloseReason;
 use crate::protocol::json::{PaddedBuffer, Parser};
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
+use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{CarrierAddress, FrontAddress, RelayedResume, SessionMessage};
 use crate::transport::websocket::code::CloseCode;
 
@@ -48,7 +48,7 @@ impl ParityPath<'_> {
     }
 
     /// Returns the session that a front carries.
-    fn find_remote(&self, id: SessionId, front: FrontAddress) -> Option<Key> {
+    fn find_remote(&self, id: SessionId, front: FrontAddress) -> Option<ParityKey> {
         let key = self.parity.find(id)?;
         let remote = self.parity.get(key)?.carrier.remote()?;
         (remote.front == front).then_some(key)

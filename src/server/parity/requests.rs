@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::carrier::{Carrier, ResponseKind};
 use super::output::ParityPath;
 use super::session::{EndOutcome, ParitySession};
-use crate::base::slab::Key;
 use crate::base::time::Instant;
 use crate::engine::ring::cycles::CycleCount;
 use crate::parity::envelope::{Request, Target};
@@ -22,7 +21,7 @@ use crate::protocol::params::RequestParams;
 use crate::server::connection_state::{MessageOrigin, OriginDetails, PeerState};
 use crate::server::dispatch::{MessageContext, RawRequest};
 use crate::server::outbox::OutgoingMessage;
-use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::reply_to::{Outcome, ParityKey, PeerId, ReplyTo};
 use crate::server::shard_message::ParityHttpOutput;
 use crate::telemetry::counters::ParityRequestCounters;
 use crate::telemetry::event::parity::{self as parity_event, RequestFields, RequestRecord};
@@ -59,7 +58,12 @@ const RESPONSE_BYTES_KEPT_MAX: usize = 64 << 10;
 
 impl ParityPath<'_> {
     /// Starts a request of a session, and answers it if that is possible at once.
-    pub(super) fn start_request(&mut self, carrier: Carrier<'_>, key: Key, request: &Request<'_>) {
+    pub(super) fn start_request(
+        &mut self,
+        carrier: Carrier<'_>,
+        key: ParityKey,
+        request: &Request<'_>,
+    ) {
         count(&mut self.outbox.counters.parity.requests, request.method);
         let mut stream = None;
         if request.streams {
@@ -96,7 +100,7 @@ impl ParityPath<'_> {
     fn dispatch(
         &mut self,
         carrier: Carrier<'_>,
-        key: Key,
+        key: ParityKey,
         stream: Option<u32>,
         request: &Request<'_>,
     ) -> Option<Dispatched> {
@@ -121,18 +125,17 @@ impl ParityPath<'_> {
         if stream.is_none() && is_described {
             add(session, number, request, *now);
         }
-        let mut details = OriginDetails::default();
-        if let Carrier::Exchange { address, caller, .. } = carrier {
-            details = OriginDetails::of_caller(caller, session.id);
-            if stream.is_none() {
-                session.carrier.add_exchange(number, address);
-            }
+        if let Carrier::Exchange { address, .. } = carrier
+            && stream.is_none()
+        {
+            session.carrier.add_exchange(number, address);
         }
-        details.traceparent = request.traceparent;
-        details.is_streamed = stream.is_some();
+        let (traceparent, is_streamed) = (request.traceparent, stream.is_some());
+        let details = carrier.origin_details(session.id);
+        let details = &OriginDetails { traceparent, is_streamed, ..details };
         let mut failure = None;
         let mut peer = PeerState {
-            origin: MessageOrigin { peer_addr: peer_addr.as_ref(), details: &details },
+            origin: MessageOrigin { peer_addr: peer_addr.as_ref(), details },
             state: &mut session.state,
             pending_work: &mut session.pending_work,
             outgoing: &mut text,
@@ -169,7 +172,7 @@ impl ParityPath<'_> {
     fn open_stream(
         &mut self,
         carrier: Carrier<'_>,
-        key: Key,
+        key: ParityKey,
         request: &Request<'_>,
     ) -> Option<u32> {
         let streams_max = self.parity.settings.session.streams_max;
@@ -215,7 +218,7 @@ impl ParityPath<'_> {
 
     /// Cancels a request or stream, and writes its end. One that is not in flight is ignored: its
     /// response may have crossed the cancellation.
-    pub(super) fn cancel_request(&mut self, key: Key, target: Target<'_>) {
+    pub(super) fn cancel_request(&mut self, key: ParityKey, target: Target<'_>) {
         let Some(session) = self.parity.get_mut(key) else { return };
         let streams = &mut session.protocol.streams;
         let stream = match target {

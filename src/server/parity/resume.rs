@@ -27,6 +27,7 @@ use crate::parity::stream::{OutgoingStream, WindowLimits};
 use crate::parity::write;
 use crate::protocol::json::{PaddedBuffer, Value};
 use crate::server::auth::Credential;
+use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{FrontAddress, RelayedResume, SessionCaller, SessionMessage};
 use crate::telemetry::label::Transport;
 use crate::transport::websocket::code::CloseCode;
@@ -35,7 +36,7 @@ use crate::transport::websocket::code::CloseCode;
 #[derive(Debug)]
 pub(super) struct Resumed {
     /// The session.
-    pub(super) key: Key,
+    pub(super) key: ParityKey,
     /// Its streams, each with the number of its next chunk for the client.
     pub(super) streams: Vec<(String, u64)>,
     /// The texts of the chunks after the acknowledged ones, in order.
@@ -76,7 +77,7 @@ pub(super) struct Claim {
 /// Opens the token that the client of a new session presents. Any shard can do that.
 pub(super) fn open_claim(
     parity: &ParityFrontend,
-    new_key: Key,
+    new_key: ParityKey,
     request: &Resume<'_>,
 ) -> Result<Claim, NotResumed> {
     let acknowledged = request.acknowledged().map_err(NotResumed::Rejected)?;
@@ -178,7 +179,7 @@ const CONTINUED: &str = "the session was resumed on another connection";
 
 impl ParityPath<'_> {
     /// Ends what carries a session whose client has resumed it elsewhere.
-    pub(super) fn release_carrier(&mut self, key: Key) {
+    pub(super) fn release_carrier(&mut self, key: ParityKey) {
         let Some(session) = self.parity.get_mut(key) else { return };
         let previous = std::mem::take(&mut session.carrier);
         if let Some(connection) = previous.connection() {
@@ -200,7 +201,7 @@ impl ParityPath<'_> {
 
     /// HTTP requests carry a session no more: its calls are cancelled and answered, its streams
     /// continue.
-    fn detach_http(&mut self, key: Key, http: HttpCarrier) {
+    fn detach_http(&mut self, key: ParityKey, http: HttpCarrier) {
         let Some(session) = self.parity.get_mut(key) else { return };
         let calls = session.calls(&mut self.dispatcher.deferred);
         self.cancel_if(key, |number| !is_stream(number));
@@ -208,7 +209,7 @@ impl ParityPath<'_> {
     }
 
     /// Has a connection carry a session.
-    pub(super) fn attach(&mut self, connection_key: Key, key: Key) {
+    pub(super) fn attach(&mut self, connection_key: Key, key: ParityKey) {
         let Some(connection) = self.connections.table.get_mut(connection_key) else { return };
         let Some(session) = self.parity.get_mut(key) else { return };
         session.carrier = SessionCarrier::Connection(connection_key);
@@ -219,7 +220,7 @@ impl ParityPath<'_> {
     }
 
     /// Has HTTP requests carry a session.
-    pub(super) fn attach_http(&mut self, key: Key, caller: &SessionCaller) {
+    pub(super) fn attach_http(&mut self, key: ParityKey, caller: &SessionCaller) {
         self.attach_caller(key, caller, SessionCarrier::Http(Box::default()), Transport::Http);
     }
 
@@ -227,7 +228,7 @@ impl ParityPath<'_> {
     /// connection.
     pub(super) fn attach_caller(
         &mut self,
-        key: Key,
+        key: ParityKey,
         caller: &SessionCaller,
         carrier: SessionCarrier,
         transport: Transport,
@@ -245,7 +246,7 @@ impl ParityPath<'_> {
     pub(super) fn begin_front(
         &mut self,
         connection: Key,
-        key: Key,
+        key: ParityKey,
         owner: ShardId,
         shard: ShardId,
         claim: Claim,
@@ -306,7 +307,7 @@ impl ParityPath<'_> {
 }
 
 /// Returns a token for the present generation of a session; `None` if it cannot be resumed.
-pub(super) fn issue_token(parity: &mut ParityFrontend, key: Key) -> Option<String> {
+pub(super) fn issue_token(parity: &mut ParityFrontend, key: ParityKey) -> Option<String> {
     let session = parity.get(key).filter(|session| session.is_resumable())?;
     let contents = TokenContents { session: session.id, generation: session.generations.present() };
     let identity = identity(session);

@@ -21,7 +21,7 @@ use crate::protocol::error::{Error, ErrorKind};
 use crate::server::connection_state::PeerState;
 use crate::server::outbox::Outbox;
 use crate::server::refusal_fields::RefusalFields;
-use crate::server::reply_to::PeerId;
+use crate::server::reply_to::{ParityKey, PeerId};
 use crate::server::shard_message::{RateMessage, ShardMessage};
 use crate::service::Catalog;
 
@@ -135,7 +135,7 @@ impl RateLimits {
             session: match peer_id {
                 PeerId::Connection(key) => key.to_bits(),
                 PeerId::HttpSession(key) => !key.to_bits(),
-                PeerId::Parity(key) => key.to_bits() ^ 1 << 63,
+                PeerId::Parity(ParityKey(key)) => key.to_bits() ^ 1 << 63,
             },
         };
         let admitted = self.limiter.admit(&caller, &target, now.nanoseconds());

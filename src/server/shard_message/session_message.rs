@@ -30,7 +30,7 @@ use crate::protocol::json::PaddedBuffer;
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::owner_id::SessionId;
 use crate::server::refusal_fields::RefusalFields;
-use crate::server::reply_to::Outcome;
+use crate::server::reply_to::{Outcome, ParityKey};
 use crate::telemetry::label::Transport;
 use crate::transport::http::checks::CheckId;
 use crate::transport::http::request_id::RequestIdBuf;
@@ -55,7 +55,7 @@ pub(in crate::server) struct FrontAddress {
     /// Shard of the connection.
     pub(in crate::server) shard: ShardId,
     /// Key of the front among the sessions of that shard.
-    pub(in crate::server) key: Key,
+    pub(in crate::server) key: ParityKey,
 }
 
 /// Address of what carries output of a session to its client, on any shard.
