@@ -124,17 +124,16 @@ impl Parser {
         text: &mut PaddedText<'_>,
         read: impl FnOnce(&Document<'_>) -> T,
     ) -> Result<T, ParseError> {
-        let mut error = match self.parse(text.reborrow()) {
-            Ok(document) => return Ok(read(&document)),
-            Err(error) => error,
-        };
-        while self.repair(text, error) {
-            error = match self.parse(text.reborrow()) {
+        loop {
+            let error = match self.parse(text.reborrow()) {
+                // The only call of `read`, so that it is inlined.
                 Ok(document) => return Ok(read(&document)),
                 Err(error) => error,
             };
+            if !self.repair(text, error) {
+                return Err(error);
+            }
         }
-        Err(error)
     }
 
     /// Parses a long text: its long string, if it has one, apart from the rest.
