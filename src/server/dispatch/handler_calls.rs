@@ -97,7 +97,7 @@ impl Dispatcher {
                 Err(error) => break 'call Err(error),
             };
             let started = self.start_handler(peer, request, tool);
-            let permit = admission.take().and_then(|it| self.end_admission(it, &started));
+            let permit = admission.take().and_then(|it| self.end_admission(it, &started, begun));
             match started {
                 Dispatch::Ready { is_error: is_failed } => Ok(CallEnd::Answered { is_failed }),
                 Dispatch::Failed(error) => Err(error),
@@ -149,7 +149,12 @@ impl Dispatcher {
     /// Records the end of an admitted call that has ended. Returns the permit of one whose handler
     /// is to run.
     #[inline]
-    fn end_admission(&self, admission: Admission, started: &Dispatch) -> Option<CallPermit> {
+    fn end_admission(
+        &self,
+        admission: Admission,
+        started: &Dispatch,
+        begun: CycleCount,
+    ) -> Option<CallPermit> {
         let overload = &self.deferred.overload;
         let end = match started {
             Dispatch::Ready { is_error } => outcome_of(Ok(*is_error)),
@@ -157,7 +162,7 @@ impl Dispatcher {
             Dispatch::Internal(_) => EndOfCall::FAILED,
             _ => return Some(overload.permit(admission)),
         };
-        overload.record_inline(admission, end);
+        overload.record_inline(admission, end, begun);
         None
     }
 

@@ -74,7 +74,6 @@ struct Changes {
 pub(in crate::server) struct Admission {
     tool: u32,
     permit: Permit,
-    begun: CycleCount,
 }
 
 /// A call that a breaker has admitted and that ends in a later turn. Dropped without a record, it
@@ -171,21 +170,21 @@ impl ToolBreakers {
         if breaker.state() != before {
             self.report(tool, (before, breaker.state()));
         }
-        let (permit, begun) = (admitted?, CycleCount::now());
-        Ok(Some(Admission { tool: index, permit, begun }))
+        Ok(Some(Admission { tool: index, permit: admitted? }))
     }
 
     /// Returns the permit of a call that ends in a later turn.
     pub(super) fn permit(self: &Rc<Self>, admission: Admission) -> CallPermit {
-        let Admission { tool, permit, .. } = admission;
+        let Admission { tool, permit } = admission;
         let breakers = Some(Rc::clone(self));
         CallPermit { breakers, tool, permit, admitted_at: self.now.get() }
     }
 
-    /// Records that a call has ended in the turn of its admission, on this thread.
+    /// Records that a call which began at `begun` has ended in the turn of its admission, on this
+    /// thread.
     #[inline]
-    pub(super) fn record_inline(&self, admission: Admission, end: EndOfCall) {
-        let Admission { tool, permit, begun } = admission;
+    pub(super) fn record_inline(&self, admission: Admission, end: EndOfCall, begun: CycleCount) {
+        let Admission { tool, permit } = admission;
         let cycles = CycleCount::now().since(begun);
         self.record((tool, permit), end, |rules| {
             let is_quick = cycles < rules.slow_cycles_min;
@@ -353,7 +352,7 @@ mod tests {
         let position = tool_position(catalog, tool).unwrap();
         let admitted = breakers.admit(catalog, position);
         let admission = admitted.map(|admission| admission.expect("a tool of the catalog"));
-        admission.map(|admission| breakers.record_inline(admission, end)).is_ok()
+        admission.map(|admission| breakers.record_inline(admission, end, CycleCount::now())).is_ok()
     }
 
     #[test]

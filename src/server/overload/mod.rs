@@ -31,6 +31,7 @@ pub(super) use self::memory_watch::{EndWatch, MemoryWatch};
 pub(super) use self::running::{RunningCall, RunningCalls};
 use crate::base::time::Instant;
 use crate::engine::mesh::ShardId;
+use crate::engine::ring::cycles::CycleCount;
 use crate::guard::breaker::{BreakerRules, CallOutcome, Refused};
 use crate::guard::queue_delay::{DelayGuard, DelayRules};
 use crate::protocol::error::{Error, ErrorKind};
@@ -209,16 +210,16 @@ impl Overload {
         self.breakers.permit(admission)
     }
 
-    /// Records that an admitted call has ended in its turn.
+    /// Records that an admitted call, which began at `begun`, has ended in its turn.
     #[inline]
-    pub(super) fn record_inline(&self, admission: Admission, end: EndOfCall) {
-        self.breakers.record_inline(admission, end);
+    pub(super) fn record_inline(&self, admission: Admission, end: EndOfCall, begun: CycleCount) {
+        self.breakers.record_inline(admission, end, begun);
     }
 
     /// Records that an admitted call was not made.
     #[cold]
     pub(super) fn abandon(&self, admission: Admission) {
-        self.record_inline(admission, EndOfCall::Outcome(CallOutcome::Abandoned));
+        drop(self.breakers.permit(admission));
     }
 
     #[cold]
