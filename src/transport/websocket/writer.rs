@@ -118,7 +118,8 @@ fn write_control(out: &mut Vec<u8>, opcode: u8, payload: &[u8]) {
 }
 
 /// Inserts the header of the frame that starts at `head`.
-#[inline]
+#[expect(clippy::inline_always, reason = "part of each message, and called from three places")]
+#[inline(always)]
 fn insert_header(out: &mut Vec<u8>, head: usize, first: u8) {
     let body = head + RESERVED_HEADER_BYTES;
     let length = out.len() - body;
