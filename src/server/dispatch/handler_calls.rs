@@ -78,8 +78,9 @@ impl Dispatcher {
         let (mut tool, mut admission, mut transition) = (None, None, TaskTransition::None);
         let end = 'call: {
             if self.deferred.overload.has_breakers() && is_tool_call {
-                match self.admit_tool(ctx, request) {
-                    Ok(admitted) => (tool, admission) = admitted,
+                tool = self.tool_position(request);
+                match self.admit_tool(tool, ctx) {
+                    Ok(admitted) => admission = admitted,
                     Err(error) => break 'call Err(error),
                 }
             }
@@ -126,8 +127,14 @@ impl Dispatcher {
         self.record_end(ctx, peer, request, begun, end)
     }
 
-    /// Admits a call of a tool by its circuit breaker. Returns the position of the tool in the
-    /// catalog if it was looked up.
+    /// Returns the position of the called tool in the catalog. Other names are invalid params.
+    #[inline]
+    fn tool_position(&self, request: &Request<'_>) -> Option<usize> {
+        let [name, _] = request.call_params().tool_call().ok()?;
+        tool_position(&self.catalog, name?.as_str()?)
+    }
+
+    /// Admits a call of the tool at a position in the catalog by its circuit breaker.
     ///
     /// # Errors
     ///
@@ -135,15 +142,11 @@ impl Dispatcher {
     #[inline]
     fn admit_tool(
         &self,
+        tool: Option<usize>,
         ctx: MessageContext,
-        request: &Request<'_>,
-    ) -> Result<(Option<usize>, Option<Admission>), Error> {
-        // Other names are invalid params.
-        let name = request.call_params().tool_call().ok().and_then(|[name, _]| name?.as_str());
-        let Some(tool) = name.and_then(|name| tool_position(&self.catalog, name)) else {
-            return Ok((None, None));
-        };
-        Ok((Some(tool), self.deferred.overload.admit((&self.catalog, tool), ctx.now)?))
+    ) -> Result<Option<Admission>, Error> {
+        let Some(tool) = tool else { return Ok(None) };
+        self.deferred.overload.admit((&self.catalog, tool), ctx.now)
     }
 
     /// Records the end of an admitted call that has ended. Returns the permit of one whose handler
