@@ -186,7 +186,7 @@ pub enum Dispatch {
 impl Dispatch {
     /// The result of a prompt, a resource or a completion whose handler has failed.
     #[cold]
-    pub(in crate::service) fn protocol_error(error: HandlerError, is_modern: bool) -> Self {
+    pub(super) fn protocol_error(error: HandlerError, is_modern: bool) -> Self {
         match error.into_rpc_error(is_modern) {
             Ok(error) => Self::Failed(error),
             Err(error) => Self::Internal(error),

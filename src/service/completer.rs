@@ -25,7 +25,7 @@ pub struct CompletionContext<'a, S = ()> {
 
 impl<'a> CompletionContext<'a> {
     /// A value to complete, with the arguments already filled in.
-    pub(in crate::service) const fn new(
+    pub(super) const fn new(
         value: &'a str,
         arguments: StringMap<'a>,
         request: RequestView<'a>,
@@ -93,16 +93,16 @@ impl<S> fmt::Debug for CompletionContext<'_, S> {
 }
 
 /// Completion function of one argument.
-pub(in crate::service) struct Completer {
+pub(super) struct Completer {
     complete: Box<CompleterFn>,
     /// The shard state that it reads.
-    pub(in crate::service) required_state: Option<StateType>,
+    pub(super) required_state: Option<StateType>,
 }
 
 type CompleterFn = dyn Fn(&CompletionContext<'_>) -> Completion + Send + Sync;
 
 impl Completer {
-    pub(in crate::service) fn new<S: 'static>(
+    pub(super) fn new<S: 'static>(
         function: impl Fn(&CompletionContext<'_, S>) -> Completion + Send + Sync + 'static,
         required_state: Option<StateType>,
     ) -> Self {
@@ -111,10 +111,7 @@ impl Completer {
     }
 
     /// Runs the function; a panic becomes an error.
-    pub(in crate::service) fn complete(
-        &self,
-        ctx: &CompletionContext<'_>,
-    ) -> Result<Completion, HandlerError> {
+    pub(super) fn complete(&self, ctx: &CompletionContext<'_>) -> Result<Completion, HandlerError> {
         catch_panic(|| Ok((self.complete)(ctx)))
     }
 }

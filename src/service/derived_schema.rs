@@ -10,12 +10,12 @@ use schemars::{JsonSchema, Schema};
 use serde_json::Value;
 
 /// The schema of values that deserialize into `T`.
-pub(in crate::service) fn derive_input_schema<T: JsonSchema>() -> Value {
+pub(super) fn derive_input_schema<T: JsonSchema>() -> Value {
     derive_schema::<T>(schema_settings().for_deserialize())
 }
 
 /// The schema of values that `T` serializes into.
-pub(in crate::service) fn derive_output_schema<T: JsonSchema>() -> Value {
+pub(super) fn derive_output_schema<T: JsonSchema>() -> Value {
     derive_schema::<T>(schema_settings().for_serialize())
 }
 

@@ -12,7 +12,7 @@ use crate::protocol::model::{Icon, ListKind};
 use crate::protocol::revision::Revision;
 
 /// An entry of a catalog list.
-pub(in crate::service) trait Entry {
+pub(super) trait Entry {
     /// The list that contains it.
     const LIST: ListKind;
 
@@ -38,25 +38,21 @@ pub(in crate::service) trait Entry {
 
 /// Name, title, description, icons and `_meta` of an entry.
 #[derive(Clone, Debug)]
-pub(in crate::service) struct Metadata {
-    pub(in crate::service) name: Box<str>,
-    pub(in crate::service) title: Option<Box<str>>,
-    pub(in crate::service) description: Option<Box<str>>,
-    pub(in crate::service) icons: Vec<Icon>,
-    pub(in crate::service) meta: Map<String, Value>,
+pub(super) struct Metadata {
+    pub(super) name: Box<str>,
+    pub(super) title: Option<Box<str>>,
+    pub(super) description: Option<Box<str>>,
+    pub(super) icons: Vec<Icon>,
+    pub(super) meta: Map<String, Value>,
 }
 
 impl Metadata {
-    pub(in crate::service) fn new(name: Box<str>) -> Self {
+    pub(super) fn new(name: Box<str>) -> Self {
         Self { name, title: None, description: None, icons: Vec::new(), meta: Map::new() }
     }
 
     /// Writes `name`, `title` and `description`.
-    pub(in crate::service) fn write_leading_members(
-        &self,
-        object: &mut ObjectWriter<'_>,
-        revision: Revision,
-    ) {
+    pub(super) fn write_leading_members(&self, object: &mut ObjectWriter<'_>, revision: Revision) {
         object.string("name", &self.name);
         if revision.dialect().titles {
             object.string_opt("title", self.title.as_ref());
@@ -65,11 +61,7 @@ impl Metadata {
     }
 
     /// Writes `icons` and `_meta`.
-    pub(in crate::service) fn write_trailing_members(
-        &self,
-        object: &mut ObjectWriter<'_>,
-        revision: Revision,
-    ) {
+    pub(super) fn write_trailing_members(&self, object: &mut ObjectWriter<'_>, revision: Revision) {
         let dialect = revision.dialect();
         if dialect.icons && !self.icons.is_empty() {
             Icon::write_all(&self.icons, object.key("icons"));

@@ -18,7 +18,7 @@ use crate::service::context::{BlockingContext, InlineEvents, RequestContext};
 use crate::service::results::{HandlerError, HandlerOutput};
 
 /// Wraps a local handler: `start` creates its future, `finish` converts the result.
-pub(in crate::service) fn local_work<Y, R>(
+pub(super) fn local_work<Y, R>(
     start: impl FnOnce(RequestContext) -> R + 'static,
     finish: impl FnOnce(Result<Y, HandlerError>) -> Result<HandlerOutput, HandlerError> + 'static,
 ) -> LocalWork
@@ -40,7 +40,7 @@ where
 
 /// Completes an inline handler that has sent messages: sends them, then ends with `output`.
 #[cold]
-pub(in crate::service) fn emitted_work(
+pub(super) fn emitted_work(
     events: Box<InlineEvents>,
     output: Result<HandlerOutput, HandlerError>,
 ) -> LocalWork {
@@ -54,7 +54,7 @@ pub(in crate::service) fn emitted_work(
 
 /// Wraps a tokio handler: `start` creates its future, `finish` converts the result.
 #[cfg(feature = "tokio")]
-pub(in crate::service) fn tokio_work<Y, R, F>(
+pub(super) fn tokio_work<Y, R, F>(
     start: impl FnOnce(TokioContext) -> R + Send + 'static,
     finish: F,
 ) -> TokioWork
@@ -83,7 +83,7 @@ fn poll_caught<T>(
 }
 
 /// Wraps a blocking handler: `work` runs on the pool, `finish` converts the result.
-pub(in crate::service) fn blocking_work<Y, F>(
+pub(super) fn blocking_work<Y, F>(
     work: impl FnOnce(BlockingContext) -> Result<Y, HandlerError> + Send + 'static,
     finish: F,
 ) -> BlockingWork
@@ -100,7 +100,7 @@ where
 /// is truncated and arguments are dropped. State shared between calls is protected by the handler
 /// itself (a `Mutex` is poisoned).
 #[inline]
-pub(in crate::service) fn catch_panic<T>(
+pub(super) fn catch_panic<T>(
     work: impl FnOnce() -> Result<T, HandlerError>,
 ) -> Result<T, HandlerError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
@@ -111,7 +111,7 @@ pub(in crate::service) fn catch_panic<T>(
 }
 
 /// Converts the error of a local or blocking handler of a prompt or resource.
-pub(in crate::service) fn protocol_error(
+pub(super) fn protocol_error(
     error: HandlerError,
     is_modern: bool,
     (kind, name): (&'static str, &str),

@@ -8,10 +8,10 @@
 //! Invariants: at the limit the address whose connections hold most pays, not the one that sends
 //! next; who holds less than its share is never refused.
 
-pub(in crate::server) mod handler_memory;
-pub(in crate::server) mod job_owner;
+pub(super) mod handler_memory;
+pub(super) mod job_owner;
 
-pub(in crate::server) mod result_memory;
+pub(super) mod result_memory;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,29 +25,29 @@ const SHARE_BYTES: usize = 64 << 10;
 
 /// The memory limit of a shard.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct MemoryLimit {
+pub(super) struct MemoryLimit {
     bytes_max: usize,
 }
 
 impl MemoryLimit {
-    pub(in crate::server) const fn new(bytes_max: usize) -> Self {
+    pub(super) const fn new(bytes_max: usize) -> Self {
         Self { bytes_max }
     }
 
     /// Returns the bytes that an owner may hold whatever the others hold.
-    pub(in crate::server) const fn share(self) -> usize {
+    pub(super) const fn share(self) -> usize {
         let part = self.bytes_max / 16;
         if part < SHARE_BYTES { part } else { SHARE_BYTES }
     }
 
     #[cfg(feature = "internals")]
-    pub(in crate::server) const fn bytes_max(self) -> usize {
+    pub(super) const fn bytes_max(self) -> usize {
         self.bytes_max
     }
 
     /// Returns whether `held_bytes` exceed the limit.
     #[inline]
-    pub(in crate::server) const fn is_exceeded_by(self, held_bytes: usize) -> bool {
+    pub(super) const fn is_exceeded_by(self, held_bytes: usize) -> bool {
         held_bytes > self.bytes_max
     }
 
@@ -59,13 +59,13 @@ impl MemoryLimit {
 
     /// Returns the bytes that all handlers may hold, so that connections keep the larger part of
     /// the limit.
-    pub(in crate::server) const fn handlers(self) -> usize {
+    pub(super) const fn handlers(self) -> usize {
         self.bytes_max / 4
     }
 
     /// Returns the bytes of results on their way from blocking handlers to the shard from which
     /// clients with large ones wait.
-    pub(in crate::server) const fn results(self) -> usize {
+    pub(super) const fn results(self) -> usize {
         self.bytes_max / 8
     }
 
@@ -75,7 +75,7 @@ impl MemoryLimit {
     /// Those that hold less than their share pay only if the limit is exceeded without the others
     /// and without `results_bytes`, the part that results on their way take: closing them frees
     /// nothing of it, and it is bounded by itself.
-    pub(in crate::server) fn largest_holders<K: Copy>(
+    pub(super) fn largest_holders<K: Copy>(
         self,
         (held_bytes, results_bytes): (usize, usize),
         holders: impl Iterator<Item = Holder<K>>,
@@ -117,11 +117,11 @@ impl MemoryLimit {
 
 /// A connection and what it holds.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct Holder<K> {
-    pub(in crate::server) key: K,
+pub(super) struct Holder<K> {
+    pub(super) key: K,
     /// The address that pays for it; `None` if it stands for itself.
-    pub(in crate::server) client: Option<ClientAddress>,
-    pub(in crate::server) bytes: usize,
+    pub(super) client: Option<ClientAddress>,
+    pub(super) bytes: usize,
 }
 
 /// When a shard above its limit searches for the largest holders.
@@ -130,7 +130,7 @@ pub(in crate::server) struct Holder<K> {
 /// until its sends are cancelled, or by calls. Then the next one follows once the held bytes have
 /// grown by a 64th of the limit, which bounds the cost of searches per received byte.
 #[derive(Debug, Default)]
-pub(in crate::server) struct HolderSearch {
+pub(super) struct HolderSearch {
     /// The lowest number of held bytes seen since the last search.
     lowest_bytes: usize,
 }
@@ -138,11 +138,7 @@ pub(in crate::server) struct HolderSearch {
 impl HolderSearch {
     /// Returns whether a search is due at `held_bytes`: they exceed `limit`, and have grown.
     #[inline]
-    pub(in crate::server) const fn is_due(
-        &mut self,
-        held_bytes: usize,
-        limit: MemoryLimit,
-    ) -> bool {
+    pub(super) const fn is_due(&mut self, held_bytes: usize, limit: MemoryLimit) -> bool {
         if held_bytes < self.lowest_bytes {
             self.lowest_bytes = held_bytes;
         }
@@ -151,14 +147,14 @@ impl HolderSearch {
     }
 
     /// Records that a search has left `held_bytes`.
-    pub(in crate::server) const fn record(&mut self, held_bytes: usize) {
+    pub(super) const fn record(&mut self, held_bytes: usize) {
         self.lowest_bytes = held_bytes;
     }
 }
 
 /// Returns the error of a request that does not fit.
 #[cold]
-pub(in crate::server) fn short_of_memory() -> Error {
+pub(super) fn short_of_memory() -> Error {
     Error::new(ErrorKind::TooManyRequests, "the server is short of memory; try again later")
 }
 

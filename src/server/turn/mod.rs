@@ -183,7 +183,7 @@ impl Shard {
     }
 
     /// Lets the handlers of the only connection read the extensions in `slot`.
-    pub(in crate::server) fn attach_to_only_connection(&mut self, slot: ExtensionSlot) {
+    pub(super) fn attach_to_only_connection(&mut self, slot: ExtensionSlot) {
         let key = self.transports.connections.table.iter().next().map(|(key, _)| key);
         if let Some(key) = key {
             self.attach_extensions(key, slot);

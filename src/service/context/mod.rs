@@ -1,7 +1,7 @@
 //! The contexts of running handlers: what a handler reads of its request, and its connection to the
 //! server.
 
-pub(in crate::service) mod shard_state;
+pub(super) mod shard_state;
 
 mod client_implementation;
 mod client_info;
@@ -23,7 +23,7 @@ pub use self::blocking::{BlockingContext, BlockingHost};
 pub use self::client_implementation::{ClientImplementation, StoredClientInfo};
 pub use self::client_info::ClientInfo;
 pub use self::inline::InlineContext;
-pub(in crate::service) use self::inline_events::{InlineEnd, InlineEvents};
+pub(super) use self::inline_events::{InlineEnd, InlineEvents};
 pub use self::local::{HostFuture, RequestContext, RequestHost};
 pub use self::request::{RequestInfo, RequestSource, RequestView};
 pub use self::shard_state::StateType;

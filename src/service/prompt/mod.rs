@@ -96,7 +96,7 @@ impl Prompt {
 
     /// Runs an inline handler, or returns the work of another kind. After [`Dispatch::Ready`] the
     /// messages are written; otherwise what was written to `writer` is void.
-    pub(in crate::service) fn run(
+    pub(super) fn run(
         &self,
         values: StringMap<'_>,
         source: &dyn RequestSource,
@@ -137,7 +137,7 @@ impl Prompt {
     }
 
     /// The completer of the argument `name`, or `None`.
-    pub(in crate::service) fn completer(&self, name: &str) -> Option<&Completer> {
+    pub(super) fn completer(&self, name: &str) -> Option<&Completer> {
         let argument = self.arguments.iter().find(|argument| *argument.name == *name)?;
         argument.completer.as_ref()
     }
@@ -149,7 +149,7 @@ impl Prompt {
     }
 
     /// Whether any argument has a completer.
-    pub(in crate::service) fn has_completer(&self) -> bool {
+    pub(super) fn has_completer(&self) -> bool {
         self.arguments.iter().any(|argument| argument.completer.is_some())
     }
 

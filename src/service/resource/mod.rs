@@ -74,13 +74,13 @@ impl Resource {
     }
 
     /// How long clients may cache its contents, and whether shared caches may.
-    pub(in crate::service) const fn cache_hint(&self) -> CacheHint {
+    pub(super) const fn cache_hint(&self) -> CacheHint {
         self.definition.cache_hint
     }
 
     /// Writes constant contents, runs an inline handler, or returns the work of another kind. After
     /// [`Dispatch::Ready`] the contents are written; otherwise what was written is void.
-    pub(in crate::service) fn read(
+    pub(super) fn read(
         &self,
         ctx: &ReadContext<'_>,
         view: RequestView<'_>,
@@ -182,17 +182,17 @@ impl ResourceTemplate {
     }
 
     /// How long clients may cache contents, and whether shared caches may.
-    pub(in crate::service) const fn cache_hint(&self) -> CacheHint {
+    pub(super) const fn cache_hint(&self) -> CacheHint {
         self.definition.cache_hint
     }
 
     /// Whether the URI of `ctx` matches; if so, sets its variables.
-    pub(in crate::service) fn match_uri(&self, ctx: &mut ReadContext<'_>) -> bool {
+    pub(super) fn match_uri(&self, ctx: &mut ReadContext<'_>) -> bool {
         self.pattern.as_ref().is_some_and(|pattern| ctx.match_template(pattern))
     }
 
     /// Like [`Resource::read`].
-    pub(in crate::service) fn read(
+    pub(super) fn read(
         &self,
         ctx: &ReadContext<'_>,
         view: RequestView<'_>,
@@ -202,25 +202,25 @@ impl ResourceTemplate {
     }
 
     /// The completer of the variable `name`, or `None`.
-    pub(in crate::service) fn completer(&self, name: &str) -> Option<&Completer> {
+    pub(super) fn completer(&self, name: &str) -> Option<&Completer> {
         let (_, completer) =
             self.definition.completers.iter().find(|(known, _)| **known == *name)?;
         Some(completer)
     }
 
     /// Whether any variable has a completer.
-    pub(in crate::service) const fn has_completer(&self) -> bool {
+    pub(super) const fn has_completer(&self) -> bool {
         !self.definition.completers.is_empty() || self.definition.listed_variable.is_some()
     }
 
     /// Whether the URIs of resources complete the variable `name`.
-    pub(in crate::service) fn completes_from_resources(&self, name: &str) -> bool {
+    pub(super) fn completes_from_resources(&self, name: &str) -> bool {
         self.definition.listed_variable.as_deref() == Some(name)
     }
 
     /// The value of the variable that the resource `uri` completes, as a client inserts it in
     /// `{+name}`; `None` if the URI does not begin like the template.
-    pub(in crate::service) fn value_in(&self, uri: &str) -> Option<String> {
+    pub(super) fn value_in(&self, uri: &str) -> Option<String> {
         let normalized = uri::normalize(uri);
         let key = uri::comparison_key(&normalized);
         let rest = key.strip_prefix(self.pattern.as_ref()?.first_literal())?;

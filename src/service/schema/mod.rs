@@ -23,11 +23,11 @@ use self::simple_schema::SimpleSchema;
 use self::tape::{Tape, TapeNode};
 use crate::protocol::json::Value;
 
-pub(in crate::service) use self::implied::is_implied;
+pub(super) use self::implied::is_implied;
 
 /// Compiled input schema of a tool.
 #[derive(Debug)]
-pub(in crate::service) struct CompiledInputSchema(InputValidation);
+pub(super) struct CompiledInputSchema(InputValidation);
 
 /// How arguments are validated.
 #[derive(Debug)]
@@ -42,10 +42,10 @@ enum InputValidation {
 
 impl CompiledInputSchema {
     /// Accepts every value.
-    pub(in crate::service) const ACCEPT_ALL: Self = Self(InputValidation::AcceptAll);
+    pub(super) const ACCEPT_ALL: Self = Self(InputValidation::AcceptAll);
 
     /// Compiles an input schema; `Err` is phrased to follow "tool `name`: ".
-    pub(in crate::service) fn compile(schema: &Owned) -> Result<Self, String> {
+    pub(super) fn compile(schema: &Owned) -> Result<Self, String> {
         if let Ok(rule) = SimpleSchema::compile(schema) {
             return Ok(Self(InputValidation::Simple(rule)));
         }
@@ -63,7 +63,7 @@ impl CompiledInputSchema {
     /// Validates `arguments`, an object; `None` means an empty object. `Err` describes the first
     /// violation for the model.
     #[inline]
-    pub(in crate::service) fn validate(&self, arguments: Option<Value<'_>>) -> Result<(), String> {
+    pub(super) fn validate(&self, arguments: Option<Value<'_>>) -> Result<(), String> {
         match &self.0 {
             InputValidation::AcceptAll => Ok(()),
             InputValidation::Simple(rule) => rule
@@ -75,7 +75,7 @@ impl CompiledInputSchema {
 
     /// Returns whether the arguments are valid, at less cost than [`Self::validate`].
     #[inline]
-    pub(in crate::service) fn accepts(&self, arguments: Option<Value<'_>>) -> bool {
+    pub(super) fn accepts(&self, arguments: Option<Value<'_>>) -> bool {
         match &self.0 {
             InputValidation::AcceptAll => true,
             InputValidation::Simple(rule) => {
@@ -110,12 +110,12 @@ impl FullSchema {
 
 /// Compiled output schema of a tool.
 #[derive(Debug)]
-pub(in crate::service) struct CompiledOutputSchema(Box<Validator>);
+pub(super) struct CompiledOutputSchema(Box<Validator>);
 
 impl CompiledOutputSchema {
     /// Fails as [`CompiledOutputSchema::compile`]. Costs less for a [`SimpleSchema`]: the
     /// `jsonschema` crate compiles the meta-schema first, which takes a millisecond.
-    pub(in crate::service) fn check(schema: &Owned) -> Result<(), String> {
+    pub(super) fn check(schema: &Owned) -> Result<(), String> {
         if SimpleSchema::compile(schema).is_ok() {
             return Ok(());
         }
@@ -123,7 +123,7 @@ impl CompiledOutputSchema {
     }
 
     /// Compiles an output schema; `Err` is phrased to follow "tool `name`: ".
-    pub(in crate::service) fn compile(schema: &Owned) -> Result<Self, String> {
+    pub(super) fn compile(schema: &Owned) -> Result<Self, String> {
         let validator = jsonschema::options()
             .offline()
             .should_validate_formats(false)
@@ -134,7 +134,7 @@ impl CompiledOutputSchema {
     }
 
     /// Validates one structured result; `Err` describes the first violation.
-    pub(in crate::service) fn validate(&self, result: &Owned) -> Result<(), String> {
+    pub(super) fn validate(&self, result: &Owned) -> Result<(), String> {
         self.0.validate(result).map_err(|error| describe_error(&error))
     }
 }
