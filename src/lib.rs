@@ -33,7 +33,8 @@ pub(crate) use corelane_engine as engine;
 #[cfg(feature = "internals")]
 pub use corelane_engine as engine;
 
-pub mod client;
+#[doc(inline)]
+pub use corelane_client as client;
 
 #[cfg(feature = "internals")]
 pub mod config;

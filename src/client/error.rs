@@ -6,9 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::parity::error::ErrorCode;
-use crate::protocol::json::Value;
-use crate::tls::{TlsError, TlsErrorKind};
+use corelane_parity::error::ErrorCode;
+use corelane_protocol::json::Value;
+use corelane_tls::{TlsError, TlsErrorKind};
 
 /// Code of a request without a valid token.
 const UNAUTHORIZED: i64 = -32010;
@@ -87,7 +87,7 @@ pub enum ClientErrorKind {
     },
     /// The server requires a token, or has refused the one it got: HTTP status 401, also at the
     /// upgrade to WebSocket, or error -32010 of a Corelane server over a stream. The call has not
-    /// run. A client with [`oauth`](crate::client::ClientBuilder::oauth) authorizes itself first.
+    /// run. A client with [`oauth`](crate::ClientBuilder::oauth) authorizes itself first.
     Unauthorized {
         /// What the server asks for: the values of `WWW-Authenticate`, separated by commas
         /// (RFC 9110, section 11.6.1). `None` without the field, and always over a stream.
@@ -107,7 +107,8 @@ pub enum ClientErrorKind {
 
 impl ClientError {
     /// Creates an error.
-    pub(crate) fn new(kind: ClientErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+    #[doc(hidden)]
+    pub fn new(kind: ClientErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         let (message, retry) = (message.into(), RetryAdvice::default());
         Self(Box::new(ErrorDetails { kind, message, data: None, retry, source: None }))
     }

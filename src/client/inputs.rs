@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::error::{ClientError, ClientErrorKind};
 use super::session::InputKind;
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::model::{CreateMessageResult, ElicitResult, Root};
-use crate::protocol::revision::Revision;
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::model::{CreateMessageResult, ElicitResult, Root};
+use corelane_protocol::revision::Revision;
 
 /// Result of a handler of input; an error is reported to the server as its text.
 pub type InputResult<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -241,7 +241,7 @@ fn input_error(text: String) -> ClientError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::model::ElicitAction;
+    use corelane_protocol::model::ElicitAction;
 
     #[test]
     fn elicitation_defaults_are_read_from_schema() {
@@ -286,7 +286,7 @@ mod tests {
         ] {
             let text = params.to_string();
             let input = handlers.provide(InputKind::Elicitation, text.as_bytes(), revision);
-            let kind = crate::client::block_on(input).err().map(|error| error.kind());
+            let kind = crate::block_on(input).err().map(|error| error.kind());
             assert_eq!(kind, (!is_valid).then_some(ClientErrorKind::Protocol), "{params}");
         }
     }

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::results::{TaskSupport, ToolInfo};
 use super::session::ParameterField;
-use crate::protocol::parameter_header::{ParameterHeader, collect_headers};
-use crate::protocol::revision::Revision;
+use corelane_protocol::parameter_header::{ParameterHeader, collect_headers};
+use corelane_protocol::revision::Revision;
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;

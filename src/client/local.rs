@@ -22,18 +22,18 @@ use super::session::{
     ServerInfo, Session, SessionBuffers, SessionConfig, SessionContext, SessionEvent,
     SessionOptions,
 };
-use crate::base::slab::{Key, Slab};
-use crate::base::time::Instant;
-use crate::protocol::eras::Method;
-use crate::protocol::json::{PaddedBuffer, ParseLimits, Parser};
-use crate::protocol::model::{CreateMessageResult, ElicitResult, Root};
-use crate::protocol::revision::Revision;
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
+use corelane_protocol::eras::Method;
+use corelane_protocol::json::{PaddedBuffer, ParseLimits, Parser};
+use corelane_protocol::model::{CreateMessageResult, ElicitResult, Root};
+use corelane_protocol::revision::Revision;
 
 /// Calls that may be in progress.
 const CALLS_MAX: usize = 1 << 20;
 
 /// JSON-RPC messages to and from a server in this thread, such as those of an
-/// [`InProcessConnection`](crate::InProcessConnection).
+/// `corelane::InProcessConnection`.
 pub trait MessageChannel {
     /// Sends one message.
     fn send(&mut self, message: &[u8]);

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::session::ReceivedMessage;
-use crate::protocol::eras::LoggingLevel;
+use corelane_protocol::eras::LoggingLevel;
 
 /// Called on the I/O thread for each notification that belongs to no call.
 type NotificationCallback = Box<dyn Fn(ReceivedMessage) + Send + Sync>;

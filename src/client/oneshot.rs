@@ -13,7 +13,7 @@ type Mutex<T> = std::sync::Mutex<T>;
 pub(super) type CloseSlot = Arc<Oneshot<()>>;
 
 /// The place of one value. It is set at most once; later values are dropped.
-pub(crate) struct Oneshot<T>(Mutex<State<T>>);
+pub struct Oneshot<T>(Mutex<State<T>>);
 
 enum State<T> {
     /// Not set; the task to wake.
@@ -22,13 +22,20 @@ enum State<T> {
     Taken,
 }
 
+impl<T> Default for Oneshot<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Oneshot<T> {
-    pub(crate) const fn new() -> Self {
+    /// Creates a place without a value.
+    pub const fn new() -> Self {
         Self(Mutex::new(State::Pending(None)))
     }
 
     /// Sets the value and wakes the task.
-    pub(crate) fn set(&self, value: T) {
+    pub fn set(&self, value: T) {
         if let Some(waker) = self.store(value) {
             waker.wake();
         }
@@ -44,7 +51,7 @@ impl<T> Oneshot<T> {
     }
 
     /// Takes the value once it is set. Pending for good after that.
-    pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<T> {
+    pub fn poll_take(&self, context: &Context<'_>) -> Poll<T> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *state {
             State::Set(_) => match mem::replace(&mut *state, State::Taken) {
@@ -63,12 +70,12 @@ impl<T> Oneshot<T> {
     }
 
     /// Takes the value once it is set.
-    pub(crate) async fn take(&self) -> T {
+    pub async fn take(&self) -> T {
         poll_fn(|context| self.poll_take(context)).await
     }
 
     /// Returns whether the value is neither set nor taken.
-    pub(crate) fn is_pending(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(&*state, State::Pending(_))
     }

@@ -16,7 +16,7 @@ use super::request::Request;
 use super::results::CallToolResult;
 use super::session::ServerInfo;
 use super::target::{IntoTarget, Target};
-use crate::engine::driver_pair::{AttachedIo, DriverFactory};
+use corelane_engine::driver_pair::{AttachedIo, DriverFactory};
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;
@@ -87,7 +87,7 @@ impl ClientPool {
     }
 
     /// Creates a pool for the handlers of a server, which is passed to
-    /// [`Server::client_pool`](crate::Server::client_pool): inline and local handlers, and the
+    /// `Server::client_pool`: inline and local handlers, and the
     /// functions that create the state of a shard, get clients whose I/O happens on their shard.
     /// So a call crosses no thread; up to 8 helper threads of each shard resolve names and open
     /// connections. Each shard has connections of its own, up to the number of servers of the pool.

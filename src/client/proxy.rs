@@ -45,15 +45,15 @@ pub struct ProxyOptions {
 
 /// A proxy.
 #[derive(Clone, Eq, PartialEq)]
-pub(in crate::client) struct ProxyServer {
-    pub(in crate::client) host: String,
-    pub(in crate::client) port: u16,
-    pub(in crate::client) protocol: ProxyProtocol,
+pub(super) struct ProxyServer {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) protocol: ProxyProtocol,
 }
 
 /// What a proxy speaks.
 #[derive(Clone, Eq, PartialEq)]
-pub(in crate::client) enum ProxyProtocol {
+pub(super) enum ProxyProtocol {
     Http {
         /// The value of `Proxy-Authorization`.
         authorization: Option<String>,
@@ -63,16 +63,16 @@ pub(in crate::client) enum ProxyProtocol {
 
 /// How a SOCKS proxy is used.
 #[derive(Clone, Eq, PartialEq)]
-pub(in crate::client) struct SocksOptions {
+pub(super) struct SocksOptions {
     /// Names are resolved by the client.
-    pub(in crate::client) resolves_here: bool,
+    pub(super) resolves_here: bool,
     /// User name and password.
-    pub(in crate::client) login: Option<(Vec<u8>, Vec<u8>)>,
+    pub(super) login: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// How a connection is made.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(in crate::client) enum Route {
+pub(super) enum Route {
     #[default]
     Direct,
     /// Through a tunnel.
@@ -151,7 +151,7 @@ impl ProxyOptions {
     }
 
     /// Returns how the connections to `target` are made.
-    pub(in crate::client) fn route(&self, target: &Target) -> Route {
+    pub(super) fn route(&self, target: &Target) -> Route {
         let (endpoint, is_http) = match target {
             Target::Http(endpoint) => (endpoint, true),
             Target::WebSocket(endpoint) => (endpoint, false),
@@ -175,7 +175,7 @@ impl ProxyOptions {
 
 impl Route {
     /// Returns the route of connections whose requests do not name the proxy.
-    pub(in crate::client) fn tunnelled(self) -> Self {
+    pub(super) fn tunnelled(self) -> Self {
         match self {
             Self::Forward(server) => Self::Tunnel(server),
             route => route,
@@ -228,7 +228,7 @@ impl ProxyServer {
     }
 
     /// Returns the value of `Proxy-Authorization` for an HTTP proxy.
-    pub(in crate::client) fn authorization(&self) -> Option<&str> {
+    pub(super) fn authorization(&self) -> Option<&str> {
         match &self.protocol {
             ProxyProtocol::Http { authorization } => authorization.as_deref(),
             ProxyProtocol::Socks(_) => None,

@@ -14,7 +14,7 @@ use super::error::{ClientError, ClientErrorKind};
 ///
 /// A request is sent again three times at most, after 1 s, 2 s and 4 s or after the time that the
 /// server names (`Retry-After`, `data.retryAfterMs`).
-/// [`ClientBuilder::on_retry`](crate::client::ClientBuilder::on_retry) reports each time.
+/// [`ClientBuilder::on_retry`](crate::ClientBuilder::on_retry) reports each time.
 ///
 /// Independent of it are what the protocol itself asks for: the repetition after an authorization,
 /// in a new session, to where a redirect leads, and with the input that a call requires.
@@ -133,7 +133,7 @@ impl Default for RetryPolicy {
 }
 
 /// A request that is about to be sent again
-/// ([`ClientBuilder::on_retry`](crate::client::ClientBuilder::on_retry)).
+/// ([`ClientBuilder::on_retry`](crate::ClientBuilder::on_retry)).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RetryEvent {
@@ -148,7 +148,8 @@ pub struct RetryEvent {
 }
 
 impl RetryEvent {
-    pub(crate) fn new(
+    #[doc(hidden)]
+    pub fn new(
         method: &'static str,
         name: Option<&str>,
         error: ClientError,

@@ -67,7 +67,7 @@ pub struct HttpEndpoint {
 impl HttpEndpoint {
     /// Returns the endpoint whose path ends with `suffix`.
     #[must_use]
-    pub(in crate::client) fn with_suffix(&self, suffix: &str) -> Self {
+    pub(super) fn with_suffix(&self, suffix: &str) -> Self {
         let (path, query) = match self.path.split_once('?') {
             Some((path, query)) => (path, format!("?{query}")),
             None => (&*self.path, String::new()),
@@ -324,8 +324,8 @@ impl IntoTarget for &str {
 
 impl Target {
     /// Returns host and port, if the target has them.
-    #[cfg(feature = "cli")]
-    pub(crate) fn address(&self) -> Option<(&str, u16)> {
+    #[doc(hidden)]
+    pub fn address(&self) -> Option<(&str, u16)> {
         match self {
             Self::Http(HttpEndpoint { host, port, .. })
             | Self::WebSocket(HttpEndpoint { host, port, .. })
@@ -336,8 +336,9 @@ impl Target {
     }
 
     /// Returns the target of the parity dialect: over HTTP one that names no path is that of MCP.
+    #[doc(hidden)]
     #[must_use]
-    pub(crate) fn for_parity(mut self) -> Self {
+    pub fn for_parity(mut self) -> Self {
         if let Self::Http(HttpEndpoint { path, .. }) = &mut self {
             let query = if path == "/" { Some("") } else { path.strip_prefix(HTTP_PATH) };
             if let Some(query) = query.filter(|query| query.is_empty() || query.starts_with('?')) {
@@ -358,7 +359,8 @@ impl Target {
     }
 
     /// Returns the URL of a server of HTTP, or that of the upgrade to WebSocket.
-    pub(crate) fn http_url(&self) -> Option<Url> {
+    #[doc(hidden)]
+    pub fn http_url(&self) -> Option<Url> {
         let (Self::Http(endpoint) | Self::WebSocket(endpoint)) = self else { return None };
         let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
         format!("{scheme}://{authority}{}", endpoint.path).parse().ok()

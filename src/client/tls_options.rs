@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use super::error::{ClientError, ClientErrorKind};
 use super::target::Target;
-use crate::tls::{Identity, Pin, Roots, TlsClient, TlsClientOptions, Trust};
+use corelane_tls::{Identity, Pin, Roots, TlsClient, TlsClientOptions, Trust};
 
 /// Certificates or a private key in PEM (RFC 7468). The debug format omits the text.
 #[derive(Clone, Eq, PartialEq)]
@@ -42,7 +42,7 @@ pub struct TlsOptions {
     pins: Vec<String>,
     server_name: Option<String>,
     /// Any certificate is accepted.
-    #[cfg(all(feature = "internals", feature = "_tls"))]
+    #[cfg(all(feature = "test-support", feature = "_tls"))]
     is_insecure: bool,
 }
 
@@ -94,7 +94,7 @@ impl TlsOptions {
     }
 
     /// Accepts any certificate, so that others can read and change the messages.
-    #[cfg(all(feature = "internals", feature = "_tls"))]
+    #[cfg(all(feature = "test-support", feature = "_tls"))]
     #[must_use]
     pub fn insecure(self) -> Self {
         Self { is_insecure: true, ..self }
@@ -107,7 +107,7 @@ impl TlsOptions {
     }
 
     fn trust(&self) -> Result<Trust, ClientError> {
-        #[cfg(all(feature = "internals", feature = "_tls"))]
+        #[cfg(all(feature = "test-support", feature = "_tls"))]
         if self.is_insecure {
             return Ok(Trust::Insecure);
         }

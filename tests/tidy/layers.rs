@@ -30,16 +30,7 @@ const LAYERS: [Layer; 18] = [
     },
     Layer {
         module: "client",
-        may_use: &[
-            "base",
-            "telemetry",
-            "protocol",
-            "transport",
-            "tls",
-            "parity",
-            "engine",
-            "connection",
-        ],
+        may_use: &["base", "protocol", "transport", "tls", "parity", "engine"],
     },
     Layer {
         module: "server",

@@ -36,8 +36,9 @@ pub(crate) struct Crate {
 }
 
 /// The crates in `src` besides `corelane`, each before those that contain its folder.
-pub(crate) const CRATES: [Crate; 7] = [
+pub(crate) const CRATES: [Crate; 8] = [
     Crate { name: "corelane_base", root: &["base"] },
+    Crate { name: "corelane_client", root: &["client"] },
     Crate { name: "corelane_engine", root: &["engine"] },
     Crate { name: "corelane_parity_check", root: &["parity", "check"] },
     Crate { name: "corelane_parity", root: &["parity"] },

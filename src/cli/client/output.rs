@@ -54,6 +54,7 @@ impl<'a> From<&'a ContentBlock> for Content<'a> {
             ContentBlock::ResourceLink { uri, name, .. } => Self::Link { uri, name },
             ContentBlock::Resource { resource } => resource.into(),
             ContentBlock::Other { kind, .. } => Self::Unknown { kind },
+            _ => Self::Unknown { kind: "unknown" },
         }
     }
 }

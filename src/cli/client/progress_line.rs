@@ -66,8 +66,10 @@ mod tests {
     use super::*;
 
     fn progress(progress: f64, total: Option<f64>, message: Option<&str>) -> String {
-        let message = message.map(str::to_owned);
-        format_progress(&Progress { progress, total, message })
+        let mut shown = Progress::default();
+        (shown.progress, shown.total) = (progress, total);
+        shown.message = message.map(str::to_owned);
+        format_progress(&shown)
     }
 
     #[test]

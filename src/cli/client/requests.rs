@@ -181,6 +181,7 @@ pub(crate) fn listen(
                 "the connection was lost and is back: changes may be missing".to_owned()
             }
             Change::Lost(count) => format!("{count} changes were lost"),
+            other => format!("{other:?}"),
         };
         if output.is_json() {
             output.write_document(&to_document(&json!({ "change": text }))?)?;

@@ -11,9 +11,9 @@ use serde::Deserialize;
 
 use self::store::{CacheKey, CacheStore};
 use super::session::{CallRequest, ReceivedMessage};
-use crate::base::time::Instant;
-use crate::engine::clock::Clock;
-use crate::protocol::eras::Method;
+use corelane_base::time::Instant;
+use corelane_engine::clock::Clock;
+use corelane_protocol::eras::Method;
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;

@@ -4,10 +4,10 @@ use std::collections::{HashMap, VecDeque};
 
 use serde::Deserialize;
 
-use crate::base::time::Instant;
-use crate::client::session::{CallRequest, ReceivedMessage};
-use crate::protocol::eras::Method;
-use crate::protocol::uri;
+use crate::session::{CallRequest, ReceivedMessage};
+use corelane_base::time::Instant;
+use corelane_protocol::eras::Method;
+use corelane_protocol::uri;
 
 /// Results of one server.
 const RESULTS_MAX: usize = 1_024;
@@ -160,7 +160,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::protocol::revision::Revision;
+    use corelane_protocol::revision::Revision;
 
     fn key(method: Method, uri: &str) -> CacheKey {
         let mut request = CallRequest::new(method);

@@ -18,9 +18,9 @@ pub use super::oauth::check_text as check_authorization_text;
 use super::proxy::ProxyOptions;
 use super::reconnect::ReconnectOptions;
 use super::request::ResponseFuture;
-use crate::engine::ring::sim::{self, Faults, SimRing, TestListener, World};
-use crate::engine::ring::{ParkTimeout, RingOptions};
-use crate::engine::shard_loop::{ShardLoop, TurnStatus};
+use corelane_engine::ring::sim::{self, Faults, SimRing, TestListener, World};
+use corelane_engine::ring::{ParkTimeout, RingOptions};
+use corelane_engine::shard_loop::{ShardLoop, TurnStatus};
 
 /// What the server speaks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -253,7 +253,7 @@ impl ClientRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::random::Random;
+    use corelane_base::random::Random;
 
     /// What a server may send. The handshake has id 5: the calls are made before it.
     const MESSAGES: [&str; 7] = [

@@ -4,27 +4,25 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::cache::{Cache, CachePolicy};
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::inputs::{
-    CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult,
-};
-use crate::client::io::{
+use crate::cache::{Cache, CachePolicy};
+use crate::error::{ClientError, ClientErrorKind};
+use crate::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
+use crate::io::{
     ConnectOptions, ConnectionCallback, IoThread, PeerHandle, ProgramCallback, ProgramEvent,
     RetryCallback,
 };
-use crate::client::notifications::{LogMessage, NotificationHandlers};
-use crate::client::oauth::{OAuthOptions, Secret};
-use crate::client::proxy::ProxyOptions;
-use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
-use crate::client::retry::{RetryEvent, RetryPolicy};
-use crate::client::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
-use crate::client::sync::SharedValue;
-use crate::client::target::{HostAddress, Target};
-use crate::client::tls_options::{TlsOptions, tls_client};
-use crate::protocol::eras::LoggingLevel;
-use crate::protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
-use crate::transport::http::client::request_writer::ExtraFields;
+use crate::notifications::{LogMessage, NotificationHandlers};
+use crate::oauth::{OAuthOptions, Secret};
+use crate::proxy::ProxyOptions;
+use crate::reconnect::{ConnectionEvent, ReconnectOptions};
+use crate::retry::{RetryEvent, RetryPolicy};
+use crate::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptions};
+use crate::sync::SharedValue;
+use crate::target::{HostAddress, Target};
+use crate::tls_options::{TlsOptions, tls_client};
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
+use corelane_transport::http::client::request_writer::ExtraFields;
 
 /// Clients of the same server have the same target.
 static TARGET: SharedValue<Target> = SharedValue::new();
@@ -76,7 +74,7 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    pub(in crate::client) fn new(target: Result<Target, ClientError>) -> Self {
+    pub(crate) fn new(target: Result<Target, ClientError>) -> Self {
         Self {
             target,
             options: SessionOptions::default(),
@@ -225,7 +223,7 @@ impl ClientBuilder {
     /// [`ClientBuilder::header`] adds it; over TCP, TLS and Unix sockets in `auth_token`, a member
     /// of the params of `initialize` up to 2025-11-25, and of `_meta` of each request since then.
     /// It is never logged. An invalid token, or a program, which has its token from its
-    /// environment ([`Program::env`](crate::client::Program::env)), fails the connection with
+    /// environment ([`Program::env`](crate::Program::env)), fails the connection with
     /// [`ClientErrorKind::InvalidInput`].
     pub fn bearer(mut self, token: &str) -> Self {
         let text = match &self.target {
@@ -278,7 +276,7 @@ impl ClientBuilder {
     }
 
     /// Receives each line that a program writes to its standard error, whatever
-    /// [`Program::stderr`](crate::client::Program::stderr) says, and how the program ends.
+    /// [`Program::stderr`](crate::Program::stderr) says, and how the program ends.
     /// [`Client::close`](crate::Client::close) waits for the latter. `on_program_event` is called
     /// on threads of its own.
     pub fn on_program_event(
@@ -324,7 +322,7 @@ impl ClientBuilder {
     }
 
     /// Returns the server, and its I/O thread.
-    pub(in crate::client) fn into_parts(self) -> Result<(PeerHandle, IoThread), ClientError> {
+    pub(crate) fn into_parts(self) -> Result<(PeerHandle, IoThread), ClientError> {
         let target = self.target?;
         let Security { tls, oauth, auth_token } = self.security;
         let oauth = match oauth {

@@ -8,20 +8,20 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::builder::ClientBuilder;
-use crate::client::error::ClientError;
-use crate::client::io::PeerRef;
-use crate::client::request::{ListItem, Pages, Request, Task, take_request};
-use crate::client::results::{
+use crate::error::ClientError;
+use crate::io::PeerRef;
+use crate::request::{ListItem, Pages, Request, Task, take_request};
+use crate::results::{
     CallToolResult, CompleteResult, GetPromptResult, PromptInfo, ReadResourceResult, ResourceInfo,
     ResourceTemplateInfo, ToolInfo,
 };
-use crate::client::session::{CallRequest, ServerInfo};
-use crate::client::subscription::{
+use crate::session::{CallRequest, ServerInfo};
+use crate::subscription::{
     ListWatch, Subscription, SubscriptionFilter, SubscriptionQueue, WatchedItem,
 };
-use crate::client::target::IntoTarget;
-use crate::protocol::eras::{LoggingLevel, Method};
-use crate::protocol::json::write;
+use crate::target::IntoTarget;
+use corelane_protocol::eras::{LoggingLevel, Method};
+use corelane_protocol::json::write;
 
 /// A client of one MCP server. Cloning is cheap; clones and their requests share the connection,
 /// which is closed when the last one is dropped.
@@ -49,7 +49,7 @@ pub struct Client {
 impl Client {
     /// Begins to configure a client of the server at `target`; see [`Target`] for its text.
     ///
-    /// [`Target`]: crate::client::Target
+    /// [`Target`]: crate::Target
     pub fn builder(target: impl IntoTarget) -> ClientBuilder {
         ClientBuilder::new(target.into_target())
     }
@@ -69,8 +69,8 @@ impl Client {
     ///
     /// [`ClientErrorKind::Connect`], [`ClientErrorKind::Handshake`].
     ///
-    /// [`ClientErrorKind::Connect`]: crate::client::ClientErrorKind::Connect
-    /// [`ClientErrorKind::Handshake`]: crate::client::ClientErrorKind::Handshake
+    /// [`ClientErrorKind::Connect`]: crate::ClientErrorKind::Connect
+    /// [`ClientErrorKind::Handshake`]: crate::ClientErrorKind::Handshake
     pub async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
         self.peer.server().await
     }
@@ -79,7 +79,7 @@ impl Client {
     /// [`ClientErrorKind::Closed`]. A program that was started has 5 seconds to exit, and is then
     /// ended by SIGTERM and, 5 seconds later, SIGKILL; this waits for its end.
     ///
-    /// [`ClientErrorKind::Closed`]: crate::client::ClientErrorKind::Closed
+    /// [`ClientErrorKind::Closed`]: crate::ClientErrorKind::Closed
     pub async fn close(self) {
         self.peer.close().await;
     }
@@ -189,7 +189,7 @@ impl Client {
     /// Up to 2025-11-25 [`ClientErrorKind::Unsupported`] if the server sends no log messages, and
     /// those of a request.
     ///
-    /// [`ClientErrorKind::Unsupported`]: crate::client::ClientErrorKind::Unsupported
+    /// [`ClientErrorKind::Unsupported`]: crate::ClientErrorKind::Unsupported
     pub async fn set_log_level(&self, level: LoggingLevel) -> Result<(), ClientError> {
         let is_modern = self.server().await?.revision.is_modern();
         self.peer.shared.config.set_log_level(level);
@@ -245,8 +245,8 @@ impl Client {
     }
 
     /// Reads the list of `method`, whose items are in the member `key`, as it was sent.
-    #[cfg(feature = "cli")]
-    pub(crate) fn raw_pages(&self, method: Method, key: &'static str) -> Pages<Value> {
+    #[doc(hidden)]
+    pub fn raw_pages(&self, method: Method, key: &'static str) -> Pages<Value> {
         Pages::raw(Arc::clone(&self.peer), method, key)
     }
 
@@ -257,7 +257,7 @@ impl Client {
     ///
     /// Those of a request; [`ClientErrorKind::Protocol`] for more than 1,000 pages.
     ///
-    /// [`ClientErrorKind::Protocol`]: crate::client::ClientErrorKind::Protocol
+    /// [`ClientErrorKind::Protocol`]: crate::ClientErrorKind::Protocol
     pub async fn list_tools(&self) -> Result<Vec<ToolInfo>, ClientError> {
         self.pages().collect().await
     }
@@ -293,10 +293,10 @@ impl ClientBuilder {
     /// [`ClientErrorKind::InvalidInput`] for an invalid target, [`ClientErrorKind::Connect`],
     /// [`ClientErrorKind::Tls`], [`ClientErrorKind::Handshake`].
     ///
-    /// [`ClientErrorKind::Connect`]: crate::client::ClientErrorKind::Connect
-    /// [`ClientErrorKind::Handshake`]: crate::client::ClientErrorKind::Handshake
-    /// [`ClientErrorKind::InvalidInput`]: crate::client::ClientErrorKind::InvalidInput
-    /// [`ClientErrorKind::Tls`]: crate::client::ClientErrorKind::Tls
+    /// [`ClientErrorKind::Connect`]: crate::ClientErrorKind::Connect
+    /// [`ClientErrorKind::Handshake`]: crate::ClientErrorKind::Handshake
+    /// [`ClientErrorKind::InvalidInput`]: crate::ClientErrorKind::InvalidInput
+    /// [`ClientErrorKind::Tls`]: crate::ClientErrorKind::Tls
     pub async fn connect(self) -> Result<Client, ClientError> {
         let client = self.connect_lazy()?;
         client.server().await?;
@@ -310,7 +310,7 @@ impl ClientBuilder {
     /// As [`ClientBuilder::connect`]; [`ClientErrorKind::InvalidInput`] on the thread that does the
     /// I/O of the client.
     ///
-    /// [`ClientErrorKind::InvalidInput`]: crate::client::ClientErrorKind::InvalidInput
+    /// [`ClientErrorKind::InvalidInput`]: crate::ClientErrorKind::InvalidInput
     pub fn connect_blocking(self) -> Result<Client, ClientError> {
         let client = self.connect_lazy()?;
         client.peer.wait(client.server())?;
@@ -325,8 +325,8 @@ impl ClientBuilder {
     /// [`ClientErrorKind::InvalidInput`] for an invalid target or TLS options that do not fit,
     /// [`ClientErrorKind::Connect`] if the system grants no thread.
     ///
-    /// [`ClientErrorKind::Connect`]: crate::client::ClientErrorKind::Connect
-    /// [`ClientErrorKind::InvalidInput`]: crate::client::ClientErrorKind::InvalidInput
+    /// [`ClientErrorKind::Connect`]: crate::ClientErrorKind::Connect
+    /// [`ClientErrorKind::InvalidInput`]: crate::ClientErrorKind::InvalidInput
     pub fn connect_lazy(self) -> Result<Client, ClientError> {
         let (handle, thread) = self.into_parts()?;
         Ok(Client { peer: Arc::new(PeerRef::of_mcp(thread, handle)?) })

@@ -10,36 +10,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::Waker;
 
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::oneshot::Oneshot;
-use crate::client::session::{CallId, CallRequest, Progress, ReceivedMessage, ServerInfo};
+use crate::error::{ClientError, ClientErrorKind};
+use crate::oneshot::Oneshot;
+use crate::session::{CallId, CallRequest, Progress, ReceivedMessage, ServerInfo};
 
 /// What is called on the I/O thread for the notifications of a call.
 #[derive(Clone, Default)]
-pub(in crate::client) struct CallCallbacks {
+pub(crate) struct CallCallbacks {
     /// For each progress notification.
-    pub(in crate::client) on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    pub(crate) on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
     /// For each notification of a subscription, and each state of a task.
-    pub(in crate::client) on_message: Option<Arc<dyn Fn(ReceivedMessage) + Send + Sync>>,
+    pub(crate) on_message: Option<Arc<dyn Fn(ReceivedMessage) + Send + Sync>>,
 }
 
 impl CallCallbacks {
-    pub(in crate::client) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.on_progress.is_none() && self.on_message.is_none()
     }
 }
 
 /// How a call can end.
-pub(in crate::client) trait Outcome {
+pub(crate) trait Outcome {
     /// Returns the outcome of a call that has failed.
     fn failed(error: ClientError) -> Self;
 }
 
 /// How a call of MCP has ended.
-pub(in crate::client) struct CallOutcome {
-    pub(in crate::client) result: Result<ReceivedMessage, ClientError>,
+pub(crate) struct CallOutcome {
+    pub(crate) result: Result<ReceivedMessage, ClientError>,
     /// A request that was answered, for the memory that it has.
-    pub(in crate::client) spare: Option<Box<CallRequest>>,
+    pub(crate) spare: Option<Box<CallRequest>>,
 }
 
 impl Outcome for CallOutcome {
@@ -55,7 +55,7 @@ impl<T> Outcome for Result<T, ClientError> {
 }
 
 /// The outcome of a call and its callbacks.
-pub(in crate::client) struct CallSlot<O = CallOutcome, C = CallCallbacks> {
+pub(crate) struct CallSlot<O = CallOutcome, C = CallCallbacks> {
     outcome: Oneshot<O>,
     callbacks: C,
     /// Tokens of the call.
@@ -66,12 +66,12 @@ pub(in crate::client) struct CallSlot<O = CallOutcome, C = CallCallbacks> {
 
 impl<O, C> CallSlot<O, C> {
     /// Creates the slot of a call with one token, see [`CallToken::first`].
-    pub(in crate::client) const fn new(callbacks: C) -> Self {
+    pub(crate) const fn new(callbacks: C) -> Self {
         let (tokens, id) = (AtomicU32::new(1), AtomicU64::new(0));
         Self { outcome: Oneshot::new(), callbacks, tokens, id }
     }
 
-    pub(in crate::client) const fn outcome(&self) -> &Oneshot<O> {
+    pub(crate) const fn outcome(&self) -> &Oneshot<O> {
         &self.outcome
     }
 
@@ -92,7 +92,7 @@ impl<O, C> CallSlot<O, C> {
 
 impl CallSlot {
     /// Ends the call, which has not ended before.
-    pub(in crate::client) fn complete(&self, result: Result<ReceivedMessage, ClientError>) {
+    pub(crate) fn complete(&self, result: Result<ReceivedMessage, ClientError>) {
         debug_assert!(self.outcome.is_pending(), "a call ends twice");
         self.outcome.set(CallOutcome { result, spare: None });
     }
@@ -119,13 +119,13 @@ impl<O, C> fmt::Debug for CallSlot<O, C> {
 }
 
 /// The right to end a call, held by the I/O thread and on the way to it.
-pub(in crate::client) struct CallToken<O: Outcome = CallOutcome, C = CallCallbacks>(
+pub(crate) struct CallToken<O: Outcome = CallOutcome, C = CallCallbacks>(
     Option<Arc<CallSlot<O, C>>>,
 );
 
 impl<O: Outcome, C> CallToken<O, C> {
     /// Creates the first token of a slot. Others are clones of it.
-    pub(in crate::client) const fn first(slot: Arc<CallSlot<O, C>>) -> Self {
+    pub(crate) const fn first(slot: Arc<CallSlot<O, C>>) -> Self {
         Self(Some(slot))
     }
 
@@ -220,7 +220,7 @@ impl<S> Drop for ConnectToken<S> {
 }
 
 /// The error of calls to a thread that has ended.
-pub(in crate::client) fn stopped() -> ClientError {
+pub(crate) fn stopped() -> ClientError {
     ClientError::new(ClientErrorKind::Closed, "the I/O thread of the client has ended")
 }
 
@@ -234,7 +234,7 @@ pub(super) fn run_callback(callback: impl FnOnce()) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::block_on;
+    use crate::block_on;
 
     #[test]
     fn call_ends_with_its_last_token() {

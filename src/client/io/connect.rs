@@ -12,13 +12,13 @@ use socket2::{SockRef, TcpKeepalive};
 use super::process::{self, ProgramCallback, ServerProcess, StartedProgram};
 use super::stream::TlsConnection;
 use super::tunnel::{self, Deadline};
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::proxy::Route;
-use crate::client::target::{HostAddress, HttpEndpoint, Program, Target};
-use crate::engine::ring::{
+use crate::error::{ClientError, ClientErrorKind};
+use crate::proxy::Route;
+use crate::target::{HostAddress, HttpEndpoint, Program, Target};
+use corelane_engine::ring::{
     KEEPALIVE_INTERVAL, KEEPALIVE_TIME, Operation, Registered, Ring, Socket, Source,
 };
-use crate::tls::{TlsClient, TlsError, TlsStream};
+use corelane_tls::{TlsClient, TlsError, TlsStream};
 
 /// One stream of an open target.
 #[derive(Debug)]

@@ -21,15 +21,15 @@ use super::peer_io::PeerIo;
 use super::protocol::ClientProtocol;
 use super::stream::{Loss, TlsRing, TlsStreams};
 use super::workspace::Workspace;
-use crate::base::id_map::IdMap;
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::reconnect::Reconnection;
-use crate::client::target::Target;
-use crate::engine::mesh::{Inbox, Sender};
-use crate::engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
-use crate::engine::shard_loop::Driver;
-use crate::engine::timer::TimerWheel;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::reconnect::Reconnection;
+use crate::target::Target;
+use corelane_base::id_map::IdMap;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::{Inbox, Sender};
+use corelane_engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
+use corelane_engine::shard_loop::Driver;
+use corelane_engine::timer::TimerWheel;
 
 /// Commands handled per turn.
 const COMMANDS_PER_TURN_MAX: usize = 1_024;
@@ -78,7 +78,6 @@ impl IoDriver {
     }
 
     /// Returns the number of servers, and of what is left of them; zero at rest.
-    #[cfg(feature = "internals")]
     pub fn held_objects(&self) -> usize {
         let is_unfinished = !self.closing.is_empty() || !self.connector.is_idle();
         self.peers.len() + usize::from(is_unfinished)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::process::ServerProcess;
 use super::stream::Loss;
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// Time for which the end of a program is awaited once it has closed a pipe.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -5,11 +5,11 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::commands::PeerId;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::inputs::InputFuture;
-use crate::client::session::InputKey;
-use crate::engine::executor::{Executor, LocalFuture, NativeExecutor, Task};
-use crate::engine::ring::Waker;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::inputs::InputFuture;
+use crate::session::InputKey;
+use corelane_engine::executor::{Executor, LocalFuture, NativeExecutor, Task};
+use corelane_engine::ring::Waker;
 
 /// Handlers polled per turn.
 const POLLS_PER_TURN_MAX: usize = 256;

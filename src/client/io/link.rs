@@ -7,12 +7,12 @@ use super::http::{FlowRun, HttpAuthorization, HttpLink, HttpRules, UpgradeVerdic
 use super::messages::{ClosingSocket, MessageStream, StreamOutput};
 use super::process::{ExitNotifier, ServerProcess};
 use super::stream::Loss;
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::parity_session::{ParityMessage, ParitySink};
-use crate::client::session::{MessageSink, OutgoingMessage};
-use crate::engine::ring::{Ring, Socket};
-use crate::protocol::revision::Revision;
+use crate::error::ClientError;
+use crate::parity_session::{ParityMessage, ParitySink};
+use crate::session::{MessageSink, OutgoingMessage};
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Ring, Socket};
+use corelane_protocol::revision::Revision;
 
 /// What a server needs of its thread after an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -11,15 +11,15 @@ use super::input_tasks::FinishedInput;
 use super::peer_handle::PeerHandle;
 use super::protocol::{ClientProtocol, HandshakeEnd, Step};
 use super::workspace::Workspace;
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::reconnect::Reconnection;
-use crate::client::session::{
+use crate::error::ClientError;
+use crate::reconnect::Reconnection;
+use crate::session::{
     InputKey, RequiredInput, ServerInfo, Session, SessionConfig, SessionContext, SessionEvent,
 };
-use crate::engine::executor::Task;
-use crate::protocol::json::PaddedText;
-use crate::protocol::revision::Revision;
+use corelane_base::time::Instant;
+use corelane_engine::executor::Task;
+use corelane_protocol::json::PaddedText;
+use corelane_protocol::revision::Revision;
 
 /// The session with one server.
 #[derive(Debug)]

@@ -37,18 +37,17 @@ mod driver;
 
 mod thread;
 
-pub(in crate::client) use self::call_slot::{CallCallbacks, CallOutcome, CallSlot};
-#[cfg(feature = "internals")]
+pub(super) use self::call_slot::{CallCallbacks, CallOutcome, CallSlot};
 pub use self::driver::IoDriver;
-#[cfg(feature = "internals")]
+#[cfg(feature = "test-support")]
 pub use self::messages::WebSocketEcho;
 pub use self::parity_commands::ParityEvent;
-pub(in crate::client) use self::parity_commands::{
+pub(super) use self::parity_commands::{
     ChunkCallback, NewParityPeer, ParityEventCallback, ParitySlot,
 };
 pub(super) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle, RetryCallback};
-pub(in crate::client) use self::process::ProgramCallback;
+pub(super) use self::process::ProgramCallback;
 pub use self::process::ProgramEvent;
 pub use self::task::IoTask;
 pub use self::thread::IoThread;
-pub(in crate::client) use self::thread::{ParityPeerRef, PeerRef, ShardIo};
+pub(super) use self::thread::{ParityPeerRef, PeerRef, ShardIo};

@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use super::call_slot::{CallSlot, CallToken, ConnectToken, run_callback};
 use super::peer_handle::PeerHandle;
-use crate::client::error::ClientError;
-use crate::client::oauth::Secret;
-use crate::client::parity_session::{
-    ParityCallRequest, ParityChunk, ParityConfig, ParityServerInfo,
-};
+use crate::error::ClientError;
+use crate::oauth::Secret;
+use crate::parity_session::{ParityCallRequest, ParityChunk, ParityConfig, ParityServerInfo};
 
 /// A change of a session of the parity dialect.
 #[derive(Clone, Debug)]
@@ -18,7 +16,7 @@ pub enum ParityEvent {
     /// The session is ready. `resumed` of [`ParityServerInfo`] says whether it continues.
     Ready(Arc<ParityServerInfo>),
     /// The server cannot continue the session whose connection was lost, and has begun another:
-    /// open streams have failed with [`Restart`](crate::client::ClientErrorKind::Restart).
+    /// open streams have failed with [`Restart`](crate::ClientErrorKind::Restart).
     Restarted {
         /// Why, in the words of the server: such as `expired`, `stale_window`, `unknown_server`.
         reason: String,
@@ -36,25 +34,25 @@ pub enum ParityEvent {
 }
 
 /// Called on the I/O thread for each chunk of a stream.
-pub(in crate::client) type ChunkCallback = Box<dyn Fn(ParityChunk) + Send + Sync>;
+pub(crate) type ChunkCallback = Box<dyn Fn(ParityChunk) + Send + Sync>;
 
 /// How a request ends: with its result as JSON text.
 type ParityOutcome = Result<Vec<u8>, ClientError>;
 
 /// A request as its caller and the I/O thread share it.
-pub(in crate::client) type ParitySlot = CallSlot<ParityOutcome, Option<ChunkCallback>>;
+pub(crate) type ParitySlot = CallSlot<ParityOutcome, Option<ChunkCallback>>;
 
 /// The right to end a request.
 pub(super) type ParityToken = CallToken<ParityOutcome, Option<ChunkCallback>>;
 
 /// Called on the I/O thread for each event.
-pub(in crate::client) type ParityEventCallback = Box<dyn Fn(ParityEvent) + Send + Sync>;
+pub(crate) type ParityEventCallback = Box<dyn Fn(ParityEvent) + Send + Sync>;
 
 /// A server that is not connected yet.
-pub(in crate::client) struct NewParityPeer {
-    pub(in crate::client) handle: PeerHandle,
-    pub(in crate::client) config: Arc<ParityConfig>,
-    pub(in crate::client) on_event: Option<ParityEventCallback>,
+pub(crate) struct NewParityPeer {
+    pub(crate) handle: PeerHandle,
+    pub(crate) config: Arc<ParityConfig>,
+    pub(crate) on_event: Option<ParityEventCallback>,
 }
 
 impl ParitySlot {

@@ -18,14 +18,14 @@ use super::process::ExitNotifier;
 use super::protocol::{ClientProtocol, HandshakeEnd, Step};
 use super::stream::Loss;
 use super::workspace::Workspace;
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::oneshot::CloseSlot;
-use crate::client::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
-use crate::client::target::Target;
-use crate::engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
-use crate::protocol::json::PaddedText;
-use crate::transport::websocket::client::handshake::UpgradeRefusal;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::oneshot::CloseSlot;
+use crate::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
+use crate::target::Target;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
+use corelane_protocol::json::PaddedText;
+use corelane_transport::websocket::client::handshake::UpgradeRefusal;
 
 pub(super) struct Peer<P: ClientProtocol> {
     handle: PeerHandle,

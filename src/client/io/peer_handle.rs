@@ -6,54 +6,54 @@ use std::time::Duration;
 
 use super::call_slot::run_callback;
 use super::process::ProgramCallback;
-use crate::client::cache::Cache;
-use crate::client::inputs::InputHandlers;
-use crate::client::notifications::NotificationHandlers;
-use crate::client::oauth::OAuthOptions;
-use crate::client::proxy::ProxyOptions;
-use crate::client::reconnect::{ConnectionEvent, ReconnectOptions};
-use crate::client::retry::RetryEvent;
-use crate::client::session::{ReceivedMessage, SessionConfig};
-use crate::client::target::{HostAddress, Target};
-use crate::tls::TlsClient;
-use crate::transport::http::client::request_writer::ExtraFields;
+use crate::cache::Cache;
+use crate::inputs::InputHandlers;
+use crate::notifications::NotificationHandlers;
+use crate::oauth::OAuthOptions;
+use crate::proxy::ProxyOptions;
+use crate::reconnect::{ConnectionEvent, ReconnectOptions};
+use crate::retry::RetryEvent;
+use crate::session::{ReceivedMessage, SessionConfig};
+use crate::target::{HostAddress, Target};
+use corelane_tls::TlsClient;
+use corelane_transport::http::client::request_writer::ExtraFields;
 
 /// Called on the I/O thread when a connection begins or ends.
-pub(in crate::client) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;
+pub(crate) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;
 
 /// Called on the I/O thread when a request is sent again.
-pub(in crate::client) type RetryCallback = Box<dyn Fn(RetryEvent) + Send + Sync>;
+pub(crate) type RetryCallback = Box<dyn Fn(RetryEvent) + Send + Sync>;
 
 /// How connections are opened.
 #[derive(Clone, Debug)]
-pub(in crate::client) struct ConnectOptions {
+pub(crate) struct ConnectOptions {
     /// Time to open a connection, with that of its proxy and of its TLS handshake.
-    pub(in crate::client) timeout: Duration,
-    pub(in crate::client) proxies: Arc<ProxyOptions>,
+    pub(crate) timeout: Duration,
+    pub(crate) proxies: Arc<ProxyOptions>,
     /// Connected to instead of the address of the target.
-    pub(in crate::client) address: Option<Arc<HostAddress>>,
+    pub(crate) address: Option<Arc<HostAddress>>,
 }
 
 /// The address of a server, and how to talk to it.
-pub(in crate::client) struct PeerHandle {
-    pub(in crate::client) target: Arc<Target>,
+pub(crate) struct PeerHandle {
+    pub(crate) target: Arc<Target>,
     /// `Some` if the connections are encrypted.
-    pub(in crate::client) tls: Option<Box<TlsClient>>,
-    pub(in crate::client) config: Arc<SessionConfig>,
-    pub(in crate::client) connect: ConnectOptions,
-    pub(in crate::client) inputs: InputHandlers,
+    pub(crate) tls: Option<Box<TlsClient>>,
+    pub(crate) config: Arc<SessionConfig>,
+    pub(crate) connect: ConnectOptions,
+    pub(crate) inputs: InputHandlers,
     /// Fields of each HTTP request.
-    pub(in crate::client) extra_fields: ExtraFields,
+    pub(crate) extra_fields: ExtraFields,
     /// How the requests over HTTP are authorized.
-    pub(in crate::client) oauth: Option<Arc<OAuthOptions>>,
-    pub(in crate::client) notifications: NotificationHandlers,
+    pub(crate) oauth: Option<Arc<OAuthOptions>>,
+    pub(crate) notifications: NotificationHandlers,
     /// Shared with the callers.
-    pub(in crate::client) cache: Arc<Cache>,
+    pub(crate) cache: Arc<Cache>,
     /// Receives the events of a program.
-    pub(in crate::client) on_event: Option<ProgramCallback>,
-    pub(in crate::client) reconnect: Arc<ReconnectOptions>,
-    pub(in crate::client) on_connection_event: Option<ConnectionCallback>,
-    pub(in crate::client) on_retry: Option<RetryCallback>,
+    pub(crate) on_event: Option<ProgramCallback>,
+    pub(crate) reconnect: Arc<ReconnectOptions>,
+    pub(crate) on_connection_event: Option<ConnectionCallback>,
+    pub(crate) on_retry: Option<RetryCallback>,
 }
 
 impl PeerHandle {

@@ -9,9 +9,9 @@ use super::messages::{ClosingSocket, MessageStream};
 use super::peer_handle::PeerHandle;
 use super::stream::Loss;
 use super::workspace::Workspace;
-use crate::base::time::Instant;
-use crate::client::oneshot::CloseSlot;
-use crate::engine::ring::{ReceiveBuffer, Ring, Socket};
+use crate::oneshot::CloseSlot;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{ReceiveBuffer, Ring, Socket};
 
 /// What the driver does with a server.
 pub(super) trait PeerIo: Any {

@@ -7,10 +7,10 @@ use super::http::HttpRules;
 use super::link::LinkSink;
 use super::peer_handle::PeerHandle;
 use super::workspace::Workspace;
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::reconnect::Reconnection;
-use crate::protocol::json::PaddedText;
+use crate::error::ClientError;
+use crate::reconnect::Reconnection;
+use corelane_base::time::Instant;
+use corelane_protocol::json::PaddedText;
 
 /// Where the messages of a session of `P` go over HTTP.
 type QueueOf<P> = <<P as ClientProtocol>::Http as HttpRules>::Queue;

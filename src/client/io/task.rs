@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::oneshot::Oneshot;
-use crate::engine::executor::LocalFuture;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::oneshot::Oneshot;
+use corelane_engine::executor::LocalFuture;
 
 /// Where the output of a task goes.
 type OutputSlot<T> = Arc<Oneshot<Result<T, ClientError>>>;

@@ -4,10 +4,10 @@ use super::call_slot::{CallToken, WakeList};
 use super::commands::CallBatch;
 use super::input_tasks::InputTasks;
 use super::parity_commands::ParityToken;
-use crate::base::time::Instant;
-use crate::client::parity_session::{ParityContext, ParitySessionEvent};
-use crate::client::session::{SessionBuffers, SessionContext, SessionEvent};
-use crate::protocol::json::{ParseLimits, Parser};
+use crate::parity_session::{ParityContext, ParitySessionEvent};
+use crate::session::{SessionBuffers, SessionContext, SessionEvent};
+use corelane_base::time::Instant;
+use corelane_protocol::json::{ParseLimits, Parser};
 
 /// What all servers of a thread share: memory for messages, and the events of one operation.
 #[derive(Debug)]

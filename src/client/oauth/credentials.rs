@@ -3,11 +3,11 @@
 use super::secret::Secret;
 use super::signing::{Claims, DpopKey, ProofTarget};
 use super::tokens::StoredTokens;
-use crate::client::error::ClientError;
+use crate::error::ClientError;
 
 /// An access token, ready to be sent.
 #[derive(Debug)]
-pub(in crate::client) struct Credentials {
+pub(crate) struct Credentials {
     tokens: StoredTokens,
     /// The value of `Authorization`.
     authorization: Secret,
@@ -17,7 +17,7 @@ pub(in crate::client) struct Credentials {
 impl Credentials {
     /// Returns the credentials for these tokens, or `None` if there is no access token, or its key
     /// cannot be read.
-    pub(in crate::client) fn new(tokens: StoredTokens) -> Option<Self> {
+    pub(crate) fn new(tokens: StoredTokens) -> Option<Self> {
         if !tokens.has_access() {
             return None;
         }
@@ -30,22 +30,22 @@ impl Credentials {
         Some(Self { tokens, authorization, dpop_key })
     }
 
-    pub(in crate::client) const fn tokens(&self) -> &StoredTokens {
+    pub(crate) const fn tokens(&self) -> &StoredTokens {
         &self.tokens
     }
 
     /// Returns the value of `Authorization`.
-    pub(in crate::client) fn authorization(&self) -> &str {
+    pub(crate) fn authorization(&self) -> &str {
         self.authorization.expose()
     }
 
     /// Returns whether each request needs a proof.
-    pub(in crate::client) const fn needs_proof(&self) -> bool {
+    pub(crate) const fn needs_proof(&self) -> bool {
         self.dpop_key.is_some()
     }
 
     /// Returns the value of `DPoP` for one request, if the token is bound to a key.
-    pub(in crate::client) fn proof(
+    pub(crate) fn proof(
         &self,
         method: &str,
         url: &str,

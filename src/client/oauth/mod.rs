@@ -6,7 +6,7 @@
 
 mod challenge;
 mod secret;
-pub(in crate::client) mod signing;
+pub(super) mod signing;
 mod urls;
 
 mod metadata;
@@ -22,20 +22,18 @@ mod options;
 
 mod flow;
 
-#[cfg(feature = "internals")]
+#[cfg(feature = "test-support")]
 mod fuzz;
 
-pub(in crate::client) use self::challenge::Challenge;
-pub(in crate::client) use self::credentials::Credentials;
-pub(in crate::client) use self::entry::TokenEntry;
-pub(in crate::client) use self::flow::{
-    FetchRequest, FetchResponse, Flow, FlowCause, FlowInput, FlowStep,
-};
-#[cfg(feature = "internals")]
+pub(super) use self::challenge::Challenge;
+pub(super) use self::credentials::Credentials;
+pub(super) use self::entry::TokenEntry;
+pub(super) use self::flow::{FetchRequest, FetchResponse, Flow, FlowCause, FlowInput, FlowStep};
+#[cfg(feature = "test-support")]
 pub use self::fuzz::check_text;
-pub(in crate::client) use self::options::UserAgent;
+pub(super) use self::options::UserAgent;
 pub use self::options::{IdentityAssertion, OAuthOptions};
-pub(in crate::client) use self::secret::Secret;
+pub(super) use self::secret::Secret;
 #[cfg(feature = "oauth-jwt")]
 pub use self::signing::SigningAlgorithm;
 pub use self::store::{FileTokenStore, MemoryTokenStore, TokenLock, TokenStore};

@@ -9,15 +9,15 @@ use super::signing::ClientKey;
 #[cfg(feature = "oauth-jwt")]
 use super::signing::SigningAlgorithm;
 use super::store::{MemoryTokenStore, TokenStore};
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::target::Target;
-use crate::client::tls_options::{TlsOptions, tls_client};
-use crate::tls::TlsClient;
-use crate::transport::http::client::request_writer::ExtraFields;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::target::Target;
+use crate::tls_options::{TlsOptions, tls_client};
+use corelane_tls::TlsClient;
+use corelane_transport::http::client::request_writer::ExtraFields;
 
 /// How the user allows access.
 #[derive(Clone, Default)]
-pub(in crate::client) enum UserAgent {
+pub(crate) enum UserAgent {
     /// Not at all: only tokens that are stored are used.
     #[default]
     None,
@@ -39,7 +39,7 @@ impl fmt::Debug for UserAgent {
 
 /// How the client obtains tokens.
 #[derive(Clone, Debug, Default)]
-pub(in crate::client) enum Grant {
+pub(crate) enum Grant {
     #[default]
     AuthorizationCode,
     ClientCredentials,
@@ -80,34 +80,34 @@ impl IdentityAssertion {
         Self { client_secret: Some(Secret::new(secret)), ..self }
     }
 
-    pub(in crate::client) fn token_endpoint(&self) -> &str {
+    pub(crate) fn token_endpoint(&self) -> &str {
         &self.token_endpoint
     }
 
-    pub(in crate::client) fn client_id(&self) -> &str {
+    pub(crate) fn client_id(&self) -> &str {
         &self.client_id
     }
 
-    pub(in crate::client) const fn secret(&self) -> Option<&Secret> {
+    pub(crate) const fn secret(&self) -> Option<&Secret> {
         self.client_secret.as_ref()
     }
 
-    pub(in crate::client) const fn id_token(&self) -> &Secret {
+    pub(crate) const fn id_token(&self) -> &Secret {
         &self.id_token
     }
 }
 
 /// How the client authenticates to authorization servers, and which of them knows it.
 #[derive(Clone, Debug, Default)]
-pub(in crate::client) struct ClientIdentity {
-    pub(in crate::client) id: Option<String>,
-    pub(in crate::client) secret: Option<Secret>,
-    pub(in crate::client) key: Option<Arc<ClientKey>>,
+pub(crate) struct ClientIdentity {
+    pub(crate) id: Option<String>,
+    pub(crate) secret: Option<Secret>,
+    pub(crate) key: Option<Arc<ClientKey>>,
     /// The URL of its metadata document.
-    pub(in crate::client) metadata_document: Option<String>,
+    pub(crate) metadata_document: Option<String>,
     /// The only authorization server that may be used.
-    pub(in crate::client) issuer: Option<String>,
-    pub(in crate::client) name: String,
+    pub(crate) issuer: Option<String>,
+    pub(crate) name: String,
 }
 
 /// How a client of HTTP or WebSocket servers obtains access tokens (MCP 2026-07-28
@@ -126,17 +126,17 @@ pub(in crate::client) struct ClientIdentity {
 /// ```
 #[derive(Clone)]
 pub struct OAuthOptions {
-    pub(in crate::client) grant: Grant,
-    pub(in crate::client) client: ClientIdentity,
+    pub(crate) grant: Grant,
+    pub(crate) client: ClientIdentity,
     /// Asked for instead of the scopes that the server names at first.
-    pub(in crate::client) scopes: Option<Vec<String>>,
+    pub(crate) scopes: Option<Vec<String>>,
     /// Zero for any.
-    pub(in crate::client) redirect_port: u16,
-    pub(in crate::client) user_agent: UserAgent,
-    pub(in crate::client) login_timeout: Duration,
+    pub(crate) redirect_port: u16,
+    pub(crate) user_agent: UserAgent,
+    pub(crate) login_timeout: Duration,
     /// Requests have no parameter `resource`.
-    pub(in crate::client) omits_resource: bool,
-    pub(in crate::client) store: Arc<dyn TokenStore>,
+    pub(crate) omits_resource: bool,
+    pub(crate) store: Arc<dyn TokenStore>,
     /// Which authorization servers are trusted; `None` for those that the system trusts.
     tls: Option<TlsOptions>,
 }
@@ -186,7 +186,7 @@ impl OAuthOptions {
 impl OAuthOptions {
     /// Returns the options for the server at `target`, to which requests are sent with `fields`.
     /// Authorization servers are trusted as the server is.
-    pub(in crate::client) fn checked(
+    pub(crate) fn checked(
         self,
         target: &Target,
         fields: &ExtraFields,
@@ -206,10 +206,7 @@ impl OAuthOptions {
     }
 
     /// Returns what the connections to an authorization server at `target` share.
-    pub(in crate::client) fn tls_client(
-        &self,
-        target: &Target,
-    ) -> Result<Option<TlsClient>, ClientError> {
+    pub(crate) fn tls_client(&self, target: &Target) -> Result<Option<TlsClient>, ClientError> {
         let is_encrypted = target.encrypted_host().is_some();
         tls_client(target, self.tls.as_ref().filter(|_| is_encrypted))
     }
@@ -236,7 +233,7 @@ impl OAuthOptions {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](crate::client::ClientErrorKind::InvalidInput) for a text that is no such
+    /// [`InvalidInput`](crate::ClientErrorKind::InvalidInput) for a text that is no such
     /// key.
     #[cfg(feature = "oauth-jwt")]
     pub fn private_key(

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 /// A secret: the debug format omits it.
 #[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
-pub(in crate::client) struct Secret(String);
+pub(crate) struct Secret(String);
 
 impl Secret {
-    pub(in crate::client) fn new(text: impl Into<String>) -> Self {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
     /// Returns the secret itself.
-    pub(in crate::client) fn expose(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 }

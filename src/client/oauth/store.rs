@@ -209,9 +209,9 @@ fn temporary_path(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::oauth::TokenEntry;
-    use crate::client::oauth::secret::Secret;
-    use crate::client::oauth::tokens::{ClientAuth, RegisteredClient};
+    use crate::oauth::TokenEntry;
+    use crate::oauth::secret::Secret;
+    use crate::oauth::tokens::{ClientAuth, RegisteredClient};
 
     fn tokens(access_token: &str) -> StoredTokens {
         StoredTokens {

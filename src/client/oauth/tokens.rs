@@ -10,7 +10,7 @@ use super::secret::Secret;
 /// 1.0, section 9).
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::client) enum ClientAuth {
+pub(crate) enum ClientAuth {
     /// Only by its id.
     #[default]
     None,
@@ -20,7 +20,7 @@ pub(in crate::client) enum ClientAuth {
 }
 
 impl ClientAuth {
-    pub(in crate::client) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::ClientSecretBasic => "client_secret_basic",
@@ -29,7 +29,7 @@ impl ClientAuth {
         }
     }
 
-    pub(in crate::client) fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         let all =
             [Self::None, Self::ClientSecretBasic, Self::ClientSecretPost, Self::PrivateKeyJwt];
         all.into_iter().find(|method| method.as_str() == name)
@@ -38,13 +38,13 @@ impl ClientAuth {
 
 /// A client as its authorization server knows it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(in crate::client) struct RegisteredClient {
-    pub(in crate::client) id: String,
-    pub(in crate::client) secret: Option<Secret>,
-    pub(in crate::client) auth: ClientAuth,
+pub(crate) struct RegisteredClient {
+    pub(crate) id: String,
+    pub(crate) secret: Option<Secret>,
+    pub(crate) auth: ClientAuth,
     /// The URI of a dynamic registration (RFC 7591); `None` for a client that is not registered by
     /// this library.
-    pub(in crate::client) registered_redirect_uri: Option<String>,
+    pub(crate) registered_redirect_uri: Option<String>,
 }
 
 /// The tokens for one server, with the registration of the client that they belong to. It is
@@ -52,35 +52,35 @@ pub(in crate::client) struct RegisteredClient {
 #[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
 pub struct StoredTokens {
     /// The authorization server that nothing of this may be sent to any other than.
-    pub(in crate::client) issuer: String,
-    pub(in crate::client) token_endpoint: String,
+    pub(crate) issuer: String,
+    pub(crate) token_endpoint: String,
     /// `resource` of requests.
-    pub(in crate::client) resource: String,
-    pub(in crate::client) client: RegisteredClient,
+    pub(crate) resource: String,
+    pub(crate) client: RegisteredClient,
     /// Scopes that were asked for.
-    pub(in crate::client) scopes: Vec<String>,
+    pub(crate) scopes: Vec<String>,
     /// Empty for a registration whose login has failed.
-    pub(in crate::client) access_token: Secret,
-    pub(in crate::client) refresh_token: Option<Secret>,
+    pub(crate) access_token: Secret,
+    pub(crate) refresh_token: Option<Secret>,
     /// Seconds since 1970-01-01 UTC.
-    pub(in crate::client) issued_at: u64,
+    pub(crate) issued_at: u64,
     /// Seconds for which the access token is valid, if the server states them.
-    pub(in crate::client) expires_in: Option<u64>,
+    pub(crate) expires_in: Option<u64>,
     /// The encoded key that the access token is bound to.
-    pub(in crate::client) dpop_key: Option<Secret>,
+    pub(crate) dpop_key: Option<Secret>,
     /// The authorization server refuses the parameter `resource`.
     #[serde(default)]
-    pub(in crate::client) omits_resource: bool,
+    pub(crate) omits_resource: bool,
 }
 
 impl StoredTokens {
     /// Returns whether there is an access token, and not only a registration.
-    pub(in crate::client) fn has_access(&self) -> bool {
+    pub(crate) fn has_access(&self) -> bool {
         !self.access_token.expose().is_empty()
     }
 
     /// Returns whether 80 % of the life time of the access token have passed.
-    pub(in crate::client) fn is_refresh_due(&self, unix_seconds: u64) -> bool {
+    pub(crate) fn is_refresh_due(&self, unix_seconds: u64) -> bool {
         self.expires_in.is_some_and(|seconds| {
             unix_seconds.saturating_sub(self.issued_at) >= seconds.saturating_mul(4) / 5
         })

@@ -4,19 +4,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::error::ClientError;
-use crate::client::handle::ClientBuilder;
-use crate::client::io::{
+use crate::error::ClientError;
+use crate::handle::ClientBuilder;
+use crate::io::{
     IoThread, NewParityPeer, ParityEvent, ParityEventCallback, ParityPeerRef, ProgramEvent,
 };
-use crate::client::oauth::Secret;
-use crate::client::parity_session::{ParityConfig, ParityKeepaliveOptions, ParityRetryOptions};
-use crate::client::proxy::ProxyOptions;
-use crate::client::reconnect::ReconnectOptions;
-use crate::client::target::{IntoTarget, Target};
-use crate::client::tls_options::TlsOptions;
-use crate::parity::capabilities::Capabilities;
-use crate::protocol::model::Implementation;
+use crate::oauth::Secret;
+use crate::parity_session::{ParityConfig, ParityKeepaliveOptions, ParityRetryOptions};
+use crate::proxy::ProxyOptions;
+use crate::reconnect::ReconnectOptions;
+use crate::target::{IntoTarget, Target};
+use crate::tls_options::TlsOptions;
+use corelane_parity::capabilities::Capabilities;
+use corelane_protocol::model::Implementation;
 
 /// Options of a [`ParityClient`](super::ParityClient).
 #[must_use = "a builder connects nothing by itself"]
@@ -66,7 +66,7 @@ impl ParityClientBuilder {
     }
 
     /// Adds a header to each HTTP request, and to the upgrade request of WebSocket. Another target
-    /// fails the connection with [`InvalidInput`](crate::client::ClientErrorKind::InvalidInput).
+    /// fails the connection with [`InvalidInput`](crate::ClientErrorKind::InvalidInput).
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.connection = self.connection.header(name, value);
         self

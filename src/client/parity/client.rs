@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 
 use super::builder::ParityClientBuilder;
 use super::request::ParityRequest;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::ParityPeerRef;
-use crate::client::parity_session::ParityServerInfo;
-use crate::client::request::ListItem;
-use crate::client::results::{CallToolResult, GetPromptResult, ListResult, ReadResourceResult};
-use crate::client::target::IntoTarget;
-use crate::protocol::eras::Method;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::io::ParityPeerRef;
+use crate::parity_session::ParityServerInfo;
+use crate::request::ListItem;
+use crate::results::{CallToolResult, GetPromptResult, ListResult, ReadResourceResult};
+use crate::target::IntoTarget;
+use corelane_protocol::eras::Method;
 
 /// Pages of one list, so that a server whose list does not end is not read forever.
 const PAGES_MAX: usize = 1_000;
@@ -69,7 +69,7 @@ pub struct ParityClient {
 impl ParityClient {
     /// Begins to configure a client of the server at `target`; see [`Target`] for its text.
     ///
-    /// [`Target`]: crate::client::Target
+    /// [`Target`]: crate::Target
     pub fn builder(target: impl IntoTarget) -> ParityClientBuilder {
         ParityClientBuilder::new(target)
     }

@@ -10,10 +10,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::{ChunkCallback, ParityPeerRef, ParitySlot};
-use crate::client::parity_session::{ParityCallRequest, ParityChunk};
-use crate::parity::idempotency::KEY_BYTES_MAX;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::io::{ChunkCallback, ParityPeerRef, ParitySlot};
+use crate::parity_session::{ParityCallRequest, ParityChunk};
+use corelane_parity::idempotency::KEY_BYTES_MAX;
 
 /// A request of the parity dialect whose result is an `R`. It is sent when it is first awaited;
 /// [`ParityRequest::wait`] sends it and blocks the thread instead.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::reconnect::Backoff;
-use crate::parity::error::ErrorCode;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::reconnect::Backoff;
+use corelane_base::time::Instant;
+use corelane_parity::error::ErrorCode;
 
 /// A request as its caller makes it.
 #[derive(Clone, Debug, Eq, PartialEq)]

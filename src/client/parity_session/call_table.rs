@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::call::{Call, CallState};
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct CallTable<T> {

@@ -2,14 +2,14 @@
 
 use serde_json::Value as Json;
 
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::notifications::LogMessage;
-use crate::client::session::Progress;
-use crate::parity::capabilities::Capabilities;
-use crate::parity::envelope::{Chunk, ChunkType};
-use crate::protocol::eras::LoggingLevel;
-use crate::protocol::json::Value;
+use crate::error::ClientError;
+use crate::notifications::LogMessage;
+use crate::session::Progress;
+use corelane_base::time::Instant;
+use corelane_parity::capabilities::Capabilities;
+use corelane_parity::envelope::{Chunk, ChunkType};
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::json::Value;
 
 /// A message to send to the server.
 #[derive(Clone, Copy, Debug)]

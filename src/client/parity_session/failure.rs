@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::client::error::{ClientError, ClientErrorKind};
+use crate::error::{ClientError, ClientErrorKind};
 
 /// As many requests wait as may.
 pub(super) fn busy(waiting_max: usize) -> ClientError {

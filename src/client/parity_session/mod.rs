@@ -2,7 +2,7 @@
 //! connections.
 //!
 //! [`ParityRequests`] runs the state machine of
-//! [`ClientSession`](crate::parity::client_session::ClientSession), and adds what a
+//! [`ClientSession`](corelane_parity::client_session::ClientSession), and adds what a
 //! caller expects of it: requests that wait, time out, are cancelled and repeated; streams that
 //! continue on another connection. Time is an argument; messages leave through a [`ParitySink`].
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::client::oauth::Secret;
-use crate::client::reconnect::ReconnectOptions;
-use crate::parity::capabilities::{Capabilities, Feature};
-use crate::parity::timers::SessionTimeouts;
-use crate::protocol::model::Implementation;
+use crate::oauth::Secret;
+use crate::reconnect::ReconnectOptions;
+use corelane_parity::capabilities::{Capabilities, Feature};
+use corelane_parity::timers::SessionTimeouts;
+use corelane_protocol::model::Implementation;
 
 /// How a request is repeated that the server has answered with a retryable error. The delay of a
 /// repetition is drawn between zero and a bound that doubles (full jitter), and begins after
@@ -63,7 +63,7 @@ pub struct ParityConfig {
     /// What the intersection is narrowed to by an exchange.
     pub refinement: Option<Capabilities>,
     /// The token of the handshake.
-    pub(in crate::client) auth_token: Option<Secret>,
+    pub(crate) auth_token: Option<Secret>,
     /// Time from a request to its response, and between two chunks of a stream.
     pub request_timeout: Duration,
     /// Time from the connection to its first `handshakeAck`, and from there to that of an exchange.

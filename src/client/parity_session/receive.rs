@@ -9,13 +9,13 @@ use super::event::{
 };
 use super::failure;
 use super::requests::{Acknowledged, ParityRequests};
-use crate::client::error::{ClientError, ClientErrorKind, quote};
-use crate::parity::client_session::{ClientEvent, Violation};
-use crate::parity::envelope::{Chunk, ChunkType, Envelope, HandshakeAck, Response};
-use crate::parity::error::ErrorCode;
-use crate::parity::machine::Event;
-use crate::parity::stream::Received;
-use crate::protocol::json::{PaddedBuffer, PaddedText, Parser, Value};
+use crate::error::{ClientError, ClientErrorKind, quote};
+use corelane_parity::client_session::{ClientEvent, Violation};
+use corelane_parity::envelope::{Chunk, ChunkType, Envelope, HandshakeAck, Response};
+use corelane_parity::error::ErrorCode;
+use corelane_parity::machine::Event;
+use corelane_parity::stream::Received;
+use corelane_protocol::json::{PaddedBuffer, PaddedText, Parser, Value};
 
 /// Chunks that wait for the response that opens their stream.
 const EARLY_CHUNKS_MAX: usize = 4_096;

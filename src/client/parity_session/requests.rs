@@ -13,18 +13,18 @@ use super::event::{
 };
 use super::failure;
 use super::options::ParityConfig;
-use crate::base::random::Random;
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::oauth::Secret;
-use crate::client::reconnect::Backoff;
-use crate::parity::capabilities::Feature;
-use crate::parity::client_session::ClientSession;
-use crate::parity::envelope::Target;
-use crate::parity::machine::{Event, State};
-use crate::parity::timers::{Timeout, Timers};
-use crate::parity::write::{self, RequestParams};
-use crate::protocol::jsonrpc::Id;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::oauth::Secret;
+use crate::reconnect::Backoff;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_parity::capabilities::Feature;
+use corelane_parity::client_session::ClientSession;
+use corelane_parity::envelope::Target;
+use corelane_parity::machine::{Event, State};
+use corelane_parity::timers::{Timeout, Timers};
+use corelane_parity::write::{self, RequestParams};
+use corelane_protocol::jsonrpc::Id;
 
 /// Time in which the server has to end a cancelled request or stream.
 const CANCEL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
@@ -230,7 +230,7 @@ impl<T: Clone> ParityRequests<T> {
     }
 
     /// Cancels a request: it ends now, for its caller, with
-    /// [`Cancelled`](crate::client::ClientErrorKind::Cancelled). One that has ended is ignored.
+    /// [`Cancelled`](crate::ClientErrorKind::Cancelled). One that has ended is ignored.
     pub fn cancel<S: ParitySink>(&mut self, id: u64, ctx: &mut ParityContext<'_, T, S>) {
         self.abandon(id, failure::cancelled(), ctx);
         self.send_waiting(ctx);

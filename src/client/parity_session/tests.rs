@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::parity::error::ErrorCode;
-use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+use crate::error::{ClientError, ClientErrorKind};
+use corelane_base::time::Instant;
+use corelane_parity::error::ErrorCode;
+use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
 /// The messages of a session, while its connection takes them.
 #[derive(Debug, Default)]

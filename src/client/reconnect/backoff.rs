@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::options::ReconnectOptions;
-use crate::base::random::Random;
+use corelane_base::random::Random;
 
 /// The delays of one client.
 #[derive(Debug)]
-pub(in crate::client) struct Backoff {
+pub(crate) struct Backoff {
     /// Attempts since the last reset.
     attempts: u32,
     random: Random,
@@ -15,12 +15,12 @@ pub(in crate::client) struct Backoff {
 
 impl Backoff {
     /// Creates the delays that `seed` determines.
-    pub(in crate::client) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self { attempts: 0, random: Random::seeded(seed) }
     }
 
     /// Returns the delay of the next attempt, or `None` if there are no more.
-    pub(in crate::client) fn next_delay(&mut self, options: &ReconnectOptions) -> Option<Duration> {
+    pub(crate) fn next_delay(&mut self, options: &ReconnectOptions) -> Option<Duration> {
         if options.attempts_max.is_some_and(|attempts_max| self.attempts >= attempts_max) {
             return None;
         }
@@ -33,12 +33,12 @@ impl Backoff {
     }
 
     /// Returns a seed for other delays.
-    pub(in crate::client) fn draw_seed(&mut self) -> u64 {
+    pub(crate) fn draw_seed(&mut self) -> u64 {
         self.random.below(usize::MAX) as u64
     }
 
     /// Begins the delays again.
-    pub(in crate::client) const fn reset(&mut self) {
+    pub(crate) const fn reset(&mut self) {
         self.attempts = 0;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::client::error::ClientError;
+use crate::error::ClientError;
 
 /// A change of the connection of a client over TCP, Unix sockets, WebSocket or the standard
 /// streams of a program.

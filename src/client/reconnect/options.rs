@@ -8,14 +8,14 @@ use std::time::Duration;
 ///
 /// Requests that are made while there is no connection wait for it, at most for their timeout, and
 /// at most 16,384 of them; further ones fail with
-/// [`Busy`](crate::client::ClientErrorKind::Busy). A request that was sent before the loss fails
-/// with [`Closed`](crate::client::ClientErrorKind::Closed): it may have run. A
+/// [`Busy`](crate::ClientErrorKind::Busy). A request that was sent before the loss fails
+/// with [`Closed`](crate::ClientErrorKind::Closed): it may have run. A
 /// subscription counts as a request that waits: it is established again, which
-/// [`Change::Resubscribed`](crate::client::Change::Resubscribed) reports.
+/// [`Change::Resubscribed`](crate::Change::Resubscribed) reports.
 ///
 /// A client that has never been connected does not repeat an attempt, unless
 /// [`ReconnectOptions::retry_first`] says so: its requests fail with
-/// [`Connect`](crate::client::ClientErrorKind::Connect) at once.
+/// [`Connect`](crate::ClientErrorKind::Connect) at once.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ReconnectOptions {
@@ -28,7 +28,7 @@ pub struct ReconnectOptions {
     /// 30 s.
     pub delay_max: Duration,
     /// Attempts without a complete handshake, after which the requests that wait fail with
-    /// [`Connect`](crate::client::ClientErrorKind::Connect) and the next request begins anew.
+    /// [`Connect`](crate::ClientErrorKind::Connect) and the next request begins anew.
     /// `Some(0)` makes no request wait. Default `None`: unlimited.
     pub attempts_max: Option<u32>,
     /// Repeats the first attempts, too: requests, and those that wait for the handshake, wait for
@@ -36,7 +36,7 @@ pub struct ReconnectOptions {
     pub retry_first: bool,
     /// Closes a connection on which nothing has been in flight for so long: no request, task or
     /// subscription. The next request opens another one. Default `None`; 5 min in a
-    /// [`ClientPool`](crate::client::ClientPool).
+    /// [`ClientPool`](crate::ClientPool).
     pub idle_timeout: Option<Duration>,
     /// Pings a WebSocket connection on which nothing was received for so long. If nothing is
     /// received for as long again, the connection is lost. Cost: two frames of a few bytes each

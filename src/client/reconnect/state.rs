@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::backoff::Backoff;
 use super::event::ConnectionEvent;
 use super::options::{ReconnectMode, ReconnectOptions};
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
+use crate::error::{ClientError, ClientErrorKind};
+use corelane_base::time::Instant;
 
 /// JSON-RPC code of an internal error, also of a server that is shutting down.
 const INTERNAL_ERROR: i64 = -32603;
@@ -15,7 +15,7 @@ const MESSAGE_TOO_LARGE: i64 = -32012;
 
 /// Whether and when a client connects again.
 #[derive(Debug)]
-pub(in crate::client) struct Reconnection {
+pub(crate) struct Reconnection {
     backoff: Backoff,
     is_eager: bool,
     options: Arc<ReconnectOptions>,
@@ -31,7 +31,7 @@ pub(in crate::client) struct Reconnection {
 
 /// What follows the loss of a connection, or an attempt that has failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::client) enum NextAttempt {
+pub(crate) enum NextAttempt {
     /// Calls fail. The next call begins anew.
     None,
     /// Calls wait for an attempt, not before this.
@@ -41,11 +41,7 @@ pub(in crate::client) enum NextAttempt {
 impl Reconnection {
     /// Creates the state of a client that has not been connected. `is_program`: its server is a
     /// program that the client starts. `seed` determines the delays.
-    pub(in crate::client) fn new(
-        options: Arc<ReconnectOptions>,
-        is_program: bool,
-        seed: u64,
-    ) -> Self {
+    pub(crate) fn new(options: Arc<ReconnectOptions>, is_program: bool, seed: u64) -> Self {
         Self {
             backoff: Backoff::new(seed),
             is_eager: match options.mode {
@@ -62,38 +58,38 @@ impl Reconnection {
     }
 
     /// Returns a seed for other delays of the client.
-    pub(in crate::client) fn draw_seed(&mut self) -> u64 {
+    pub(crate) fn draw_seed(&mut self) -> u64 {
         self.backoff.draw_seed()
     }
 
     /// Returns whether a handshake was complete, so that requests wait for the next one.
-    pub(in crate::client) const fn is_established(&self) -> bool {
+    pub(crate) const fn is_established(&self) -> bool {
         self.is_established
     }
 
     /// Takes those that wait for the first handshake, if they wait for further attempts.
-    pub(in crate::client) fn keep_waiters<T>(&self, waiters: &mut Vec<T>) -> Vec<T> {
+    pub(crate) fn keep_waiters<T>(&self, waiters: &mut Vec<T>) -> Vec<T> {
         if self.options.retry_first { std::mem::take(waiters) } else { Vec::new() }
     }
 
     /// Returns whether idempotent requests are sent again.
-    pub(in crate::client) fn resends(&self) -> bool {
+    pub(crate) fn resends(&self) -> bool {
         self.options.resend_idempotent
     }
 
     /// Returns whether an attempt is made although no call waits.
-    pub(in crate::client) const fn is_eager(&self) -> bool {
+    pub(crate) const fn is_eager(&self) -> bool {
         self.is_eager
     }
 
     /// Notes a complete handshake.
-    pub(in crate::client) const fn handle_ready(&mut self, now: Instant) {
+    pub(crate) const fn handle_ready(&mut self, now: Instant) {
         self.is_established = true;
         self.ready_at = Some(now);
     }
 
     /// Handles the end of a connection or of an attempt. Returns what follows and what to report.
-    pub(in crate::client) fn handle_end(
+    pub(crate) fn handle_end(
         &mut self,
         reason: &ClientError,
         now: Instant,
@@ -124,16 +120,13 @@ impl Reconnection {
     }
 
     /// Returns the event of a client that is closed, if it is connected.
-    pub(in crate::client) fn handle_close(
-        &mut self,
-        reason: &ClientError,
-    ) -> Option<ConnectionEvent> {
+    pub(crate) fn handle_close(&mut self, reason: &ClientError) -> Option<ConnectionEvent> {
         self.ready_at.take()?;
         Some(ConnectionEvent::Disconnected { reason: reason.clone(), retry_in: None })
     }
 
     /// Returns when the next attempt may be made, if not now.
-    pub(in crate::client) fn delayed_until(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn delayed_until(&self, now: Instant) -> Option<Instant> {
         (self.repeats() && self.not_before > now).then_some(self.not_before)
     }
 
@@ -142,7 +135,7 @@ impl Reconnection {
     }
 
     /// Notes whether anything is in flight; returns when the connection has been idle for too long.
-    pub(in crate::client) fn idle_deadline(
+    pub(crate) fn idle_deadline(
         &mut self,
         is_idle: impl FnOnce() -> bool,
         now: Instant,
@@ -156,13 +149,13 @@ impl Reconnection {
     }
 
     /// Returns whether the connection has been idle for too long.
-    pub(in crate::client) fn is_idle_over(&self, now: Instant) -> bool {
+    pub(crate) fn is_idle_over(&self, now: Instant) -> bool {
         let due = self.options.idle_timeout.zip(self.idle_since);
         due.is_some_and(|(timeout, since)| since.after(timeout) <= now)
     }
 
     /// Notes that an idle connection is closed. Returns the event.
-    pub(in crate::client) fn handle_idle_close(&mut self) -> Option<ConnectionEvent> {
+    pub(crate) fn handle_idle_close(&mut self) -> Option<ConnectionEvent> {
         self.idle_since = None;
         let text = "the connection was idle";
         self.handle_close(&ClientError::new(ClientErrorKind::Closed, text))

@@ -8,11 +8,11 @@ use std::task::{Context, Poll, ready};
 use super::Request;
 use super::call::Call;
 use super::pages::Pages;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::{CallCallbacks, PeerRef};
-use crate::client::results::ToolInfo;
-use crate::client::session::{CallRequest, ReceivedMessage};
-use crate::protocol::eras::Method;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::io::{CallCallbacks, PeerRef};
+use crate::results::ToolInfo;
+use crate::session::{CallRequest, ReceivedMessage};
+use corelane_protocol::eras::Method;
 
 /// Code of an HTTP request whose headers do not repeat its body (2026-07-28).
 const HEADER_MISMATCH: ClientErrorKind = ClientErrorKind::Rpc { code: -32020 };

@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::client::cache::{CacheLookup, CacheTicket};
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::{CallCallbacks, CallOutcome, CallSlot, PeerRef};
-use crate::client::results::{TaskSupport, ToolInfo};
-use crate::client::session::{CallRequest, ReceivedMessage, TaskMode};
-use crate::protocol::eras::Method;
+use crate::cache::{CacheLookup, CacheTicket};
+use crate::error::{ClientError, ClientErrorKind};
+use crate::io::{CallCallbacks, CallOutcome, CallSlot, PeerRef};
+use crate::results::{TaskSupport, ToolInfo};
+use crate::session::{CallRequest, ReceivedMessage, TaskMode};
+use corelane_protocol::eras::Method;
 
 /// A call that was sent. Dropping it cancels the call.
 pub(super) struct Call {
@@ -150,7 +150,7 @@ fn task_support_error(peer: &PeerRef, request: &CallRequest) -> Option<ClientErr
 }
 
 /// Takes the `result` of a response, and keeps the memory of its text.
-pub(in crate::client) fn take_result<R: DeserializeOwned + 'static>(
+pub(crate) fn take_result<R: DeserializeOwned + 'static>(
     mut message: ReceivedMessage,
 ) -> Result<R, ClientError> {
     if let Some(result) = message.take_result() {
@@ -162,7 +162,7 @@ pub(in crate::client) fn take_result<R: DeserializeOwned + 'static>(
 }
 
 /// Reads the `result` of a response.
-pub(in crate::client) fn read_result<R: DeserializeOwned>(
+pub(crate) fn read_result<R: DeserializeOwned>(
     message: &ReceivedMessage,
 ) -> Result<R, ClientError> {
     #[derive(Deserialize)]

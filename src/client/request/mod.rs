@@ -24,7 +24,7 @@ use super::error::{ClientError, ClientErrorKind};
 use super::io::{CallCallbacks, PeerRef};
 use super::session::{CallRequest, Progress, ReceivedMessage, TaskMode};
 use super::sync::block_on;
-use crate::protocol::json::write;
+use corelane_protocol::json::write;
 
 pub(super) use self::call::take_result;
 #[cfg(feature = "skills")]
@@ -87,7 +87,7 @@ impl<R: DeserializeOwned + 'static> Request<R> {
 
     /// Sends the request even if the client has a fresh result ([`CachePolicy`]).
     ///
-    /// [`CachePolicy`]: crate::client::CachePolicy
+    /// [`CachePolicy`]: crate::CachePolicy
     pub fn fresh(mut self) -> Self {
         if let Ok(request) = &mut self.request {
             request.is_fresh = true;

@@ -13,14 +13,14 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::call::{Call, read_result};
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::{CallCallbacks, PeerRef};
-use crate::client::known_tools::KnownTools;
-use crate::client::results::{
+use crate::error::{ClientError, ClientErrorKind};
+use crate::io::{CallCallbacks, PeerRef};
+use crate::known_tools::KnownTools;
+use crate::results::{
     ListResult, PromptInfo, ResourceInfo, ResourceTemplateInfo, TaskInfo, ToolInfo,
 };
-use crate::client::session::{CallRequest, ReceivedMessage};
-use crate::protocol::eras::Method;
+use crate::session::{CallRequest, ReceivedMessage};
+use corelane_protocol::eras::Method;
 
 /// Pages of one list, so that a server whose list does not end is not read forever.
 const PAGES_MAX: usize = 1_000;
@@ -115,14 +115,14 @@ pub struct Pages<T> {
 }
 
 impl<T: ListItem> Pages<T> {
-    pub(in crate::client) fn new(peer: Arc<PeerRef>) -> Self {
+    pub(crate) fn new(peer: Arc<PeerRef>) -> Self {
         Self { is_usable: T::is_usable, ..Self::raw(peer, T::METHOD, T::KEY) }
     }
 }
 
 impl<T: DeserializeOwned> Pages<T> {
     /// The list of `method`, whose pages have their items in the member `key`.
-    pub(in crate::client) fn raw(peer: Arc<PeerRef>, method: Method, key: &'static str) -> Self {
+    pub(crate) fn raw(peer: Arc<PeerRef>, method: Method, key: &'static str) -> Self {
         let request = Some(Box::new(CallRequest::new(method)));
         Self {
             peer,
@@ -143,7 +143,7 @@ impl<T: DeserializeOwned> Pages<T> {
     }
 
     /// Requests the pages even if the client has fresh ones
-    /// ([`CachePolicy`](crate::client::CachePolicy)).
+    /// ([`CachePolicy`](crate::CachePolicy)).
     pub fn fresh(mut self) -> Self {
         if let Some(request) = &mut self.request {
             request.is_fresh = true;

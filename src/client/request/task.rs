@@ -14,12 +14,12 @@ use serde_json::{Map, Value};
 use super::Request;
 use super::attempt::Attempt;
 use super::call::read_result;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::PeerRef;
-use crate::client::results::{CallToolResult, TaskInfo};
-use crate::client::session::{CallRequest, ReceivedMessage, TaskMode};
-use crate::client::sync::block_on;
-use crate::protocol::eras::Method;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::io::PeerRef;
+use crate::results::{CallToolResult, TaskInfo};
+use crate::session::{CallRequest, ReceivedMessage, TaskMode};
+use crate::sync::block_on;
+use corelane_protocol::eras::Method;
 
 /// A tool call that is to run as a task. It is sent when it is awaited; [`TaskRequest::wait`] sends
 /// it and blocks the thread instead.
@@ -119,7 +119,7 @@ enum TaskState {
 
 impl Task {
     /// Names a task of an earlier client.
-    pub(in crate::client) fn of_id(peer: Arc<PeerRef>, id: &str) -> Self {
+    pub(crate) fn of_id(peer: Arc<PeerRef>, id: &str) -> Self {
         Self { peer, state: TaskState::Created { id: id.into(), info: None } }
     }
 
@@ -144,7 +144,7 @@ impl Task {
         Ok(Self { peer, state: TaskState::Created { id, info: Some(info) } })
     }
 
-    /// Returns the id for [`Client::task`](crate::client::Client::task); `None` if the server has
+    /// Returns the id for [`Client::task`](crate::Client::task); `None` if the server has
     /// answered the call at once.
     pub fn id(&self) -> Option<&str> {
         match &self.state {
@@ -185,8 +185,8 @@ impl Task {
     }
 
     /// As [`Task::result`], with the result as it was sent.
-    #[cfg(feature = "cli")]
-    pub(crate) fn raw_result(&self) -> Request<Box<serde_json::value::RawValue>> {
+    #[doc(hidden)]
+    pub fn raw_result(&self) -> Request<Box<serde_json::value::RawValue>> {
         self.await_result()
     }
 

@@ -8,14 +8,14 @@ use super::{null_as_default, whole_number};
 
 /// One page of a list.
 #[derive(Debug)]
-pub(in crate::client) struct ListResult<T> {
-    pub(in crate::client) items: Vec<T>,
-    pub(in crate::client) next_cursor: Option<String>,
+pub(crate) struct ListResult<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) next_cursor: Option<String>,
 }
 
 impl<T: DeserializeOwned> ListResult<T> {
     /// Reads a page whose items are in the member `key`.
-    pub(in crate::client) fn read(
+    pub(crate) fn read(
         mut result: serde_json::Map<String, serde_json::Value>,
         key: &str,
     ) -> Result<Self, serde_json::Error> {
@@ -33,7 +33,7 @@ impl<T: DeserializeOwned> ListResult<T> {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[non_exhaustive]
 pub struct PromptInfo {
-    /// Name for [`Client::get_prompt`](crate::client::Client::get_prompt).
+    /// Name for [`Client::get_prompt`](crate::Client::get_prompt).
     pub name: String,
     /// Display name.
     pub title: Option<String>,

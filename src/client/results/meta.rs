@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::protocol::json::{self, SourcePlace};
+use corelane_protocol::json::{self, SourcePlace};
 
 /// The members of `_meta`, which are read when they are used: most callers use none, and servers of
 /// 2026-07-28 send some with each result.
@@ -45,7 +45,7 @@ impl MetaObject {
 
 /// Reads `_meta` of results. A server often sends the same with each result: it is stored once.
 #[derive(Debug, Default)]
-pub(in crate::client) struct MetaReader {
+pub(crate) struct MetaReader {
     /// The last one of a short message.
     last: Option<MetaObject>,
 }
@@ -95,7 +95,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::client::CallToolResult;
+    use crate::CallToolResult;
 
     #[test]
     fn meta_members_are_read_by_key() {

@@ -4,7 +4,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Number;
 
-use crate::protocol::json;
+use corelane_protocol::json;
 
 /// Reads `null` as an absent member: servers in Go and C# write it for an empty list, and for what
 /// is not set.
@@ -30,7 +30,7 @@ pub(super) fn whole_number<'de, D: Deserializer<'de>>(
 mod tests {
     use serde_json::json;
 
-    use crate::client::{CompleteResult, GetPromptResult, PromptInfo, ResourceInfo};
+    use crate::{CompleteResult, GetPromptResult, PromptInfo, ResourceInfo};
 
     #[test]
     fn null_counts_as_absent_member() {

@@ -10,7 +10,7 @@ use super::{MetaObject, null_as_default, whole_number};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceInfo {
-    /// URI for [`Client::read_resource`](crate::client::Client::read_resource).
+    /// URI for [`Client::read_resource`](crate::Client::read_resource).
     pub uri: String,
     /// Its name.
     pub name: String,

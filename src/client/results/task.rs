@@ -6,14 +6,14 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 use super::whole_number;
-use crate::protocol::model::TaskStatus;
+use corelane_protocol::model::TaskStatus;
 
 /// A task as the server describes it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct TaskInfo {
-    /// Its id for [`Client::task`](crate::client::Client::task).
+    /// Its id for [`Client::task`](crate::Client::task).
     pub task_id: String,
     /// What it is doing.
     #[serde(deserialize_with = "read_status")]

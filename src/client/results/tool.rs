@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use super::content::ContentBlock;
 use super::{MetaObject, MetaReader, null_as_default};
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::protocol::json::{self, SourcePlace};
+use crate::error::{ClientError, ClientErrorKind};
+use corelane_protocol::json::{self, SourcePlace};
 
 /// A tool of the server.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolInfo {
-    /// Name for [`Client::call_tool`](crate::client::Client::call_tool).
+    /// Name for [`Client::call_tool`](crate::Client::call_tool).
     pub name: String,
     /// Display name.
     pub title: Option<String>,
@@ -44,7 +44,8 @@ impl ToolInfo {
 impl ToolInfo {
     /// Returns whether the tool is declared to change nothing, or nothing more when it is called
     /// again with the same arguments.
-    pub(crate) fn may_run_twice(&self) -> bool {
+    #[doc(hidden)]
+    pub fn may_run_twice(&self) -> bool {
         self.annotations.as_ref().is_some_and(|annotations| {
             [annotations.read_only_hint, annotations.idempotent_hint].contains(&Some(true))
         })
@@ -114,7 +115,7 @@ impl CallToolResult {
     /// Reads a result from a message that is parsed. `source` is the text of the message, and where
     /// it was parsed. Returns `None` if the result has another shape; reading the text of the
     /// message then fails with the reason.
-    pub(in crate::client) fn read(
+    pub(crate) fn read(
         result: json::Value<'_>,
         source: (Option<SourcePlace>, &[u8]),
         reader: &mut MetaReader,
@@ -163,7 +164,7 @@ impl CallToolResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::json::{PaddedBuffer, ParseLimits, Parser};
+    use corelane_protocol::json::{PaddedBuffer, ParseLimits, Parser};
 
     fn read(text: &str) -> Option<CallToolResult> {
         read_with(&mut MetaReader::default(), text)

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::followed_task::FollowedTask;
 use super::in_flight::InFlight;
 use super::request::CallRequest;
-use crate::base::time::Instant;
-use crate::protocol::jsonrpc::Id;
+use corelane_base::time::Instant;
+use corelane_protocol::jsonrpc::Id;
 
 /// A call and its request.
 #[derive(Debug)]
@@ -286,7 +286,7 @@ pub(super) fn own_id(id: Id<'_>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::eras::Method;
+    use corelane_protocol::eras::Method;
 
     fn at(seconds: u64) -> Instant {
         Instant::ORIGIN.after(Duration::from_secs(seconds))

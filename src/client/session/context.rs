@@ -6,18 +6,16 @@ use std::sync::{Arc, Weak};
 
 use super::event::{MessageSink, OutgoingKind, OutgoingMessage, SessionEvent};
 use super::handshake::{ServerInfo, SessionOptions};
-#[cfg(feature = "internals")]
-use super::request::EncodedParams;
-use super::request::{CallRequest, ModernMeta, write_initialize};
-use crate::base::time::Instant;
-use crate::client::results::MetaReader;
-use crate::client::sync::SharedValue;
-use crate::protocol::eras::{ClientCapabilities, LoggingLevel, Method};
-use crate::protocol::error::Error;
-use crate::protocol::json::{PaddedText, SourcePlace, Value, write};
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::model::{write_cancelled, write_error_response, write_response};
-use crate::protocol::revision::Revision;
+use super::request::{CallRequest, EncodedParams, ModernMeta, write_initialize};
+use crate::results::MetaReader;
+use crate::sync::SharedValue;
+use corelane_base::time::Instant;
+use corelane_protocol::eras::{ClientCapabilities, LoggingLevel, Method};
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{PaddedText, SourcePlace, Value, write};
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::{write_cancelled, write_error_response, write_response};
+use corelane_protocol::revision::Revision;
 
 /// What the sessions of a client have in common.
 #[derive(Debug)]
@@ -113,7 +111,6 @@ impl SessionConfig {
     }
 
     /// Appends a request of any method, as a session of `revision` sends it without a log level.
-    #[cfg(feature = "internals")]
     pub fn write_request(
         &self,
         out: &mut Vec<u8>,
@@ -205,7 +202,7 @@ impl SessionBuffers {
     }
 
     /// Takes a request that was answered, to be overwritten.
-    pub(in crate::client) fn take_spare(&mut self) -> Option<Box<CallRequest>> {
+    pub(crate) fn take_spare(&mut self) -> Option<Box<CallRequest>> {
         self.spare_requests.pop()
     }
 

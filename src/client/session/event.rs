@@ -4,13 +4,13 @@ use std::any::Any;
 
 use super::inputs::{InputKey, RequiredInput};
 use super::request::ParameterField;
-use crate::client::error::ClientError;
-use crate::client::results::CallToolResult;
-use crate::client::retry::RetryEvent;
-use crate::protocol::eras::Method;
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::revision::Revision;
+use crate::error::ClientError;
+use crate::results::CallToolResult;
+use crate::retry::RetryEvent;
+use corelane_protocol::eras::Method;
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::revision::Revision;
 
 /// A message to send to the server.
 #[derive(Clone, Copy, Debug)]
@@ -92,11 +92,7 @@ pub struct ReceivedMessage {
 impl ReceivedMessage {
     /// Creates a message of a session of `revision`. `used_input` marks the result of a call that
     /// was sent again with input of the client.
-    pub(in crate::client) const fn new(
-        text: Vec<u8>,
-        revision: Revision,
-        used_input: bool,
-    ) -> Self {
+    pub(crate) const fn new(text: Vec<u8>, revision: Revision, used_input: bool) -> Self {
         Self { text, tool_result: None, revision, used_input }
     }
 
@@ -111,7 +107,7 @@ impl ReceivedMessage {
     }
 
     /// Takes the result that was read from the message, if it was and is an `R`.
-    pub(in crate::client) fn take_result<R: 'static>(&mut self) -> Option<R> {
+    pub(crate) fn take_result<R: 'static>(&mut self) -> Option<R> {
         let result: &mut dyn Any = &mut self.tool_result;
         result.downcast_mut::<Option<R>>()?.take()
     }
@@ -122,7 +118,7 @@ impl ReceivedMessage {
     }
 
     /// Returns the JSON text.
-    pub(in crate::client) fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.text
     }
 
@@ -132,12 +128,12 @@ impl ReceivedMessage {
     }
 
     /// Returns another message of the same session.
-    pub(in crate::client) fn with_text(&self, text: Vec<u8>) -> Self {
+    pub(crate) fn with_text(&self, text: Vec<u8>) -> Self {
         Self::new(text, self.revision, self.used_input)
     }
 
     /// Returns whether the result depends on input of the client.
-    pub(in crate::client) const fn used_input(&self) -> bool {
+    pub(crate) const fn used_input(&self) -> bool {
         self.used_input
     }
 }

@@ -7,12 +7,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::request::CallRequest;
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::protocol::eras::Method;
-use crate::protocol::json::{Object, Value, write};
-use crate::protocol::model::TaskStatus;
-use crate::protocol::revision::Revision;
+use crate::error::{ClientError, ClientErrorKind};
+use corelane_base::time::Instant;
+use corelane_protocol::eras::Method;
+use corelane_protocol::json::{Object, Value, write};
+use corelane_protocol::model::TaskStatus;
+use corelane_protocol::revision::Revision;
 
 /// Time between two polls, unless the server names one.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -11,11 +11,11 @@ use super::{
     CallId, CallRequest, EraPreference, InputKey, MessageSink, OutgoingKind, OutgoingMessage,
     Session, SessionBuffers, SessionConfig, SessionContext, SessionEvent, SessionOptions,
 };
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::protocol::eras::{ClientCapabilities, Method};
-use crate::protocol::json::{PaddedBuffer, ParseLimits, Parser};
-use crate::protocol::revision::Revision;
+use crate::error::{ClientError, ClientErrorKind};
+use corelane_base::time::Instant;
+use corelane_protocol::eras::{ClientCapabilities, Method};
+use corelane_protocol::json::{PaddedBuffer, ParseLimits, Parser};
+use corelane_protocol::revision::Revision;
 
 const METHODS: [Method; 6] = [
     Method::ToolsCall,

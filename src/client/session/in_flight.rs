@@ -1,6 +1,6 @@
 //! The calls that were sent, by the ids of their requests.
 
-use crate::base::id_map::IdMap;
+use corelane_base::id_map::IdMap;
 
 /// Entries of the list before it becomes a map. Most connections have fewer calls in flight, and an
 /// entry of the list costs its own size only.

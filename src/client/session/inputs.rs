@@ -10,11 +10,11 @@ use std::collections::HashSet;
 
 use super::calls::Call;
 use super::request::CallRequest;
-use crate::base::id_map::IdMap;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::protocol::eras::{ClientCapabilities, Method};
-use crate::protocol::json::{Object, Value, write};
-use crate::protocol::jsonrpc::{Id, IdBuf};
+use crate::error::{ClientError, ClientErrorKind};
+use corelane_base::id_map::IdMap;
+use corelane_protocol::eras::{ClientCapabilities, Method};
+use corelane_protocol::json::{Object, Value, write};
+use corelane_protocol::jsonrpc::{Id, IdBuf};
 
 /// Rounds of one call: a server that requires input again and again is given up.
 const ROUNDS_MAX: u32 = 32;

@@ -36,7 +36,7 @@ mod receive;
 
 mod restart;
 
-#[cfg(any(test, feature = "internals"))]
+#[cfg(any(test, feature = "test-support"))]
 pub mod fuzz;
 
 #[cfg(test)]
@@ -53,10 +53,10 @@ use self::refusal::{busy, closed, explain_end, explain_failure, unconnected, uns
 use self::side_requests::SideRequests;
 use self::subscriptions::SubscriptionTable;
 use self::tasks::TaskTable;
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::protocol::eras::Method;
-use crate::protocol::revision::Revision;
+use crate::error::ClientError;
+use corelane_base::time::Instant;
+use corelane_protocol::eras::Method;
+use corelane_protocol::revision::Revision;
 
 pub use self::context::{SessionBuffers, SessionConfig, SessionContext};
 pub use self::event::{
@@ -64,16 +64,14 @@ pub use self::event::{
 };
 pub use self::handshake::{EraPreference, ServerInfo, SessionOptions};
 pub use self::inputs::{InputKey, InputKind, RequiredInput};
-#[cfg(feature = "internals")]
-pub use self::request::EncodedParams;
-pub use self::request::{CallRequest, ParameterField, TaskMode};
+pub use self::request::{CallRequest, EncodedParams, ParameterField, TaskMode};
 
 /// Time after which a subscription ends: its response has no other deadline.
 const SUBSCRIPTION_TIME_MAX: Duration = Duration::from_hours(24 * 365);
 
 /// Names a call of a session.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct CallId(pub(in crate::client) u64);
+pub struct CallId(pub(super) u64);
 
 #[derive(Debug)]
 enum Phase {
@@ -240,7 +238,7 @@ impl<T: Clone> Session<T> {
     }
 
     /// Ends the session with its connection: every call fails. Calls that were sent may have run;
-    /// they fail with [`Closed`](crate::client::ClientErrorKind::Closed), the others with `error`.
+    /// they fail with [`Closed`](crate::ClientErrorKind::Closed), the others with `error`.
     pub fn disconnect(&mut self, error: ClientError, events: &mut Vec<SessionEvent<T>>) {
         let error = explain_end(self.server_error.take(), error);
         let error = self.explain_handshake(error);
@@ -469,7 +467,7 @@ impl<T: Clone> Session<T> {
     }
 
     /// Returns the id of the next call.
-    pub(in crate::client) const fn next_call_id(&self) -> CallId {
+    pub(super) const fn next_call_id(&self) -> CallId {
         CallId(self.calls.next_id())
     }
 

@@ -8,12 +8,12 @@ use super::refusal::{ResultType, read_result_type};
 use super::side_requests::SideRequest;
 use super::{CallRequest, SessionBuffers, repeats, subscriptions, tasks};
 use super::{Phase, Session, SessionContext};
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::results::CallToolResult;
-use crate::protocol::eras::Method;
-use crate::protocol::error::Error;
-use crate::protocol::json::{PaddedText, Parser, Value};
-use crate::protocol::jsonrpc::{Id, Message};
+use crate::error::{ClientError, ClientErrorKind};
+use crate::results::CallToolResult;
+use corelane_protocol::eras::Method;
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{PaddedText, Parser, Value};
+use corelane_protocol::jsonrpc::{Id, Message};
 
 impl<T: Clone> Session<T> {
     /// Handles one message of the server.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::calls::Call;
 use super::handshake::ServerInfo;
 use super::request::{CallRequest, TaskMode};
-use crate::client::error::{ClientError, ClientErrorKind, quote};
-use crate::protocol::eras::Method;
-use crate::protocol::json::Value;
+use crate::error::{ClientError, ClientErrorKind, quote};
+use corelane_protocol::eras::Method;
+use corelane_protocol::json::Value;
 
 /// Returns why the server cannot be sent a request, or `None` if it can.
 pub(super) fn unsupported(server: &ServerInfo, request: &CallRequest) -> Option<ClientError> {

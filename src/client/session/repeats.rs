@@ -1,6 +1,6 @@
 //! Calls that are sent again after a failure, as the [`RetryPolicy`] of the client allows.
 //!
-//! [`RetryPolicy`]: crate::client::RetryPolicy
+//! [`RetryPolicy`]: crate::RetryPolicy
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use super::calls::Call;
 use super::context::SessionContext;
 use super::event::{MessageSink, SessionEvent};
 use super::{Phase, Session};
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::retry::{RetryEvent, RetryPolicy};
+use crate::error::{ClientError, ClientErrorKind};
+use crate::retry::{RetryEvent, RetryPolicy};
 
 /// Ends a call that was sent and has failed, or sends it again later.
 pub(super) fn fail_or_repeat<T, S: MessageSink>(

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::protocol::eras::{LOG_LEVEL_KEY, LoggingLevel, Method};
-use crate::protocol::json::write;
-use crate::protocol::revision::Revision;
+use crate::error::{ClientError, ClientErrorKind};
+use corelane_protocol::eras::{LOG_LEVEL_KEY, LoggingLevel, Method};
+use corelane_protocol::json::write;
+use corelane_protocol::revision::Revision;
 
 /// A header `Mcp-Param-…` of a tool call: the end of its name, and the argument as plain text.
 pub type ParameterField = (Box<str>, Box<str>);
@@ -77,7 +77,7 @@ pub struct CallRequest {
     /// The result must not be one that the client has kept.
     pub is_fresh: bool,
     /// The result is read from the message as a
-    /// [`CallToolResult`](crate::client::CallToolResult); its text is not kept.
+    /// [`CallToolResult`](crate::CallToolResult); its text is not kept.
     pub reads_tool_result: bool,
     /// The server has declared that the tool which is called changes nothing, or nothing more the
     /// second time.
@@ -104,7 +104,7 @@ impl CallRequest {
     }
 
     /// Creates a request about the task `id`.
-    pub(in crate::client) fn of_task(method: Method, id: &str) -> Self {
+    pub(crate) fn of_task(method: Method, id: &str) -> Self {
         let mut params = b"{\"taskId\":".to_vec();
         write::string(&mut params, id);
         params.push(b'}');
@@ -112,7 +112,7 @@ impl CallRequest {
     }
 
     /// Creates a request of the method that is called `method`. The params name what it is about.
-    pub(in crate::client) fn with_params(
+    pub(crate) fn with_params(
         method: &str,
         params: &(impl Serialize + ?Sized),
     ) -> Result<Self, ClientError> {
@@ -147,7 +147,7 @@ impl CallRequest {
 
     /// Makes this a call of a tool, or a request for a prompt, with arguments, in the memory of the
     /// request that it was.
-    pub(in crate::client) fn with_arguments(
+    pub(crate) fn with_arguments(
         mut self: Box<Self>,
         method: Method,
         name: &str,

@@ -6,8 +6,8 @@ use super::context::SessionContext;
 use super::event::MessageSink;
 use super::request::CallRequest;
 use super::{Phase, Session};
-use crate::protocol::eras::Method;
-use crate::protocol::json::write;
+use corelane_protocol::eras::Method;
+use corelane_protocol::json::write;
 
 /// Requests without responses that are remembered.
 const REQUESTS_MAX: usize = 1_024;

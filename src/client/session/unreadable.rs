@@ -8,11 +8,11 @@
 use super::calls::own_id;
 use super::event::{MessageSink, SessionEvent};
 use super::{Session, SessionContext};
-use crate::client::error::{ClientError, ClientErrorKind, quote};
-use crate::protocol::error::Error;
-use crate::protocol::json::ParseError;
-use crate::protocol::jsonrpc::InvalidMessage;
-use crate::protocol::message_head::MessageHead;
+use crate::error::{ClientError, ClientErrorKind, quote};
+use corelane_protocol::error::Error;
+use corelane_protocol::json::ParseError;
+use corelane_protocol::jsonrpc::InvalidMessage;
+use corelane_protocol::message_head::MessageHead;
 
 impl<T: Clone> Session<T> {
     /// Handles text that does not parse.

@@ -15,7 +15,7 @@ use self::front_matter::split_front_matter;
 use super::error::{ClientError, ClientErrorKind};
 use super::handle::Client;
 use super::request::Listed;
-use crate::protocol::eras::Method;
+use corelane_protocol::eras::Method;
 
 /// Files of one skill.
 const FILES_MAX: usize = 512;

@@ -15,9 +15,9 @@ use std::task::{Context, Poll, Waker};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::request::ResponseFuture;
-use crate::client::session::ReceivedMessage;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::request::ResponseFuture;
+use crate::session::ReceivedMessage;
 
 pub use self::watch::{ListWatch, WatchedItem};
 
@@ -119,7 +119,7 @@ pub struct Subscription {
 
 impl Subscription {
     /// Waits until the server has acknowledged the subscription.
-    pub(in crate::client) async fn open(
+    pub(super) async fn open(
         queue: Arc<SubscriptionQueue>,
         response: ResponseFuture<Map<String, Value>>,
     ) -> Result<Self, ClientError> {
@@ -142,7 +142,7 @@ impl Subscription {
 
     /// Returns the next change, or `None` after the server has ended the subscription. After the
     /// loss of the connection the client subscribes again, as
-    /// [`ReconnectOptions`](crate::client::ReconnectOptions) say.
+    /// [`ReconnectOptions`](crate::ReconnectOptions) say.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ enum Item {
 
 /// The messages that wait, from the I/O thread to the task that receives them.
 #[derive(Debug, Default)]
-pub(in crate::client) struct SubscriptionQueue(Mutex<QueueState>);
+pub(super) struct SubscriptionQueue(Mutex<QueueState>);
 
 #[derive(Debug, Default)]
 struct QueueState {
@@ -216,7 +216,7 @@ struct QueueState {
 
 impl SubscriptionQueue {
     /// Adds a message and wakes the task.
-    pub(in crate::client) fn push(&self, message: ReceivedMessage) {
+    pub(super) fn push(&self, message: ReceivedMessage) {
         let mut state = self.lock();
         if state.messages.len() >= MESSAGES_MAX {
             state.lost += 1;

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Change, Subscription, SubscriptionFilter};
-use crate::client::error::ClientError;
-use crate::client::io::PeerRef;
-use crate::client::request::{ListItem, Pages};
-use crate::client::results::{PromptInfo, ResourceInfo, ResourceTemplateInfo, ToolInfo};
+use crate::error::ClientError;
+use crate::io::PeerRef;
+use crate::request::{ListItem, Pages};
+use crate::results::{PromptInfo, ResourceInfo, ResourceTemplateInfo, ToolInfo};
 
 /// An item of a list whose changes servers notify of.
 pub trait WatchedItem: ListItem {
@@ -52,7 +52,7 @@ pub struct ListWatch<T> {
 }
 
 impl<T: WatchedItem> ListWatch<T> {
-    pub(in crate::client) fn new(peer: Arc<PeerRef>, subscription: Subscription) -> Self {
+    pub(crate) fn new(peer: Arc<PeerRef>, subscription: Subscription) -> Self {
         Self { peer, subscription, is_stale: true, item: std::marker::PhantomData }
     }
 

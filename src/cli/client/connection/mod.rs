@@ -374,15 +374,15 @@ impl McpServer {
 /// Returns how a command connects again. Without `--retry` it does not wait for a server that comes
 /// back.
 fn reconnect_options(matches: &ArgMatches) -> ReconnectOptions {
+    let mut options = ReconnectOptions::default();
     if !matches.get_flag(RETRY) {
-        return ReconnectOptions { attempts_max: Some(0), ..Default::default() };
+        options.attempts_max = Some(0);
+        return options;
     }
-    ReconnectOptions {
-        attempts_max: Some(RECONNECTS_MAX),
-        delay_min: Duration::from_secs(1),
-        retry_first: true,
-        ..Default::default()
-    }
+    options.attempts_max = Some(RECONNECTS_MAX);
+    options.delay_min = Duration::from_secs(1);
+    options.retry_first = true;
+    options
 }
 
 /// Returns why a request is sent again, and when.

@@ -54,7 +54,8 @@ impl ParityServer {
         }
         let is_verbose = matches.get_flag(VERBOSE);
         let attempts_max = if matches.get_flag(NO_RETRY) { 0 } else { RECONNECTS_MAX };
-        let reconnect = ReconnectOptions { attempts_max: Some(attempts_max), ..Default::default() };
+        let mut reconnect = ReconnectOptions::default();
+        reconnect.attempts_max = Some(attempts_max);
         let address = given_address(matches, target.address())?;
         let mut builder = ParityClient::builder(target).reconnect(reconnect);
         if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
@@ -80,7 +81,9 @@ impl ParityServer {
             }
         });
         if matches.get_flag(NO_RETRY) {
-            builder = builder.retry(ParityRetryOptions { attempts_max: 0, ..Default::default() });
+            let mut retry = ParityRetryOptions::default();
+            retry.attempts_max = 0;
+            builder = builder.retry(retry);
         }
         let client = builder.connect_lazy()?;
         match limit.run(CONNECTING, client.server()) {
@@ -215,7 +218,7 @@ fn show(chunk: &ParityChunk, line: &ProgressLine, is_verbose: bool) {
             let text = log.data.as_str().map_or_else(|| log.data.to_string(), str::to_owned);
             print_note(&format!("{}: {text}", log.level.as_str()));
         }
-        ParityChunk::Log(_) | ParityChunk::Partial(_) => {}
+        _ => {}
     }
 }
 
@@ -230,5 +233,6 @@ fn describe(event: &ParityEvent) -> String {
         }
         ParityEvent::Retried { error } => format!("{error}; the request is repeated"),
         ParityEvent::Disconnected { reason } => format!("the connection was lost: {reason}"),
+        other => format!("{other:?}"),
     }
 }

@@ -2,29 +2,29 @@
 
 use std::sync::Arc;
 
-use crate::client::io::call_slot::{CallSlot, CallToken, ConnectToken};
-use crate::client::io::connect::{OpenError, OpenStreams};
-use crate::client::io::parity_commands::{NewParityPeer, ParityCommand};
-use crate::client::io::peer_handle::PeerHandle;
-use crate::client::io::task::NewTask;
-use crate::client::oauth::Secret;
-use crate::client::oneshot::CloseSlot;
-use crate::client::session::CallRequest;
-use crate::engine::mesh::ShardId;
+use crate::io::call_slot::{CallSlot, CallToken, ConnectToken};
+use crate::io::connect::{OpenError, OpenStreams};
+use crate::io::parity_commands::{NewParityPeer, ParityCommand};
+use crate::io::peer_handle::PeerHandle;
+use crate::io::task::NewTask;
+use crate::oauth::Secret;
+use crate::oneshot::CloseSlot;
+use crate::session::CallRequest;
+use corelane_engine::mesh::ShardId;
 
 /// The only shard of the mesh of an I/O thread.
-pub(in crate::client::io) const SHARD: ShardId = ShardId(0);
+pub(crate) const SHARD: ShardId = ShardId(0);
 
 /// Names a server of an I/O thread.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(in crate::client::io) struct PeerId(pub(in crate::client::io) u64);
+pub(crate) struct PeerId(pub(crate) u64);
 
 /// A call to make.
-pub(in crate::client::io) type NewCall = (Box<CallRequest>, CallToken);
+pub(crate) type NewCall = (Box<CallRequest>, CallToken);
 
 /// A message to the I/O thread.
 #[derive(Debug)]
-pub(in crate::client::io) enum Command {
+pub(crate) enum Command {
     /// Adds a server, which is not connected yet.
     AddPeer(PeerId, Box<PeerHandle>),
     /// Adds a server of the parity dialect, which is not connected yet.

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::{Command, PeerId, SHARD};
-use crate::client::io::connect::{self, OpenError, OpenStreams, Path};
-use crate::client::io::peer_handle::PeerHandle;
-use crate::client::io::process::ProgramCallback;
-use crate::client::oauth::OAuthOptions;
-use crate::client::proxy::Route;
-use crate::client::target::{HostAddress, Target};
-use crate::engine::blocking::Job;
-use crate::engine::mesh::Sender;
-use crate::tls::TlsClient;
+use crate::io::connect::{self, OpenError, OpenStreams, Path};
+use crate::io::peer_handle::PeerHandle;
+use crate::io::process::ProgramCallback;
+use crate::oauth::OAuthOptions;
+use crate::proxy::Route;
+use crate::target::{HostAddress, Target};
+use corelane_engine::blocking::Job;
+use corelane_engine::mesh::Sender;
+use corelane_tls::TlsClient;
 
 /// What a connection is for.
-pub(in crate::client::io) enum Purpose {
+pub(crate) enum Purpose {
     /// The messages of the server.
     Server { tls: Option<TlsClient>, on_event: Option<ProgramCallback> },
     /// A request of a flow of authorization, by its number.
@@ -24,20 +24,20 @@ pub(in crate::client::io) enum Purpose {
 }
 
 /// Opens the streams of one server and reports them.
-pub(in crate::client::io) struct ConnectJob {
-    pub(in crate::client::io) peer: PeerId,
-    pub(in crate::client::io) purpose: Purpose,
-    pub(in crate::client::io) target: Arc<Target>,
+pub(crate) struct ConnectJob {
+    pub(crate) peer: PeerId,
+    pub(crate) purpose: Purpose,
+    pub(crate) target: Arc<Target>,
     /// Connected to instead of the address of the target.
-    pub(in crate::client::io) address: Option<Arc<HostAddress>>,
-    pub(in crate::client::io) route: Route,
-    pub(in crate::client::io) timeout: Duration,
-    pub(in crate::client::io) commands: Sender<Command>,
+    pub(crate) address: Option<Arc<HostAddress>>,
+    pub(crate) route: Route,
+    pub(crate) timeout: Duration,
+    pub(crate) commands: Sender<Command>,
 }
 
 impl ConnectJob {
     /// Creates the job for a server, or for the target of a request of a flow.
-    pub(in crate::client::io) fn new(
+    pub(crate) fn new(
         peer: PeerId,
         handle: &PeerHandle,
         flow_target: Option<(u64, Arc<Target>)>,
@@ -59,7 +59,7 @@ impl ConnectJob {
     }
 
     /// Returns the report of a connection that is not opened because of `error`.
-    pub(in crate::client::io) fn fail(self, error: io::Error) -> Command {
+    pub(crate) fn fail(self, error: io::Error) -> Command {
         self.report(Err(OpenError::from(error)))
     }
 

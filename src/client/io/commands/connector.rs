@@ -5,9 +5,9 @@ use std::io;
 use super::command::{Command, PeerId};
 use super::connect_job::ConnectJob;
 use super::ring_connector::{RingConnector, address_of};
-use crate::base::time::Instant;
-use crate::engine::blocking::BlockingPool;
-use crate::engine::ring::{Ring, Socket};
+use corelane_base::time::Instant;
+use corelane_engine::blocking::BlockingPool;
+use corelane_engine::ring::{Ring, Socket};
 
 /// Threads that open connections: name resolution, the start of programs and TLS handshakes block.
 /// Each peer that does not answer occupies one for the connect timeout. They are started as they
@@ -18,7 +18,7 @@ const CONNECTS_MAX: usize = 65_536;
 
 /// Opens connections: on the ring where nothing blocks, otherwise on threads, which report them by
 /// commands.
-pub(in crate::client::io) struct Connector {
+pub(crate) struct Connector {
     on_ring: RingConnector,
     means: Means,
 }
@@ -28,7 +28,7 @@ enum Means {
     Threads(BlockingPool<PeerId, ConnectJob>),
     /// Nothing: a simulation, where nothing happens outside the ring. The seed determines the
     /// delays between attempts.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "test-support")]
     Nothing {
         seed: u64,
     },
@@ -36,20 +36,20 @@ enum Means {
 
 impl Connector {
     /// Creates a connector that starts a thread when it is needed.
-    pub(in crate::client::io) fn with_threads() -> Self {
+    pub(crate) fn with_threads() -> Self {
         let threads = BlockingPool::new(CONNECT_THREADS_MAX, CONNECTS_MAX);
         Self { on_ring: RingConnector::new(), means: Means::Threads(threads) }
     }
 
     /// Creates a connector for a simulation. `seed` determines the delays between attempts.
-    #[cfg(feature = "internals")]
-    pub(in crate::client::io) fn simulated(seed: u64) -> Self {
+    #[cfg(feature = "test-support")]
+    pub(crate) fn simulated(seed: u64) -> Self {
         Self { on_ring: RingConnector::new(), means: Means::Nothing { seed } }
     }
 
     /// Begins to open a connection. Returns the report of one that cannot be opened now: this or,
     /// in its place, another.
-    pub(in crate::client::io) fn open<R: Ring>(
+    pub(crate) fn open<R: Ring>(
         &mut self,
         ring: &mut R,
         job: ConnectJob,
@@ -72,7 +72,7 @@ impl Connector {
                 };
                 refused.map(|job| job.fail(too_many()))
             }
-            #[cfg(feature = "internals")]
+            #[cfg(feature = "test-support")]
             Means::Nothing { .. } => {
                 let text = "a simulation opens only connections to numeric addresses without TLS";
                 Some(job.fail(io::Error::new(io::ErrorKind::Unsupported, text)))
@@ -81,7 +81,7 @@ impl Connector {
     }
 
     /// Returns the report of an attempt on the ring that has completed.
-    pub(in crate::client::io) fn report<R: Ring>(
+    pub(crate) fn report<R: Ring>(
         &mut self,
         ring: &mut R,
         token: u64,
@@ -91,30 +91,30 @@ impl Connector {
     }
 
     /// Returns the report of an attempt on the ring whose time is over.
-    pub(in crate::client::io) fn expire(&mut self, now: Instant) -> Option<Command> {
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<Command> {
         self.on_ring.expire(now)
     }
 
     /// Returns when the time of an attempt on the ring may be over.
-    pub(in crate::client::io) fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.on_ring.next_deadline()
     }
 
     /// Returns the seed of the delays between the attempts to connect to a server.
-    pub(in crate::client::io) fn backoff_seed(&self, peer: PeerId) -> u64 {
+    pub(crate) fn backoff_seed(&self, peer: PeerId) -> u64 {
         match self.means {
             Means::Threads(_) => getrandom::u64().unwrap_or(peer.0),
-            #[cfg(feature = "internals")]
+            #[cfg(feature = "test-support")]
             Means::Nothing { seed } => seed ^ peer.0.rotate_left(32),
         }
     }
 
     /// Returns whether the driver may end.
-    pub(in crate::client::io) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         match self.means {
             // What a thread opens later is closed with its command, what the ring opens with it.
             Means::Threads(_) => true,
-            #[cfg(feature = "internals")]
+            #[cfg(feature = "test-support")]
             Means::Nothing { .. } => self.on_ring.len() == 0,
         }
     }

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::command::Command;
-use crate::engine::mesh::Inbox;
+use corelane_engine::mesh::Inbox;
 
 /// The commands of a thread to itself.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// Adds a command to the calling thread. Fails if the thread is ending.
-pub(in crate::client::io) fn push(command: Command) -> Result<(), ()> {
+pub(crate) fn push(command: Command) -> Result<(), ()> {
     let pushed = COMMANDS.try_with(|commands| {
         let mut commands = commands.borrow_mut();
         match command {
@@ -42,7 +42,7 @@ pub(in crate::client::io) fn push(command: Command) -> Result<(), ()> {
 
 /// Appends to `commands` the servers that the calling thread adds, and then at most `commands_max`
 /// commands of other threads. Returns whether more of these wait.
-pub(in crate::client::io) fn receive(
+pub(crate) fn receive(
     inbox: &mut Inbox<Command>,
     commands: &mut Vec<Command>,
     commands_max: usize,
@@ -52,11 +52,11 @@ pub(in crate::client::io) fn receive(
 }
 
 /// Removes the oldest command of the calling thread; first those that add servers.
-pub(in crate::client::io) fn pop() -> Option<Command> {
+pub(crate) fn pop() -> Option<Command> {
     COMMANDS.with_borrow_mut(|own| own.additions.pop_front().or_else(|| own.others.pop_front()))
 }
 
 /// Returns whether the calling thread has no commands to itself.
-pub(in crate::client::io) fn is_empty() -> bool {
+pub(crate) fn is_empty() -> bool {
     COMMANDS.with_borrow(|own| own.additions.is_empty() && own.others.is_empty())
 }

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 
 use super::command::Command;
 use super::connect_job::{ConnectJob, Purpose};
-use crate::base::time::Instant;
-use crate::client::io::connect::{OpenError, OpenStream, OpenStreams};
-use crate::client::proxy::Route;
-use crate::client::target::{HttpEndpoint, Target};
-use crate::engine::ring::{Operation, Ring, Socket};
-use crate::engine::timer::TimerWheel;
+use crate::io::connect::{OpenError, OpenStream, OpenStreams};
+use crate::proxy::Route;
+use crate::target::{HttpEndpoint, Target};
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_engine::timer::TimerWheel;
 
 /// Attempts that the kernel may go on with after their time. Each occupies a socket of the ring.
 const UNFINISHED_MAX: usize = 1_024;

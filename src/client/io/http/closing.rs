@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// Time that the server has to end a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
-use crate::client::io::stream::Loss;
-use crate::engine::ring::{Operation, Ring, Socket};
-use crate::protocol::json::{PADDING_BYTES, PaddedText};
-use crate::transport::http::client::event_reader::{EventReader, ServerEvent};
-use crate::transport::http::client::response_head::{ResponseError, ResponseHead, ResponseLimits};
-use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
+use crate::io::stream::Loss;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_protocol::json::{PADDING_BYTES, PaddedText};
+use corelane_transport::http::client::event_reader::{EventReader, ServerEvent};
+use corelane_transport::http::client::response_head::{
+    ResponseError, ResponseHead, ResponseLimits,
+};
+use corelane_transport::http::client::response_reader::{ResponseEvent, ResponseReader};
 
 /// Time for which an idle connection is used again.
 const IDLE_TIME_MAX: Duration = Duration::from_mins(1);
@@ -37,15 +39,15 @@ pub(super) struct HttpConnection<E> {
 
 /// A request as it is sent.
 #[derive(Debug)]
-pub(in crate::client::io) struct HttpRequest {
-    pub(in crate::client::io) bytes: Vec<u8>,
+pub(crate) struct HttpRequest {
+    pub(crate) bytes: Vec<u8>,
     /// When the exchange is given up, unless the session counts its time.
-    pub(in crate::client::io) deadline: Option<Instant>,
+    pub(crate) deadline: Option<Instant>,
 }
 
 /// Why an exchange has ended without its response.
 #[derive(Debug)]
-pub(in crate::client::io) enum ExchangeLoss<'a> {
+pub(crate) enum ExchangeLoss<'a> {
     /// The response is invalid.
     Response(ResponseError),
     /// The connection has ended.
@@ -56,26 +58,26 @@ pub(in crate::client::io) enum ExchangeLoss<'a> {
 
 /// An exchange that has ended without its response.
 #[derive(Debug)]
-pub(in crate::client::io) struct LostExchange<E> {
-    pub(in crate::client::io) exchange: E,
+pub(crate) struct LostExchange<E> {
+    pub(crate) exchange: E,
     /// The event stream so far.
     pub(super) events: EventReader,
     /// Its connection was used before, and has ended without a part of the response: the server
     /// has closed it while it was idle.
-    pub(in crate::client::io) met_idle_close: bool,
+    pub(crate) met_idle_close: bool,
 }
 
 /// A response whose messages have been passed on, as far as it is an event stream.
 #[derive(Debug)]
-pub(in crate::client::io) struct Response {
-    pub(in crate::client::io) head: ResponseHead,
-    pub(in crate::client::io) body: Vec<u8>,
+pub(crate) struct Response {
+    pub(crate) head: ResponseHead,
+    pub(crate) body: Vec<u8>,
     pub(super) events: EventReader,
 }
 
 impl Response {
     /// Returns the body as a message; `None` if it is empty.
-    pub(in crate::client::io) fn message(&mut self) -> Option<PaddedText<'_>> {
+    pub(crate) fn message(&mut self) -> Option<PaddedText<'_>> {
         let length = self.body.len();
         if length == 0 {
             return None;

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use super::waiting::{ExchangeClass, HttpExchange};
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::retry::{RetryEvent, RetryPolicy};
-use crate::client::session::{OutgoingKind, OutgoingMessage, ParameterField};
-use crate::engine::clock::unix_ms;
-use crate::protocol::eras::Method;
-use crate::protocol::revision::Revision;
-use crate::transport::http::client::event_reader::EventReader;
-use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
-use crate::transport::http::client::response_head::ResponseHead;
-use crate::transport::http::header_consistency::name_key;
+use crate::error::ClientError;
+use crate::retry::{RetryEvent, RetryPolicy};
+use crate::session::{OutgoingKind, OutgoingMessage, ParameterField};
+use corelane_base::time::Instant;
+use corelane_engine::clock::unix_ms;
+use corelane_protocol::eras::Method;
+use corelane_protocol::revision::Revision;
+use corelane_transport::http::client::event_reader::EventReader;
+use corelane_transport::http::client::request_writer::{RequestFields, RequestWriter};
+use corelane_transport::http::client::response_head::ResponseHead;
+use corelane_transport::http::header_consistency::name_key;
 
 /// Redirects of a request that are followed.
 const REDIRECTS_MAX: u32 = 5;
@@ -87,7 +87,7 @@ impl StreamCursor {
 
 /// What authorizes one request.
 #[derive(Default)]
-pub(super) struct RequestAuthorization<'a> {
+pub(in crate::io) struct RequestAuthorization<'a> {
     /// `Authorization`.
     pub(super) value: Option<&'a str>,
     /// `DPoP`.
@@ -113,7 +113,7 @@ struct Repeats {
 
 /// A request to send, and what happened to it before.
 #[derive(Debug)]
-pub(in crate::client::io) struct Exchange {
+pub(crate) struct Exchange {
     kind: ExchangeKind,
     revision: Revision,
     name: Option<Box<str>>,

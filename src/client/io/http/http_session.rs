@@ -1,7 +1,7 @@
 //! The session that a server keeps under `Mcp-Session-Id`.
 
 use super::exchange::Exchange;
-use crate::transport::http::client::response_head::ResponseHead;
+use corelane_transport::http::client::response_head::ResponseHead;
 
 /// The session of a server, up to 2025-11-25.
 #[derive(Debug, Default)]

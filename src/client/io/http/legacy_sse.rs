@@ -2,7 +2,7 @@
 //! of the server names, and all responses arrive on this stream.
 
 use super::exchange::Exchange;
-use crate::client::error::ClientError;
+use crate::error::ClientError;
 
 /// Whether the server speaks HTTP with SSE.
 #[derive(Debug, Default)]

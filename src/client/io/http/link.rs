@@ -9,18 +9,18 @@ use super::connection::ExchangeLoss;
 use super::pool::HttpPool;
 use super::rules::HttpRules;
 use super::session_input::SessionInput;
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::io::peer_handle::PeerHandle;
-use crate::client::io::stream::Loss;
-use crate::client::target::HttpEndpoint;
-use crate::engine::ring::{Ring, Socket};
-use crate::transport::http::client::response_head::ResponseLimits;
-use crate::transport::http::client::response_reader::ResponseEvent;
+use crate::error::ClientError;
+use crate::io::peer_handle::PeerHandle;
+use crate::io::stream::Loss;
+use crate::target::HttpEndpoint;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Ring, Socket};
+use corelane_transport::http::client::response_head::ResponseLimits;
+use corelane_transport::http::client::response_reader::ResponseEvent;
 
 /// The connections of one session, and what waits for them.
-pub(in crate::client::io) struct HttpLink<R: HttpRules> {
-    pub(in crate::client::io) rules: R,
+pub(crate) struct HttpLink<R: HttpRules> {
+    pub(crate) rules: R,
     pool: HttpPool<R::Exchange>,
     limits: ResponseLimits,
     closing: Closing,
@@ -29,7 +29,7 @@ pub(in crate::client::io) struct HttpLink<R: HttpRules> {
 /// Connections.
 impl<R: HttpRules> HttpLink<R> {
     /// Creates a link without connections. `seed` determines the delays of the session.
-    pub(in crate::client::io) fn new(
+    pub(crate) fn new(
         endpoint: &HttpEndpoint,
         handle: &PeerHandle,
         redirects: &RedirectSender,
@@ -45,7 +45,7 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Returns the flow that authorizes the requests, while it runs.
-    pub(in crate::client::io) fn flow(&mut self) -> Option<&mut FlowRun> {
+    pub(crate) fn flow(&mut self) -> Option<&mut FlowRun> {
         self.rules.authorization()?.run()
     }
 
@@ -56,7 +56,7 @@ impl<R: HttpRules> HttpLink<R> {
 
     /// Lets the session send what it can, and starts the exchanges that can be. Returns the number
     /// of connections to open for others.
-    pub(in crate::client::io) fn advance(
+    pub(crate) fn advance(
         &mut self,
         ring: &mut dyn Ring,
         input: &mut SessionInput<'_, R::Session>,
@@ -78,12 +78,12 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Adds an open connection.
-    pub(in crate::client::io) fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
+    pub(crate) fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
         self.pool.add(ring, socket);
     }
 
     /// Handles a connection that cannot be opened.
-    pub(in crate::client::io) fn handle_connect_failure(
+    pub(crate) fn handle_connect_failure(
         &mut self,
         error: ClientError,
         input: &mut SessionInput<'_, R::Session>,
@@ -97,7 +97,7 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Handles received bytes.
-    pub(in crate::client::io) fn receive(
+    pub(crate) fn receive(
         &mut self,
         ring: &mut dyn Ring,
         socket: Socket,
@@ -130,17 +130,12 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Handles the end of a send.
-    pub(in crate::client::io) fn handle_sent(
-        &mut self,
-        socket: Socket,
-        is_failed: bool,
-        now: Instant,
-    ) {
+    pub(crate) fn handle_sent(&mut self, socket: Socket, is_failed: bool, now: Instant) {
         self.pool.handle_sent(socket, is_failed, now);
     }
 
     /// Handles the end or the failure of a connection.
-    pub(in crate::client::io) fn handle_end(
+    pub(crate) fn handle_end(
         &mut self,
         ring: &mut dyn Ring,
         socket: Socket,
@@ -159,18 +154,14 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Returns when [`HttpLink::expire`] must be called next.
-    pub(in crate::client::io) fn deadline(&mut self, now: Instant) -> Option<Instant> {
+    pub(crate) fn deadline(&mut self, now: Instant) -> Option<Instant> {
         let authorization = self.rules.authorization().and_then(|it| it.deadline());
         let exchanges = self.pool.deadline(self.rules.waiting(), now);
         Instant::earliest([exchanges, self.closing.deadline(), authorization])
     }
 
     /// Ends what has timed out, and what the session no longer waits for.
-    pub(in crate::client::io) fn expire(
-        &mut self,
-        ring: &mut dyn Ring,
-        input: &mut SessionInput<'_, R::Session>,
-    ) {
+    pub(crate) fn expire(&mut self, ring: &mut dyn Ring, input: &mut SessionInput<'_, R::Session>) {
         let now = input.now;
         self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
@@ -184,7 +175,7 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Closes the connections, except those needed to end the session on the server.
-    pub(in crate::client::io) fn begin_close(
+    pub(crate) fn begin_close(
         &mut self,
         ring: &mut dyn Ring,
         server: Option<&R::Server>,
@@ -200,12 +191,12 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Returns whether nothing is left since [`HttpLink::begin_close`].
-    pub(in crate::client::io) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closing == Closing::Done
     }
 
     /// Closes the connections.
-    pub(in crate::client::io) fn close(&mut self, ring: &mut dyn Ring) {
+    pub(crate) fn close(&mut self, ring: &mut dyn Ring) {
         self.pool.close(ring, false);
         self.cancel_authorization(ring);
     }

@@ -3,9 +3,9 @@
 
 use super::connection::Response;
 use super::exchange::{Exchange, ExchangeKind};
-use crate::protocol::eras::Method;
-use crate::transport::http::client::request_writer::RequestWriter;
-use crate::transport::http::client::response_head::MediaType;
+use corelane_protocol::eras::Method;
+use corelane_transport::http::client::request_writer::RequestWriter;
+use corelane_transport::http::client::response_head::MediaType;
 
 /// The path that a URL may name without meaning it.
 const ROOT: &str = "/";

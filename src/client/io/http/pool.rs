@@ -6,8 +6,8 @@ use super::connection::{HttpConnection, Response};
 use super::exchange::Exchange;
 use super::queue::HttpQueue;
 use super::waiting::{ExchangeClass, HttpExchange, WaitingExchanges};
-use crate::base::time::Instant;
-use crate::engine::ring::{Operation, Ring, Socket};
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring, Socket};
 
 /// Time from the failure of a send to the end of its connection.
 const SEND_FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -15,7 +15,7 @@ const SEND_FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECT_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(in crate::client::io) struct HttpPool<E> {
+pub(crate) struct HttpPool<E> {
     connections: Vec<HttpConnection<E>>,
     /// Connections that are being opened.
     connecting: usize,

@@ -16,11 +16,11 @@
 use super::exchange::{Exchange, ExchangeKind};
 use super::response::{no_notifications, unresumed};
 use super::waiting::{HttpExchange, WaitingExchanges};
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::session::{MessageSink, OutgoingKind, OutgoingMessage};
-use crate::protocol::revision::Revision;
-use crate::transport::http::client::event_reader::EventReader;
+use crate::error::ClientError;
+use crate::session::{MessageSink, OutgoingKind, OutgoingMessage};
+use corelane_base::time::Instant;
+use corelane_protocol::revision::Revision;
+use corelane_transport::http::client::event_reader::EventReader;
 
 /// The session that requests are sent in.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ enum SessionStream {
 
 /// Takes the messages of a session, in order.
 #[derive(Debug, Default)]
-pub(in crate::client::io) struct HttpQueue {
+pub(crate) struct HttpQueue {
     waiting: WaitingExchanges<Exchange>,
     /// Requests that the session has cancelled, and streams that were resumed for a request that is
     /// answered; they may be in flight.
@@ -229,10 +229,10 @@ impl HttpQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::error::ClientErrorKind;
-    use crate::client::io::http::exchange::StreamCursor;
-    use crate::client::io::http::waiting::MESSAGES_MAX;
-    use crate::protocol::eras::Method;
+    use crate::error::ClientErrorKind;
+    use crate::io::http::exchange::StreamCursor;
+    use crate::io::http::waiting::MESSAGES_MAX;
+    use corelane_protocol::eras::Method;
 
     fn resumed(call: Option<u64>) -> Exchange {
         let mut events = EventReader::new();

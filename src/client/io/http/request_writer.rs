@@ -1,15 +1,12 @@
 //! What writes the requests to a server.
 
-use crate::client::io::peer_handle::PeerHandle;
-use crate::client::proxy::Route;
-use crate::client::target::HttpEndpoint;
-use crate::transport::http::client::request_writer::RequestWriter;
+use crate::io::peer_handle::PeerHandle;
+use crate::proxy::Route;
+use crate::target::HttpEndpoint;
+use corelane_transport::http::client::request_writer::RequestWriter;
 
 /// Returns what writes the requests to an endpoint.
-pub(in crate::client::io) fn request_writer(
-    endpoint: &HttpEndpoint,
-    handle: &PeerHandle,
-) -> RequestWriter {
+pub(crate) fn request_writer(endpoint: &HttpEndpoint, handle: &PeerHandle) -> RequestWriter {
     let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
     let writer = RequestWriter::new(scheme, &authority, &endpoint.path, &handle.extra_fields);
     match handle.connect.proxies.route(&handle.target) {

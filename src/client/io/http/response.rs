@@ -2,11 +2,11 @@
 
 use super::connection::{ExchangeLoss, Response};
 use super::exchange::{Exchange, ExchangeKind, StreamCursor};
-use crate::client::error::{ClientError, ClientErrorKind, quote};
-use crate::client::io::stream::Loss;
-use crate::engine::clock::unix_ms;
-use crate::transport::http::client::response_head::{MediaType, ResponseError};
-use crate::transport::http::head::ContentCoding;
+use crate::error::{ClientError, ClientErrorKind, quote};
+use crate::io::stream::Loss;
+use corelane_engine::clock::unix_ms;
+use corelane_transport::http::client::response_head::{MediaType, ResponseError};
+use corelane_transport::http::head::ContentCoding;
 
 /// Bytes of a body that an error may quote.
 const EXCERPT_BYTES_MAX: usize = 1_024;

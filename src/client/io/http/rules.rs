@@ -5,17 +5,17 @@ use super::connection::{ExchangeLoss, HttpRequest, LostExchange, Response};
 use super::pool::HttpPool;
 use super::session_input::SessionInput;
 use super::waiting::{HttpExchange, WaitingExchanges};
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::io::peer_handle::PeerHandle;
-use crate::client::target::HttpEndpoint;
-use crate::engine::ring::Ring;
-use crate::transport::http::client::event_reader::ServerEvent;
-use crate::transport::http::client::response_head::ResponseHead;
+use crate::error::ClientError;
+use crate::io::peer_handle::PeerHandle;
+use crate::target::HttpEndpoint;
+use corelane_base::time::Instant;
+use corelane_engine::ring::Ring;
+use corelane_transport::http::client::event_reader::ServerEvent;
+use corelane_transport::http::client::response_head::ResponseHead;
 
 /// The rules of a dialect for the exchanges of one session. The connections are those of
 /// [`HttpLink`](super::HttpLink), which calls these methods.
-pub(in crate::client::io) trait HttpRules {
+pub(crate) trait HttpRules {
     type Exchange: HttpExchange;
     /// What the server declares in the handshake.
     type Server;

@@ -3,20 +3,20 @@
 use super::exchange::Exchange;
 use super::queue::HttpQueue;
 use super::response::no_notifications;
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::io::call_slot::CallToken;
-use crate::client::io::workspace::Workspace;
-use crate::client::retry::RetryEvent;
-use crate::client::session::{MessageSink, Session, SessionContext, SessionEvent};
-use crate::protocol::json::PaddedText;
+use crate::error::ClientError;
+use crate::io::call_slot::CallToken;
+use crate::io::workspace::Workspace;
+use crate::retry::RetryEvent;
+use crate::session::{MessageSink, Session, SessionContext, SessionEvent};
+use corelane_base::time::Instant;
+use corelane_protocol::json::PaddedText;
 
 /// A session with what its methods are passed, except the sink.
 #[derive(Debug)]
-pub(in crate::client::io) struct SessionInput<'a, S> {
-    pub(in crate::client::io) session: &'a mut S,
-    pub(in crate::client::io) workspace: &'a mut Workspace,
-    pub(in crate::client::io) now: Instant,
+pub(crate) struct SessionInput<'a, S> {
+    pub(crate) session: &'a mut S,
+    pub(crate) workspace: &'a mut Workspace,
+    pub(crate) now: Instant,
 }
 
 /// A session of MCP.

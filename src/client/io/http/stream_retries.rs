@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::exchange::{Exchange, ExchangeKind};
 use super::queue::HttpQueue;
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::reconnect::{Backoff, ReconnectOptions};
+use crate::error::ClientError;
+use crate::reconnect::{Backoff, ReconnectOptions};
+use corelane_base::time::Instant;
 
 /// Shortest delay: a stream that is lost is never due at once.
 const DELAY_MIN: Duration = Duration::from_millis(1);

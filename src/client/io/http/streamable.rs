@@ -20,24 +20,24 @@ use super::seen_events::SeenEvents;
 use super::session_input::McpInput;
 use super::stream_retries::StreamRetries;
 use super::waiting::{ExchangeClass, HttpExchange, WaitingExchanges};
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::call_slot::CallToken;
-use crate::client::io::peer_handle::PeerHandle;
-use crate::client::retry::RetryPolicy;
-use crate::client::session::{ServerInfo, Session};
-use crate::client::target::HttpEndpoint;
-use crate::engine::ring::Ring;
-use crate::protocol::revision::Revision;
-use crate::transport::http::client::event_reader::ServerEvent;
-use crate::transport::http::client::request_writer::RequestWriter;
-use crate::transport::http::client::response_head::ResponseHead;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::io::call_slot::CallToken;
+use crate::io::peer_handle::PeerHandle;
+use crate::retry::RetryPolicy;
+use crate::session::{ServerInfo, Session};
+use crate::target::HttpEndpoint;
+use corelane_base::time::Instant;
+use corelane_engine::ring::Ring;
+use corelane_protocol::revision::Revision;
+use corelane_transport::http::client::event_reader::ServerEvent;
+use corelane_transport::http::client::request_writer::RequestWriter;
+use corelane_transport::http::client::response_head::ResponseHead;
 
 /// Status of a request in a session that has ended (MCP 2025-11-25 basic/transports).
 const NOT_FOUND: u16 = 404;
 
 #[derive(Debug)]
-pub(in crate::client::io) struct StreamableHttp {
+pub(crate) struct StreamableHttp {
     writer: RequestWriter,
     /// Time for exchanges that have no timeout of the session, and for retries.
     timeout: Duration,

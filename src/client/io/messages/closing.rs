@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::time::Instant;
-use crate::client::io::process::ExitNotifier;
-use crate::engine::ring::{Operation, Ring, Socket};
+use crate::io::process::ExitNotifier;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring, Socket};
 
 /// A socket to read to its end.
 #[derive(Debug)]
-pub(in crate::client::io) struct ClosingSocket {
+pub(crate) struct ClosingSocket {
     pub(super) socket: Socket,
     /// Bytes to send.
     pub(super) output: Option<Vec<u8>>,
@@ -26,7 +26,7 @@ pub(in crate::client::io) struct ClosingSocket {
 
 /// Sockets that are being closed.
 #[derive(Debug, Default)]
-pub(in crate::client::io) struct ClosingSockets(BTreeMap<Socket, Entry>);
+pub(crate) struct ClosingSockets(BTreeMap<Socket, Entry>);
 
 #[derive(Debug)]
 struct Entry {
@@ -39,12 +39,7 @@ struct Entry {
 
 impl ClosingSockets {
     /// Adds a socket.
-    pub(in crate::client::io) fn insert<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        closing: ClosingSocket,
-        now: Instant,
-    ) {
+    pub(crate) fn insert<R: Ring>(&mut self, ring: &mut R, closing: ClosingSocket, now: Instant) {
         let ClosingSocket { socket, output, is_sending, timeout, exit } = closing;
         let deadline = timeout.map(|timeout| now.after(timeout));
         let mut entry = Entry { output, is_sending, deadline, exit };
@@ -53,12 +48,7 @@ impl ClosingSockets {
     }
 
     /// Handles the end of a send.
-    pub(in crate::client::io) fn handle_sent<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        socket: Socket,
-        is_ok: bool,
-    ) {
+    pub(crate) fn handle_sent<R: Ring>(&mut self, ring: &mut R, socket: Socket, is_ok: bool) {
         let Some(entry) = self.0.get_mut(&socket) else { return };
         entry.is_sending = false;
         if is_ok {
@@ -67,19 +57,19 @@ impl ClosingSockets {
     }
 
     /// Handles the end of a stream.
-    pub(in crate::client::io) fn handle_end<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
+    pub(crate) fn handle_end<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
         if self.0.remove(&socket).is_some() {
             ring.submit(Operation::Close(socket));
         }
     }
 
     /// Returns when [`ClosingSockets::expire`] must be called next.
-    pub(in crate::client::io) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.0.values().filter_map(|entry| entry.deadline).min()
     }
 
     /// Closes the sockets whose peers have not ended their streams in time.
-    pub(in crate::client::io) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+    pub(crate) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) {
         self.0.retain(|socket, entry| {
             let is_expired = entry.deadline.is_some_and(|deadline| deadline <= now);
             if is_expired {
@@ -90,7 +80,7 @@ impl ClosingSockets {
     }
 
     /// Returns whether no socket is being closed.
-    pub(in crate::client::io) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

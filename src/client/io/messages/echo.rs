@@ -5,11 +5,11 @@ use std::io;
 
 use super::output::StreamOutput;
 use super::websocket::WebSocketCodec;
-use crate::client::error::ClientError;
-use crate::client::session::{MessageSink, OutgoingKind, OutgoingMessage};
-use crate::protocol::json::PaddedBuffer;
-use crate::protocol::revision::Revision;
-use crate::transport::http::client::request_writer::{ExtraFields, RequestFields, RequestWriter};
+use crate::error::ClientError;
+use crate::session::{MessageSink, OutgoingKind, OutgoingMessage};
+use corelane_protocol::json::PaddedBuffer;
+use corelane_protocol::revision::Revision;
+use corelane_transport::http::client::request_writer::{ExtraFields, RequestFields, RequestWriter};
 
 /// One connection. A violation of the protocol and a close frame end it.
 #[derive(Debug)]

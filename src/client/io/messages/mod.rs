@@ -12,7 +12,7 @@ mod websocket;
 
 mod closing;
 
-#[cfg(feature = "internals")]
+#[cfg(feature = "test-support")]
 mod echo;
 
 mod stream;
@@ -20,7 +20,7 @@ mod stream;
 mod open;
 
 pub(super) use self::closing::{ClosingSocket, ClosingSockets};
-#[cfg(feature = "internals")]
+#[cfg(feature = "test-support")]
 pub use self::echo::WebSocketEcho;
 pub(super) use self::open::open_stream;
 pub(super) use self::output::StreamOutput;

@@ -2,15 +2,15 @@
 
 use super::stream::MessageStream;
 use super::websocket::WebSocketCodec;
-use crate::base::time::Instant;
-use crate::client::io::connect::OpenError;
-use crate::client::io::http::{UpgradeAuthorization, request_writer};
-use crate::client::io::peer_handle::PeerHandle;
-use crate::client::target::Target;
-use crate::engine::ring::{Ring, Socket};
+use crate::io::connect::OpenError;
+use crate::io::http::{UpgradeAuthorization, request_writer};
+use crate::io::peer_handle::PeerHandle;
+use crate::target::Target;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Ring, Socket};
 
 /// Starts the codec of a connection.
-pub(in crate::client::io) fn open_stream(
+pub(crate) fn open_stream(
     handle: &PeerHandle,
     upgrades: &UpgradeAuthorization,
     ring: &mut dyn Ring,

@@ -6,11 +6,11 @@
 use std::cell::RefCell;
 
 use super::mask_keys::MaskKeys;
-use crate::client::parity_session::{ParityMessage, ParitySink};
-use crate::client::session::{MessageSink, OutgoingMessage};
-use crate::transport::ndjson::end_line;
-use crate::transport::websocket::client::writer;
-use crate::transport::websocket::code::CloseCode;
+use crate::parity_session::{ParityMessage, ParitySink};
+use crate::session::{MessageSink, OutgoingMessage};
+use corelane_transport::ndjson::end_line;
+use corelane_transport::websocket::client::writer;
+use corelane_transport::websocket::code::CloseCode;
 
 /// Output above which calls wait for the server to read.
 const OUTGOING_BYTES_MAX: usize = 1 << 20;
@@ -26,7 +26,7 @@ thread_local! {
 
 /// Takes the messages of a session, and frames them.
 #[derive(Debug)]
-pub(in crate::client::io) struct StreamOutput {
+pub(crate) struct StreamOutput {
     bytes: Vec<u8>,
     /// The keys of WebSocket frames; `None` for lines.
     masks: Option<MaskKeys>,

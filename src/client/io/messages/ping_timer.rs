@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// The pings of one connection. Everything that is received shows that the peer is there, a pong
 /// as well as a message.

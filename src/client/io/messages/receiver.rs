@@ -1,12 +1,12 @@
 //! What receives the messages of a stream: a session.
 
 use super::output::StreamOutput;
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::protocol::json::PaddedText;
+use crate::error::ClientError;
+use corelane_base::time::Instant;
+use corelane_protocol::json::PaddedText;
 
 /// Receives the messages of a stream. What it sends goes to `output`.
-pub(in crate::client::io) trait MessageReceiver {
+pub(crate) trait MessageReceiver {
     /// Returns the present.
     fn now(&self) -> Instant;
 

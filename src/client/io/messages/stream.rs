@@ -10,22 +10,22 @@ use super::output::{self, StreamOutput};
 use super::ping_timer::{PingAction, PingTimer};
 use super::receiver::MessageReceiver;
 use super::websocket::WebSocketCodec;
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::process::ExitNotifier;
-use crate::engine::ring::{Operation, Ring, Socket};
-use crate::protocol::json::PaddedText;
-use crate::protocol::jsonrpc::Id;
-use crate::transport::ndjson::{LineEvent, LineReader};
-use crate::transport::websocket::client::handshake::UpgradeRefusal;
-use crate::transport::websocket::code::CloseCode;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::io::process::ExitNotifier;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_protocol::json::PaddedText;
+use corelane_protocol::jsonrpc::Id;
+use corelane_transport::ndjson::{LineEvent, LineReader};
+use corelane_transport::websocket::client::handshake::UpgradeRefusal;
+use corelane_transport::websocket::code::CloseCode;
 
 /// Time that the server has to answer a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The sockets, the incomplete message and the output of a connection.
 #[derive(Debug)]
-pub(in crate::client::io) struct MessageStream {
+pub(crate) struct MessageStream {
     receive: Socket,
     send: Socket,
     codec: Codec,
@@ -95,27 +95,27 @@ impl MessageStream {
     }
 
     /// Returns the sockets; both are the same for a socket, and differ for pipes.
-    pub(in crate::client::io) const fn sockets(&self) -> [Socket; 2] {
+    pub(crate) const fn sockets(&self) -> [Socket; 2] {
         [self.receive, self.send]
     }
 
     /// Returns the output.
-    pub(in crate::client::io) const fn output(&mut self) -> &mut StreamOutput {
+    pub(crate) const fn output(&mut self) -> &mut StreamOutput {
         &mut self.output
     }
 
     /// Returns whether something is to be sent, or a send is in flight.
-    pub(in crate::client::io) fn is_sending(&self) -> bool {
+    pub(crate) fn is_sending(&self) -> bool {
         self.is_sending || !self.output.is_empty()
     }
 
     /// Returns whether the session may send.
-    pub(in crate::client::io) const fn is_open(&self) -> bool {
+    pub(crate) const fn is_open(&self) -> bool {
         self.open_deadline.is_none()
     }
 
     /// Takes the refusal of the upgrade to WebSocket, if it was refused.
-    pub(in crate::client::io) fn take_refusal(&mut self) -> Option<Box<UpgradeRefusal>> {
+    pub(crate) fn take_refusal(&mut self) -> Option<Box<UpgradeRefusal>> {
         match &mut self.codec {
             Codec::WebSocket(codec) => codec.take_refusal(),
             Codec::Lines(_) => None,
@@ -123,12 +123,12 @@ impl MessageStream {
     }
 
     /// Returns why the connection must end, if it must.
-    pub(in crate::client::io) fn failure(&self) -> Option<&ClientError> {
+    pub(crate) fn failure(&self) -> Option<&ClientError> {
         self.failure.as_ref()
     }
 
     /// Passes the messages in `text` to `receiver`.
-    pub(in crate::client::io) fn receive(
+    pub(crate) fn receive(
         &mut self,
         mut text: PaddedText<'_>,
         receiver: &mut impl MessageReceiver,
@@ -165,7 +165,7 @@ impl MessageStream {
 
     /// Passes the last line of a stream that has ended to `receiver`, if it is complete but for its
     /// line break.
-    pub(in crate::client::io) fn receive_last(&mut self, receiver: &mut impl MessageReceiver) {
+    pub(crate) fn receive_last(&mut self, receiver: &mut impl MessageReceiver) {
         let Codec::Lines(reader) = &mut self.codec else { return };
         let Some(mut line) = reader.finish().filter(|_| self.failure.is_none()) else { return };
         let text = line.as_bytes();
@@ -176,7 +176,7 @@ impl MessageStream {
     }
 
     /// Sends the output, unless a send is in flight.
-    pub(in crate::client::io) fn flush(&mut self, ring: &mut dyn Ring) {
+    pub(crate) fn flush(&mut self, ring: &mut dyn Ring) {
         if self.is_sending {
             return;
         }
@@ -187,20 +187,20 @@ impl MessageStream {
     }
 
     /// Handles a completed send; its buffer is used again.
-    pub(in crate::client::io) fn handle_sent(&mut self, buffer: Vec<u8>) {
+    pub(crate) fn handle_sent(&mut self, buffer: Vec<u8>) {
         self.is_sending = false;
         output::give_back(buffer);
     }
 
     /// Returns when [`MessageStream::expire`] must be called.
-    pub(in crate::client::io) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let deadline = self.open_deadline.or_else(|| self.pings.deadline());
         deadline.filter(|_| self.failure.is_none())
     }
 
     /// Fails the connection if the server has not accepted the upgrade in time, or has not answered
     /// a ping; pings it if it is idle.
-    pub(in crate::client::io) fn expire(&mut self, now: Instant) {
+    pub(crate) fn expire(&mut self, now: Instant) {
         if self.deadline().is_none_or(|deadline| deadline > now) {
             return;
         }
@@ -223,7 +223,7 @@ impl MessageStream {
     /// Closes the connection, of which the input `has_ended` or not. Returns the socket to read to
     /// its end and then to close: that of WebSocket, whose server receives a close frame, and that
     /// of a pipe, so that a program which still writes does not fail.
-    pub(in crate::client::io) fn close(
+    pub(crate) fn close(
         &mut self,
         ring: &mut dyn Ring,
         has_ended: bool,

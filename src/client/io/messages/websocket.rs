@@ -5,16 +5,16 @@ use std::mem::take;
 
 use super::mask_keys::MaskKeys;
 use super::output::StreamOutput;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::protocol::json::{PaddedBuffer, PaddedText};
-use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
-use crate::transport::websocket::client::handshake::{
+use crate::error::{ClientError, ClientErrorKind};
+use corelane_protocol::json::{PaddedBuffer, PaddedText};
+use corelane_transport::http::client::request_writer::{RequestFields, RequestWriter};
+use corelane_transport::websocket::client::handshake::{
     UpgradeEvent, UpgradeRefusal, UpgradeRequest,
 };
-use crate::transport::websocket::client::reader::{ServerEvent, ServerFrameReader};
-use crate::transport::websocket::code::CloseCode;
-use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
-use crate::transport::websocket::utf8::is_utf8;
+use corelane_transport::websocket::client::reader::{ServerEvent, ServerFrameReader};
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::utf8::is_utf8;
 
 /// Receives the messages of one connection.
 #[derive(Debug)]

@@ -6,23 +6,23 @@
 use std::sync::Arc;
 
 use super::outbox::{ParityExchange, ParityOutbox};
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::http::{
+use crate::error::{ClientError, ClientErrorKind};
+use crate::io::http::{
     ExchangeLoss, HttpPool, HttpRequest, HttpRules, LostExchange, RedirectSender, Response,
     SessionInput, WaitingExchanges, request_writer,
 };
-use crate::client::io::parity_commands::ParityToken;
-use crate::client::io::peer_handle::PeerHandle;
-use crate::client::io::stream::Loss;
-use crate::client::io::workspace::Workspace;
-use crate::client::parity_session::{ParityRequests, ParityServerInfo};
-use crate::client::target::{HttpEndpoint, Target};
-use crate::engine::clock::unix_ms;
-use crate::engine::ring::Ring;
-use crate::protocol::json::PaddedText;
-use crate::transport::http::client::event_reader::ServerEvent;
-use crate::transport::http::client::request_writer::{RequestFields, RequestWriter};
+use crate::io::parity_commands::ParityToken;
+use crate::io::peer_handle::PeerHandle;
+use crate::io::stream::Loss;
+use crate::io::workspace::Workspace;
+use crate::parity_session::{ParityRequests, ParityServerInfo};
+use crate::target::{HttpEndpoint, Target};
+use corelane_base::time::Instant;
+use corelane_engine::clock::unix_ms;
+use corelane_engine::ring::Ring;
+use corelane_protocol::json::PaddedText;
+use corelane_transport::http::client::event_reader::ServerEvent;
+use corelane_transport::http::client::request_writer::{RequestFields, RequestWriter};
 
 /// Status of a request in a session that has ended.
 const NOT_FOUND: u16 = 404;
@@ -42,7 +42,7 @@ impl ParityInput<'_> {
 
 /// The exchanges of a session.
 #[derive(Debug)]
-pub(in crate::client::io) struct ParityHttp {
+pub(crate) struct ParityHttp {
     target: Arc<Target>,
     messages: RequestWriter,
     events: RequestWriter,

@@ -1,11 +1,11 @@
 //! The messages of a session over HTTP that wait for a connection.
 
-use crate::client::io::http::{ExchangeClass, HttpExchange, WaitingExchanges};
-use crate::client::parity_session::{ParityMessage, ParityMessageKind, ParitySink};
+use crate::io::http::{ExchangeClass, HttpExchange, WaitingExchanges};
+use crate::parity_session::{ParityMessage, ParityMessageKind, ParitySink};
 
 /// What a request of HTTP is for.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::client::io) enum ParityExchange {
+pub(crate) enum ParityExchange {
     /// It carries a message.
     Post(ParityMessageKind, Vec<u8>),
     /// Its response is the event stream of the session.
@@ -36,7 +36,7 @@ impl HttpExchange for ParityExchange {
 
 /// The messages of a session that are not sent yet.
 #[derive(Debug, Default)]
-pub(in crate::client::io) struct ParityOutbox {
+pub(crate) struct ParityOutbox {
     pub(super) waiting: WaitingExchanges<ParityExchange>,
     /// The session has sent a request whose chunks come on the event stream.
     needs_events: bool,

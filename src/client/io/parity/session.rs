@@ -4,31 +4,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::http::ParityHttp;
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::io::call_slot::run_callback;
-use crate::client::io::parity_commands::{
+use crate::error::ClientError;
+use crate::io::call_slot::run_callback;
+use crate::io::parity_commands::{
     ParityCall, ParityEvent, ParityEventCallback, ParitySlot, ParityToken,
 };
-use crate::client::io::peer_handle::PeerHandle;
-use crate::client::io::protocol::{ClientProtocol, HandshakeEnd, Step};
-use crate::client::io::workspace::Workspace;
-use crate::client::parity_session::{
-    ParityConfig, ParityRequests, ParityServerInfo, ParitySessionEvent,
-};
-use crate::client::reconnect::Reconnection;
-use crate::client::session::CallId;
-use crate::protocol::json::PaddedText;
+use crate::io::peer_handle::PeerHandle;
+use crate::io::protocol::{ClientProtocol, HandshakeEnd, Step};
+use crate::io::workspace::Workspace;
+use crate::parity_session::{ParityConfig, ParityRequests, ParityServerInfo, ParitySessionEvent};
+use crate::reconnect::Reconnection;
+use crate::session::CallId;
+use corelane_base::time::Instant;
+use corelane_protocol::json::PaddedText;
 
 /// The session with one server.
-pub(in crate::client::io) struct Parity {
+pub(crate) struct Parity {
     requests: ParityRequests<ParityToken>,
     on_event: Option<ParityEventCallback>,
 }
 
 impl Parity {
     /// Creates a session without a connection. `seed` determines its delays.
-    pub(in crate::client::io) fn new(
+    pub(crate) fn new(
         config: Arc<ParityConfig>,
         on_event: Option<ParityEventCallback>,
         seed: u64,
@@ -37,7 +35,7 @@ impl Parity {
     }
 
     /// Makes a request.
-    pub(in crate::client::io) fn call(&mut self, call: ParityCall, step: &mut Step<'_, Self>) {
+    pub(crate) fn call(&mut self, call: ParityCall, step: &mut Step<'_, Self>) {
         let ParityCall { request, token } = call;
         token.set_id(CallId(self.requests.next_id()));
         let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
@@ -45,7 +43,7 @@ impl Parity {
     }
 
     /// Cancels a request.
-    pub(in crate::client::io) fn cancel(&mut self, slot: &ParitySlot, step: &mut Step<'_, Self>) {
+    pub(crate) fn cancel(&mut self, slot: &ParitySlot, step: &mut Step<'_, Self>) {
         if let Some(CallId(id)) = slot.id() {
             let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
             self.requests.cancel(id, &mut ctx);
@@ -53,7 +51,7 @@ impl Parity {
     }
 
     /// Replaces the token of the caller.
-    pub(in crate::client::io) fn set_auth_token(&mut self, token: &str) {
+    pub(crate) fn set_auth_token(&mut self, token: &str) {
         self.requests.set_auth_token(token);
     }
 

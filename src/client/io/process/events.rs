@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam::channel::{Receiver, bounded};
 
-/// What a [`Program`](crate::client::Program) reports.
+/// What a [`Program`](crate::Program) reports.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ProgramEvent<'a> {
@@ -18,7 +18,7 @@ pub enum ProgramEvent<'a> {
 }
 
 /// Called for each event.
-pub(in crate::client) type ProgramCallback = Arc<dyn Fn(ProgramEvent<'_>) + Send + Sync>;
+pub(crate) type ProgramCallback = Arc<dyn Fn(ProgramEvent<'_>) + Send + Sync>;
 
 /// Time for which the end of a program waits for that of its standard error.
 const STDERR_END_TIMEOUT: Duration = Duration::from_secs(1);

@@ -9,23 +9,23 @@ use std::sync::Arc;
 use super::events::{ProgramCallback, ProgramEvent, ProgramEvents};
 use super::server_process::ServerProcess;
 use super::watcher::Watcher;
-use crate::client::target::{Program, ProgramStderr};
+use crate::target::{Program, ProgramStderr};
 
 /// Environment variables that a program inherits.
 const INHERITED_VARIABLES: [&str; 8] =
     ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
 /// A program and its pipes.
-pub(in crate::client::io) struct StartedProgram {
+pub(crate) struct StartedProgram {
     /// Written to.
-    pub(in crate::client::io) input: OwnedFd,
+    pub(crate) input: OwnedFd,
     /// Read from.
-    pub(in crate::client::io) output: OwnedFd,
-    pub(in crate::client::io) process: ServerProcess,
+    pub(crate) output: OwnedFd,
+    pub(crate) process: ServerProcess,
 }
 
 /// Starts `program`. Its events are passed to `on_event`, if there is one.
-pub(in crate::client::io) fn start(
+pub(crate) fn start(
     program: &Program,
     on_event: Option<ProgramCallback>,
 ) -> io::Result<StartedProgram> {

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::engine::ring::{Operation, Ring, Socket};
+use corelane_engine::ring::{Operation, Ring, Socket};
 
 /// The sends in flight of a thread.
 #[derive(Debug, Default)]
@@ -69,11 +69,11 @@ impl PartialSends {
     }
 }
 
-#[cfg(all(test, feature = "internals"))]
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::ring::sim::{Faults, World};
-    use crate::engine::ring::{Completion, ParkTimeout, RingOptions};
+    use corelane_engine::ring::sim::{Faults, World};
+    use corelane_engine::ring::{Completion, ParkTimeout, RingOptions};
 
     const SOCKET: Socket = Socket(0);
 

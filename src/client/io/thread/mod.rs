@@ -12,22 +12,22 @@ use std::thread::ThreadId;
 
 use crossbeam::channel::bounded;
 
-pub(in crate::client) use self::peer_ref::{ParityPeerRef, PeerRef};
-pub(in crate::client) use self::shard::ShardIo;
+pub(crate) use self::peer_ref::{ParityPeerRef, PeerRef};
+pub(crate) use self::shard::ShardIo;
 use super::call_slot::stopped;
 use super::commands::{Command, Connector, SHARD, own_commands};
 use super::driver::IoDriver;
 use super::task::{IoTask, NewTask};
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::sync::block_on;
-use crate::engine::clock::Clock;
-use crate::engine::executor::native;
-use crate::engine::mesh::{Endpoint, MeshOptions, Sender, TrySendError, build_mesh};
-use crate::engine::ring::poll::PollRing;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::sync::block_on;
+use corelane_engine::clock::Clock;
+use corelane_engine::executor::native;
+use corelane_engine::mesh::{Endpoint, MeshOptions, Sender, TrySendError, build_mesh};
+use corelane_engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
-use crate::engine::ring::uring::UringRing;
-use crate::engine::ring::{Ring, RingOptions};
-use crate::engine::shard_loop::ShardLoop;
+use corelane_engine::ring::uring::UringRing;
+use corelane_engine::ring::{Ring, RingOptions};
+use corelane_engine::shard_loop::ShardLoop;
 
 /// A thread that moves the bytes of clients, over `io_uring` or, where that is not available, over
 /// the readiness interface of the system. It ends when the last handle is dropped.
@@ -35,7 +35,7 @@ use crate::engine::shard_loop::ShardLoop;
 /// A shard of a server that runs clients is one too ([`ClientPool::on_shards`]), over the ring of
 /// the shard: [`IoThread::current`] returns it. It ends with its server.
 ///
-/// [`ClientPool::on_shards`]: crate::client::ClientPool::on_shards
+/// [`ClientPool::on_shards`]: crate::ClientPool::on_shards
 #[derive(Clone)]
 pub struct IoThread {
     shared: Arc<Shared>,
@@ -160,14 +160,14 @@ impl IoThread {
     /// Returns the thread that runs the caller: in a task of [`IoThread::spawn`], and in the
     /// handlers on a shard of a server that runs clients. `None` on every other thread.
     ///
-    /// A client of it ([`ClientBuilder::io_thread`](crate::client::ClientBuilder::io_thread)) is
+    /// A client of it ([`ClientBuilder::io_thread`](crate::ClientBuilder::io_thread)) is
     /// called without a wake-up of another thread, and can be called from others too.
     pub fn current() -> Option<Self> {
         current::get()
     }
 
     /// Returns the shard that runs the caller.
-    pub(in crate::client) fn current_shard() -> Option<Self> {
+    pub(crate) fn current_shard() -> Option<Self> {
         current::shard()
     }
 
@@ -178,7 +178,7 @@ impl IoThread {
     /// # Errors
     ///
     /// If the loop cannot be created.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "test-support")]
     pub fn simulated<R: Ring>(ring: R, seed: u64) -> io::Result<(Self, ShardLoop<R, IoDriver>)> {
         let (mut endpoints, commands) = build_mesh(1, &MeshOptions::default());
         let endpoint = endpoints.pop().ok_or_else(|| io::Error::other("a mesh without shards"))?;
@@ -195,7 +195,7 @@ impl IoThread {
     ///
     /// # Errors
     ///
-    /// [`ClientErrorKind::Closed`](crate::client::ClientErrorKind::Closed), also for the task, if
+    /// [`ClientErrorKind::Closed`](crate::ClientErrorKind::Closed), also for the task, if
     /// the thread has ended, or the task has panicked.
     pub fn spawn<F, O>(&self, make: F) -> Result<IoTask<O::Output>, ClientError>
     where

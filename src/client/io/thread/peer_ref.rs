@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::IoThread;
-use crate::client::cache::Cache;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::io::call_slot::{CallSlot, CallToken, ConnectToken};
-use crate::client::io::commands::{Command, PeerId};
-use crate::client::io::parity_commands::{NewParityPeer, ParityCall, ParityCommand, ParitySlot};
-use crate::client::io::peer_handle::PeerHandle;
-use crate::client::known_tools::KnownTools;
-use crate::client::oauth::Secret;
-use crate::client::oneshot::Oneshot;
-use crate::client::parity_session::{ParityCallRequest, ParityServerInfo};
-use crate::client::session::{CallRequest, ServerInfo, SessionConfig};
-use crate::client::target::Target;
+use crate::cache::Cache;
+use crate::error::{ClientError, ClientErrorKind};
+use crate::io::call_slot::{CallSlot, CallToken, ConnectToken};
+use crate::io::commands::{Command, PeerId};
+use crate::io::parity_commands::{NewParityPeer, ParityCall, ParityCommand, ParitySlot};
+use crate::io::peer_handle::PeerHandle;
+use crate::known_tools::KnownTools;
+use crate::oauth::Secret;
+use crate::oneshot::Oneshot;
+use crate::parity_session::{ParityCallRequest, ParityServerInfo};
+use crate::session::{CallRequest, ServerInfo, SessionConfig};
+use crate::target::Target;
 
 /// A server of an I/O thread, with what its callers share. Dropping it disconnects the server.
-pub(in crate::client) struct PeerRef<S = McpShared> {
+pub(crate) struct PeerRef<S = McpShared> {
     thread: IoThread,
     id: PeerId,
-    pub(in crate::client) shared: S,
+    pub(crate) shared: S,
 }
 
 impl<S> PeerRef<S> {
@@ -60,7 +60,7 @@ impl<S> PeerRef<S> {
     ///
     /// [`ClientErrorKind::InvalidInput`] on the thread that does the I/O of the server, and those
     /// of `request`.
-    pub(in crate::client) fn wait<O>(
+    pub(crate) fn wait<O>(
         &self,
         request: impl IntoFuture<Output = Result<O, ClientError>>,
     ) -> Result<O, ClientError> {
@@ -68,7 +68,7 @@ impl<S> PeerRef<S> {
     }
 
     /// Disconnects the server, and waits until its programs have ended.
-    pub(in crate::client) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         let closed = Arc::new(Oneshot::new());
         let slot = Some(Arc::clone(&closed));
         if self.send(|id| Command::RemovePeer(id, slot)).is_ok() {
@@ -85,21 +85,18 @@ impl<S> Drop for PeerRef<S> {
 }
 
 /// What the callers of a server of MCP share.
-pub(in crate::client) struct McpShared {
+pub(crate) struct McpShared {
     /// What its sessions have in common.
-    pub(in crate::client) config: Arc<SessionConfig>,
+    pub(crate) config: Arc<SessionConfig>,
     /// What its tools have declared.
-    pub(in crate::client) tools: KnownTools,
+    pub(crate) tools: KnownTools,
     /// Its results that may be used again.
-    pub(in crate::client) cache: Arc<Cache>,
+    pub(crate) cache: Arc<Cache>,
 }
 
 impl PeerRef {
     /// Adds a server, which is not connected yet.
-    pub(in crate::client) fn of_mcp(
-        thread: IoThread,
-        handle: PeerHandle,
-    ) -> Result<Self, ClientError> {
+    pub(crate) fn of_mcp(thread: IoThread, handle: PeerHandle) -> Result<Self, ClientError> {
         let is_http = matches!(*handle.target, Target::Http(_));
         let (config, cache) = (Arc::clone(&handle.config), Arc::clone(&handle.cache));
         let shared = McpShared { config, tools: KnownTools::new(is_http), cache };
@@ -107,12 +104,12 @@ impl PeerRef {
     }
 
     /// Returns what the server declared in the handshake, and connects if it is not connected.
-    pub(in crate::client) async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
+    pub(crate) async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
         self.connect(Command::Connect).await
     }
 
     /// Makes a call.
-    pub(in crate::client) fn call(
+    pub(crate) fn call(
         &self,
         request: Box<CallRequest>,
         slot: Arc<CallSlot>,
@@ -121,37 +118,34 @@ impl PeerRef {
     }
 
     /// Cancels a call.
-    pub(in crate::client) fn cancel(&self, slot: Arc<CallSlot>) {
+    pub(crate) fn cancel(&self, slot: Arc<CallSlot>) {
         // Fails if the thread has ended, and the call with it.
         drop(self.send(|id| Command::Cancel(id, slot)));
     }
 }
 
 /// What the callers of a server of the parity dialect share.
-pub(in crate::client) struct ParityShared {
+pub(crate) struct ParityShared {
     is_http: bool,
 }
 
 /// A server of the parity dialect.
-pub(in crate::client) type ParityPeerRef = PeerRef<ParityShared>;
+pub(crate) type ParityPeerRef = PeerRef<ParityShared>;
 
 impl ParityPeerRef {
     /// Adds a server, which is not connected yet.
-    pub(in crate::client) fn of_parity(
-        thread: IoThread,
-        new: NewParityPeer,
-    ) -> Result<Self, ClientError> {
+    pub(crate) fn of_parity(thread: IoThread, new: NewParityPeer) -> Result<Self, ClientError> {
         let shared = ParityShared { is_http: matches!(*new.handle.target, Target::Http(_)) };
         Self::add(thread, shared, |id| Command::AddParityPeer(id, Box::new(new)))
     }
 
     /// Returns what the server declared in the handshake, and connects if it is not connected.
-    pub(in crate::client) async fn server(&self) -> Result<Arc<ParityServerInfo>, ClientError> {
+    pub(crate) async fn server(&self) -> Result<Arc<ParityServerInfo>, ClientError> {
         self.connect(|id, token| Command::Parity(id, ParityCommand::Connect(token))).await
     }
 
     /// Makes a request.
-    pub(in crate::client) fn call(
+    pub(crate) fn call(
         &self,
         request: Box<ParityCallRequest>,
         slot: Arc<ParitySlot>,
@@ -161,13 +155,13 @@ impl ParityPeerRef {
     }
 
     /// Cancels a request.
-    pub(in crate::client) fn cancel(&self, slot: Arc<ParitySlot>) {
+    pub(crate) fn cancel(&self, slot: Arc<ParitySlot>) {
         // Fails if the thread has ended, and the request with it.
         drop(self.send(|id| Command::Parity(id, ParityCommand::Cancel(slot))));
     }
 
     /// Replaces the token of the caller.
-    pub(in crate::client) fn set_auth_token(&self, token: &str) -> Result<(), ClientError> {
+    pub(crate) fn set_auth_token(&self, token: &str) -> Result<(), ClientError> {
         if self.shared.is_http {
             let text = "the header Authorization of HTTP requests cannot be replaced";
             return Err(ClientError::new(ClientErrorKind::Unsupported, text));

@@ -1,15 +1,15 @@
 //! The driver of clients on a shard of a server.
 
 use super::{IoThread, RING_OPTIONS, Shared, current};
-use crate::client::io::commands::{Command, Connector, own_commands};
-use crate::client::io::driver::IoDriver;
-use crate::engine::driver_pair::{AttachedDriver, DriverFactory};
-use crate::engine::mesh::{MeshOptions, build_mesh};
-use crate::engine::ring::Waker;
+use crate::io::commands::{Command, Connector, own_commands};
+use crate::io::driver::IoDriver;
+use corelane_engine::driver_pair::{AttachedDriver, DriverFactory};
+use corelane_engine::mesh::{MeshOptions, build_mesh};
+use corelane_engine::ring::Waker;
 
 /// Has each shard of a server drive clients.
 #[derive(Debug)]
-pub(in crate::client) struct ShardIo;
+pub(crate) struct ShardIo;
 
 /// Commands of other threads that may wait; those of the shard itself do not count.
 const COMMANDS_MAX: u32 = 1_024;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use httparse::{EMPTY_HEADER, Status};
 
-use crate::base::time::Instant;
-use crate::client::proxy::{ProxyProtocol, ProxyServer};
-use crate::engine::clock::Clock;
+use crate::proxy::{ProxyProtocol, ProxyServer};
+use corelane_base::time::Instant;
+use corelane_engine::clock::Clock;
 
 /// Bytes of the head of a response.
 const HEAD_BYTES_MAX: usize = 16 << 10;

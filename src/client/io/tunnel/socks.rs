@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 
 use super::Deadline;
-use crate::client::proxy::SocksOptions;
+use crate::proxy::SocksOptions;
 
 const VERSION: u8 = 5;
 const NO_LOGIN: u8 = 0;

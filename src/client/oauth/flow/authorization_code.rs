@@ -9,9 +9,9 @@ use url::{Url, form_urlencoded};
 
 use super::channel::{Channel, FetchRequest};
 use super::token::error_text;
-use crate::client::error::ClientError;
-use crate::client::oauth::metadata::{OFFLINE_ACCESS, ServerMetadata};
-use crate::client::oauth::secret::Secret;
+use crate::error::ClientError;
+use crate::oauth::metadata::{OFFLINE_ACCESS, ServerMetadata};
+use crate::oauth::secret::Secret;
 
 /// Redirects of an authorization that is approved automatically, at most.
 const REDIRECTS_MAX: u32 = 10;

@@ -10,25 +10,25 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use crate::client::error::{ClientError, quote};
-use crate::client::oauth::secret::Secret;
-use crate::client::oauth::tokens::StoredTokens;
+use crate::error::{ClientError, quote};
+use crate::oauth::secret::Secret;
+use crate::oauth::tokens::StoredTokens;
 
 /// Redirects of one request for metadata at most.
 const REDIRECTS_MAX: u32 = 3;
 
 /// Fills a slice with unpredictable bytes.
-pub(in crate::client) type RandomSource = Box<dyn FnMut(&mut [u8])>;
+pub(crate) type RandomSource = Box<dyn FnMut(&mut [u8])>;
 
 /// An HTTP request, of which redirects are not followed. It has secrets: the debug format omits
 /// them.
 #[derive(Clone, Eq, PartialEq)]
-pub(in crate::client) struct FetchRequest {
-    pub(in crate::client) method: &'static str,
-    pub(in crate::client) url: Url,
+pub(crate) struct FetchRequest {
+    pub(crate) method: &'static str,
+    pub(crate) url: Url,
     /// Fields besides those of the connection and of the body.
-    pub(in crate::client) fields: Vec<(&'static str, String)>,
-    pub(in crate::client) body: Vec<u8>,
+    pub(crate) fields: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl FetchRequest {
@@ -53,11 +53,11 @@ impl fmt::Debug for FetchRequest {
 
 /// A response to a [`FetchRequest`]. It may have secrets: the debug format omits them.
 #[derive(Clone, Default, Eq, PartialEq)]
-pub(in crate::client) struct FetchResponse {
-    pub(in crate::client) status: u16,
-    pub(in crate::client) location: Option<String>,
-    pub(in crate::client) dpop_nonce: Option<String>,
-    pub(in crate::client) body: Vec<u8>,
+pub(crate) struct FetchResponse {
+    pub(crate) status: u16,
+    pub(crate) location: Option<String>,
+    pub(crate) dpop_nonce: Option<String>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl FetchResponse {
@@ -98,7 +98,7 @@ impl fmt::Debug for FetchResponse {
 }
 
 /// What a flow needs next.
-pub(in crate::client) enum FlowStep {
+pub(crate) enum FlowStep {
     /// Send this and provide [`FlowInput::Response`].
     Fetch(FetchRequest),
     /// Listen for the redirect of the browser on this port, or any if it is zero, and provide
@@ -115,7 +115,7 @@ pub(in crate::client) enum FlowStep {
 }
 
 /// What a driver provides.
-pub(in crate::client) enum FlowInput {
+pub(crate) enum FlowInput {
     Start,
     Response(Result<FetchResponse, String>),
     RedirectUri(Result<String, String>),

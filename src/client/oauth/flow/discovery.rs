@@ -7,10 +7,10 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::channel::Channel;
-use crate::client::error::{ClientError, quote};
-use crate::client::oauth::challenge::Challenge;
-use crate::client::oauth::metadata::{ResourceMetadata, ServerMetadata};
-use crate::client::oauth::urls::{
+use crate::error::{ClientError, quote};
+use crate::oauth::challenge::Challenge;
+use crate::oauth::metadata::{ResourceMetadata, ServerMetadata};
+use crate::oauth::urls::{
     parse_endpoint, parse_reference, resource_contains, resource_metadata_urls,
     server_metadata_urls, server_root,
 };

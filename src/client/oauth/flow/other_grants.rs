@@ -5,9 +5,9 @@ use url::Url;
 
 use super::channel::Channel;
 use super::token::{TokenEndpoint, TokenFailure, TokenResponse};
-use crate::client::error::ClientError;
-use crate::client::oauth::options::{ClientIdentity, IdentityAssertion};
-use crate::client::oauth::tokens::{ClientAuth, RegisteredClient};
+use crate::error::ClientError;
+use crate::oauth::options::{ClientIdentity, IdentityAssertion};
+use crate::oauth::tokens::{ClientAuth, RegisteredClient};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";

@@ -7,12 +7,12 @@ use url::Url;
 
 use super::channel::{Channel, FetchRequest};
 use super::token::error_of;
-use crate::client::error::ClientError;
-use crate::client::oauth::metadata::ServerMetadata;
-use crate::client::oauth::options::ClientIdentity;
-use crate::client::oauth::secret::Secret;
-use crate::client::oauth::tokens::{ClientAuth, RegisteredClient};
-use crate::client::oauth::urls::parse_endpoint;
+use crate::error::ClientError;
+use crate::oauth::metadata::ServerMetadata;
+use crate::oauth::options::ClientIdentity;
+use crate::oauth::secret::Secret;
+use crate::oauth::tokens::{ClientAuth, RegisteredClient};
+use crate::oauth::urls::parse_endpoint;
 
 /// The answer to a registration (RFC 7591, section 3.2.1).
 #[derive(Deserialize)]

@@ -14,14 +14,14 @@ use super::discovery::{Discovered, discover};
 use super::other_grants::{Access, client_credentials, exchange_identity, jwt_bearer};
 use super::registration::{known_client, register};
 use super::token::{TokenEndpoint, TokenFailure, TokenResponse};
-use crate::client::error::ClientError;
-use crate::client::oauth::challenge::{Challenge, PROOF_ALGORITHM};
-use crate::client::oauth::metadata::{OFFLINE_ACCESS, ServerMetadata};
-use crate::client::oauth::options::{Grant, OAuthOptions, UserAgent};
-use crate::client::oauth::secret::Secret;
-use crate::client::oauth::signing::DpopKey;
-use crate::client::oauth::tokens::{RegisteredClient, StoredTokens};
-use crate::client::oauth::urls::parse_endpoint;
+use crate::error::ClientError;
+use crate::oauth::challenge::{Challenge, PROOF_ALGORITHM};
+use crate::oauth::metadata::{OFFLINE_ACCESS, ServerMetadata};
+use crate::oauth::options::{Grant, OAuthOptions, UserAgent};
+use crate::oauth::secret::Secret;
+use crate::oauth::signing::DpopKey;
+use crate::oauth::tokens::{RegisteredClient, StoredTokens};
+use crate::oauth::urls::parse_endpoint;
 
 /// The client, the token that it was issued, and whether the token is bound to its key.
 type IssuedToken = (RegisteredClient, TokenResponse, bool);

@@ -7,11 +7,11 @@ use serde_json::Value;
 use url::{Url, form_urlencoded};
 
 use super::channel::{Channel, FetchRequest, FetchResponse};
-use crate::client::error::ClientError;
-use crate::client::oauth::options::ClientIdentity;
-use crate::client::oauth::secret::Secret;
-use crate::client::oauth::signing::{Claims, DpopKey, ProofTarget};
-use crate::client::oauth::tokens::{ClientAuth, RegisteredClient};
+use crate::error::ClientError;
+use crate::oauth::options::ClientIdentity;
+use crate::oauth::secret::Secret;
+use crate::oauth::signing::{Claims, DpopKey, ProofTarget};
+use crate::oauth::tokens::{ClientAuth, RegisteredClient};
 
 /// Longest text of an authorization server that an error quotes, in characters.
 const QUOTED_CHARACTERS_MAX: usize = 200;

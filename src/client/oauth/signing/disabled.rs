@@ -1,14 +1,14 @@
 //! Stands for the keys where the library is built without them.
 
 use super::{Claims, ProofTarget};
-use crate::client::error::ClientError;
+use crate::error::ClientError;
 
 /// The private key of a client; there is none.
 #[derive(Debug)]
-pub(in crate::client) enum ClientKey {}
+pub(crate) enum ClientKey {}
 
 impl ClientKey {
-    pub(in crate::client) fn assertion(
+    pub(crate) fn assertion(
         &self,
         _client_id: &str,
         _audience: &str,
@@ -20,24 +20,24 @@ impl ClientKey {
 
 /// The key of proofs of possession; there is none.
 #[derive(Debug)]
-pub(in crate::client) enum DpopKey {}
+pub(crate) enum DpopKey {}
 
 impl DpopKey {
-    pub(in crate::client) fn generate() -> Result<Self, ClientError> {
+    pub(crate) fn generate() -> Result<Self, ClientError> {
         let text = "the server requires DPoP, which this build does not support: build it with \
                     the feature oauth-jwt";
         Err(ClientError::authorization(text))
     }
 
-    pub(in crate::client) fn decode(_text: &str) -> Option<Self> {
+    pub(crate) fn decode(_text: &str) -> Option<Self> {
         None
     }
 
-    pub(in crate::client) fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         match *self {}
     }
 
-    pub(in crate::client) fn proof(
+    pub(crate) fn proof(
         &self,
         _target: &ProofTarget<'_>,
         _claims: Claims<'_>,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{Claims, ProofTarget};
-use crate::client::error::{ClientError, ClientErrorKind};
+use crate::error::{ClientError, ClientErrorKind};
 
 /// Seconds for which an assertion of the client is valid.
 const ASSERTION_SECONDS: u64 = 300;
@@ -62,17 +62,14 @@ impl SigningAlgorithm {
 }
 
 /// The private key with which a client authenticates.
-pub(in crate::client) struct ClientKey {
+pub(crate) struct ClientKey {
     algorithm: Algorithm,
     key: EncodingKey,
 }
 
 impl ClientKey {
     /// Reads a key in PEM: PKCS#8, or PKCS#1 for RSA.
-    pub(in crate::client) fn from_pem(
-        pem: &[u8],
-        algorithm: SigningAlgorithm,
-    ) -> Result<Self, ClientError> {
+    pub(crate) fn from_pem(pem: &[u8], algorithm: SigningAlgorithm) -> Result<Self, ClientError> {
         let key = match algorithm {
             SigningAlgorithm::Es256 | SigningAlgorithm::Es384 => EncodingKey::from_ec_pem(pem),
             SigningAlgorithm::Rs256 | SigningAlgorithm::Ps256 => EncodingKey::from_rsa_pem(pem),
@@ -86,7 +83,7 @@ impl ClientKey {
     }
 
     /// Returns an assertion of the client `client_id` for `audience`, the issuer.
-    pub(in crate::client) fn assertion(
+    pub(crate) fn assertion(
         &self,
         client_id: &str,
         audience: &str,
@@ -119,7 +116,7 @@ impl fmt::Debug for ClientKey {
 }
 
 /// The key of proofs of possession: ES256.
-pub(in crate::client) struct DpopKey {
+pub(crate) struct DpopKey {
     pkcs8: Vec<u8>,
     key: EncodingKey,
     header: Header,
@@ -127,7 +124,7 @@ pub(in crate::client) struct DpopKey {
 
 impl DpopKey {
     /// Creates a key.
-    pub(in crate::client) fn generate() -> Result<Self, ClientError> {
+    pub(crate) fn generate() -> Result<Self, ClientError> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
         let pkcs8 =
@@ -148,17 +145,17 @@ impl DpopKey {
     }
 
     /// Reads what [`DpopKey::encode`] has written.
-    pub(in crate::client) fn decode(text: &str) -> Option<Self> {
+    pub(crate) fn decode(text: &str) -> Option<Self> {
         Self::from_pkcs8(BASE64_URL_SAFE_NO_PAD.decode(text).ok()?)
     }
 
     /// Returns the key as text, which is secret.
-    pub(in crate::client) fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(&self.pkcs8)
     }
 
     /// Returns a proof.
-    pub(in crate::client) fn proof(
+    pub(crate) fn proof(
         &self,
         target: &ProofTarget<'_>,
         claims: Claims<'_>,

@@ -8,31 +8,31 @@ mod keys;
 mod disabled;
 
 #[cfg(not(feature = "oauth-jwt"))]
-pub(in crate::client) use self::disabled::{ClientKey, DpopKey};
+pub(crate) use self::disabled::{ClientKey, DpopKey};
 #[cfg(feature = "oauth-jwt")]
 pub use self::keys::SigningAlgorithm;
 #[cfg(feature = "oauth-jwt")]
-pub(in crate::client) use self::keys::{ClientKey, DpopKey};
+pub(crate) use self::keys::{ClientKey, DpopKey};
 
 /// The variable parts of a signed assertion.
 #[cfg_attr(not(feature = "oauth-jwt"), expect(dead_code, reason = "nothing is signed"))]
 #[derive(Clone, Copy, Debug)]
-pub(in crate::client) struct Claims<'a> {
+pub(crate) struct Claims<'a> {
     /// Seconds since 1970-01-01 UTC.
-    pub(in crate::client) unix_seconds: u64,
+    pub(crate) unix_seconds: u64,
     /// `jti`: unique to the assertion.
-    pub(in crate::client) id: &'a str,
+    pub(crate) id: &'a str,
 }
 
 /// What a proof of possession is for (RFC 9449, section 4.2).
 #[cfg_attr(not(feature = "oauth-jwt"), expect(dead_code, reason = "nothing is signed"))]
 #[derive(Clone, Copy, Debug)]
-pub(in crate::client) struct ProofTarget<'a> {
+pub(crate) struct ProofTarget<'a> {
     /// `htm`.
-    pub(in crate::client) method: &'a str,
+    pub(crate) method: &'a str,
     /// `htu`: without query and fragment.
-    pub(in crate::client) url: &'a str,
+    pub(crate) url: &'a str,
     /// The access token that is sent with the proof.
-    pub(in crate::client) access_token: Option<&'a str>,
-    pub(in crate::client) nonce: Option<&'a str>,
+    pub(crate) access_token: Option<&'a str>,
+    pub(crate) nonce: Option<&'a str>,
 }

@@ -5,25 +5,25 @@
 
 use super::options::{EraPreference, SessionOptions};
 use super::server_info::ServerInfo;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::protocol::json::Value;
-use crate::protocol::revision::Revision;
+use crate::error::{ClientError, ClientErrorKind};
+use corelane_protocol::json::Value;
+use corelane_protocol::revision::Revision;
 
 /// Code of `UnsupportedProtocolVersion`.
 const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
 
 /// `server/discover` that `initialize` has followed.
 #[derive(Debug)]
-pub(in crate::client::session) struct FailedDiscover {
+pub(crate) struct FailedDiscover {
     /// Its id on this connection, where its response may still arrive.
-    pub(in crate::client::session) id: Option<u64>,
+    pub(crate) id: Option<u64>,
     /// Why it did not suffice.
-    pub(in crate::client::session) error: ClientError,
+    pub(crate) error: ClientError,
 }
 
 impl FailedDiscover {
     /// Returns the error of a handshake that then failed because of `cause`.
-    pub(in crate::client::session) fn explain(&self, cause: ClientError) -> ClientError {
+    pub(crate) fn explain(&self, cause: ClientError) -> ClientError {
         if concerns_each_method(&cause) {
             return cause;
         }
@@ -34,7 +34,7 @@ impl FailedDiscover {
 
 /// The next step of a handshake.
 #[derive(Debug)]
-pub(in crate::client::session) enum NextStep {
+pub(crate) enum NextStep {
     /// It is complete.
     Ready(Box<ServerInfo>),
     /// Send `server/discover`.
@@ -55,7 +55,7 @@ pub(in crate::client::session) enum NextStep {
 
 /// Decides after the response to `server/discover`. `may_repeat` allows to send it again, if the
 /// server refuses the revision of the request but lists it as supported.
-pub(in crate::client::session) fn after_discover(
+pub(crate) fn after_discover(
     outcome: Result<Value<'_>, Value<'_>>,
     options: &SessionOptions,
     may_repeat: bool,
@@ -110,10 +110,7 @@ pub(in crate::client::session) fn after_discover(
 }
 
 /// Decides after a failure that is no response: the request timed out, or HTTP refused it.
-pub(in crate::client::session) fn after_discover_failure(
-    options: &SessionOptions,
-    error: ClientError,
-) -> NextStep {
+pub(crate) fn after_discover_failure(options: &SessionOptions, error: ClientError) -> NextStep {
     match options.era {
         // Every method needs the same authorization.
         _ if error.kind() == ClientErrorKind::Authorization => NextStep::Fail(error),
@@ -125,9 +122,7 @@ pub(in crate::client::session) fn after_discover_failure(
 }
 
 /// Decides after the response to `initialize`.
-pub(in crate::client::session) fn after_initialize(
-    outcome: Result<Value<'_>, Value<'_>>,
-) -> NextStep {
+pub(crate) fn after_initialize(outcome: Result<Value<'_>, Value<'_>>) -> NextStep {
     let result = match outcome {
         Ok(result) => result,
         Err(error) => {
@@ -160,7 +155,7 @@ fn unsupported_version_data(error: Value<'_>) -> Option<Value<'_>> {
 }
 
 /// A handshake that failed because of `cause`.
-pub(in crate::client::session) fn handshake_error(method: &str, cause: ClientError) -> ClientError {
+pub(crate) fn handshake_error(method: &str, cause: ClientError) -> ClientError {
     if concerns_each_method(&cause) {
         return cause;
     }

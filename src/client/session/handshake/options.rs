@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::client::retry::RetryPolicy;
-use crate::protocol::eras::{
+use crate::retry::RetryPolicy;
+use corelane_protocol::eras::{
     CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, ClientCapabilities, PROTOCOL_VERSION_KEY,
 };
-use crate::protocol::json::write;
-use crate::protocol::model::Implementation;
-use crate::protocol::revision::Revision;
+use corelane_protocol::json::write;
+use corelane_protocol::model::Implementation;
+use corelane_protocol::revision::Revision;
 
 /// Which revisions the client uses.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -42,7 +42,7 @@ pub struct SessionOptions {
     /// Requests in flight; further calls wait. Default 1,024. Cost: about 100 bytes each.
     pub in_flight_max: usize,
     /// Calls that wait for the handshake or for a response to others; further calls fail with
-    /// [`ClientErrorKind::Busy`](crate::client::ClientErrorKind::Busy). Default 16,384. Cost: the
+    /// [`ClientErrorKind::Busy`](crate::ClientErrorKind::Busy). Default 16,384. Cost: the
     /// encoded params and about 200 bytes each.
     pub waiting_max: usize,
     /// Longest message of the server in bytes. Default 16 MiB.
@@ -69,10 +69,7 @@ impl Default for SessionOptions {
 
 impl SessionOptions {
     /// Returns the members of `_meta` that every modern request carries, without braces.
-    pub(in crate::client::session) fn modern_meta(
-        &self,
-        capabilities: ClientCapabilities,
-    ) -> Box<[u8]> {
+    pub(crate) fn modern_meta(&self, capabilities: ClientCapabilities) -> Box<[u8]> {
         let revision = Revision::LATEST;
         let mut out = Vec::new();
         write::string(&mut out, PROTOCOL_VERSION_KEY);
@@ -90,7 +87,7 @@ impl SessionOptions {
     }
 
     /// Returns the revision to ask for with `initialize`.
-    pub(in crate::client::session) const fn legacy_revision(&self) -> Revision {
+    pub(crate) const fn legacy_revision(&self) -> Revision {
         match self.era {
             EraPreference::Legacy(revision) if !revision.is_modern() => revision,
             _ => Revision::LATEST_LEGACY,

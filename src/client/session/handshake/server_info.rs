@@ -1,9 +1,9 @@
 //! What the server declared in the handshake.
 
-use crate::protocol::eras::Method;
-use crate::protocol::json::{Object, Value};
-use crate::protocol::model::{Implementation, ServerCapabilities};
-use crate::protocol::revision::Revision;
+use corelane_protocol::eras::Method;
+use corelane_protocol::json::{Object, Value};
+use corelane_protocol::model::{Implementation, ServerCapabilities};
+use corelane_protocol::revision::Revision;
 
 /// Identifier of the Skills extension.
 const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
@@ -60,13 +60,13 @@ impl ServerInfo {
     }
 
     /// Returns whether tool calls may become tasks.
-    pub(in crate::client::session) const fn offers_tasks(&self) -> bool {
+    pub(crate) const fn offers_tasks(&self) -> bool {
         let has_tasks = self.revision.is_modern() || self.revision.dialect().core_tasks;
         has_tasks && self.capabilities.tasks.is_some()
     }
 
     /// Returns why `method` cannot be called on this server, or `None` if it can.
-    pub(in crate::client::session) fn missing_support(&self, method: Method) -> Option<String> {
+    pub(crate) fn missing_support(&self, method: Method) -> Option<String> {
         if matches!(method, Method::SkillsList | Method::SkillsGet) {
             let is_declared = self.extensions.contains_key(SKILLS_EXTENSION);
             return (!is_declared)

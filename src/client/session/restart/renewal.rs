@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::session::context::SessionContext;
-use crate::client::session::event::MessageSink;
-use crate::client::session::{Phase, Session, refusal};
+use crate::error::ClientError;
+use crate::session::context::SessionContext;
+use crate::session::event::MessageSink;
+use crate::session::{Phase, Session, refusal};
+use corelane_base::time::Instant;
 
 impl<T: Clone> Session<T> {
     /// Begins the handshake of a legacy session again. Calls in flight still wait for their
     /// responses; new calls wait for the handshake.
-    pub(in crate::client) fn renew<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
+    pub(crate) fn renew<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
         if let Phase::Ready(server) = &self.phase
             && !server.revision.is_modern()
         {
@@ -21,7 +21,7 @@ impl<T: Clone> Session<T> {
     }
 
     /// Returns whether the request `id` waits for its response.
-    pub(in crate::client) fn is_waiting_for(&self, id: u64) -> bool {
+    pub(crate) fn is_waiting_for(&self, id: u64) -> bool {
         match &self.phase {
             Phase::Handshake(request) if request.id == id => true,
             _ => self.calls.get(id).is_some() || self.side_requests.contains(id),
@@ -30,7 +30,7 @@ impl<T: Clone> Session<T> {
 
     /// Notes that the server has refused the request `id` for now because of `error`; it is sent
     /// again.
-    pub(in crate::client) fn note_refusal(&mut self, id: u64, error: ClientError) {
+    pub(crate) fn note_refusal(&mut self, id: u64, error: ClientError) {
         let mut refusals = std::mem::take(&mut self.refusals);
         refusals.insert(id, error);
         // Those of requests that have ended meanwhile are of no use.
@@ -40,11 +40,7 @@ impl<T: Clone> Session<T> {
 
     /// Returns why the request `id` fails that has no response within `timeout`: the last refusal
     /// of the server, if it has refused it.
-    pub(in crate::client::session) fn timeout_error(
-        &mut self,
-        id: Option<u64>,
-        timeout: Duration,
-    ) -> ClientError {
+    pub(crate) fn timeout_error(&mut self, id: Option<u64>, timeout: Duration) -> ClientError {
         if let Some(refusal) = id.and_then(|id| self.refusals.remove(&id)) {
             return refusal.after_refusals(timeout);
         }
@@ -54,12 +50,12 @@ impl<T: Clone> Session<T> {
     }
 
     /// Lets nothing of the session expire until [`resume`].
-    pub(in crate::client) fn pause(&mut self, now: Instant) {
+    pub(crate) fn pause(&mut self, now: Instant) {
         self.paused_at.get_or_insert(now);
     }
 
     /// Ends a pause, which does not count for the handshake and the calls.
-    pub(in crate::client) fn resume(&mut self, now: Instant) {
+    pub(crate) fn resume(&mut self, now: Instant) {
         let Some(paused_at) = self.paused_at.take() else { return };
         let pause = now.since(paused_at);
         if let Phase::Handshake(request) = &mut self.phase {

@@ -1,21 +1,21 @@
 //! A session outlives its connection: calls wait for the next one.
 
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::session::Phase;
-use crate::client::session::Session;
-use crate::client::session::event::SessionEvent;
-use crate::client::session::refusal::{closed, explain_end};
-use crate::client::session::repeats::begin_repeat;
-use crate::client::session::side_requests::SideRequests;
-use crate::protocol::eras::Method;
+use crate::error::ClientError;
+use crate::session::Phase;
+use crate::session::Session;
+use crate::session::event::SessionEvent;
+use crate::session::refusal::{closed, explain_end};
+use crate::session::repeats::begin_repeat;
+use crate::session::side_requests::SideRequests;
+use corelane_base::time::Instant;
+use corelane_protocol::eras::Method;
 
 impl<T: Clone> Session<T> {
     /// Handles the loss of the connection; [`Session::start`] begins the handshake on the next one.
     /// Calls that were not sent wait for it, and so do subscriptions. Calls that were sent may have
-    /// run; they fail with [`Closed`](crate::client::ClientErrorKind::Closed), except idempotent
+    /// run; they fail with [`Closed`](crate::ClientErrorKind::Closed), except idempotent
     /// ones if `resends`, and those that the policy of the client sends again.
-    pub(in crate::client) fn suspend(
+    pub(crate) fn suspend(
         &mut self,
         error: ClientError,
         resends: bool,
@@ -52,12 +52,12 @@ impl<T: Clone> Session<T> {
     }
 
     /// Returns whether a call waits to be sent.
-    pub(in crate::client) fn has_waiting(&self) -> bool {
+    pub(crate) fn has_waiting(&self) -> bool {
         self.calls.waiting() + self.calls.delayed() > 0
     }
 
     /// Returns whether nothing is in flight, and nothing is subscribed to.
-    pub(in crate::client) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.calls.waiting() + self.calls.in_flight() + self.calls.delayed() == 0
             && self.tasks.is_empty()
             && self.subscriptions.is_empty()

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::json::write;
-use crate::protocol::model::ServerCapabilities;
-use crate::protocol::uri;
+use corelane_protocol::json::write;
+use corelane_protocol::model::ServerCapabilities;
+use corelane_protocol::uri;
 
 /// The member `notifications` of `subscriptions/listen`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]

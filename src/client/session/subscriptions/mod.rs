@@ -20,10 +20,10 @@ use super::event::{MessageSink, ReceivedMessage, SessionEvent};
 use super::request::CallRequest;
 use super::side_requests::{self, SideRequest};
 use super::{Phase, Session};
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::protocol::eras::Method;
-use crate::protocol::json::{Value, write};
+use crate::error::ClientError;
+use corelane_base::time::Instant;
+use corelane_protocol::eras::Method;
+use corelane_protocol::json::{Value, write};
 
 /// Time that a server has to answer for the resources of a subscription, and to open the stream
 /// that its notifications arrive on.

@@ -15,11 +15,11 @@ use super::refusal::timeout_error;
 use super::request::{CallRequest, TaskMode};
 use super::side_requests::{self, SideRequest};
 use super::{Phase, Session};
-use crate::base::time::Instant;
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::protocol::eras::Method;
-use crate::protocol::json::{Value, write};
-use crate::protocol::revision::Revision;
+use crate::error::{ClientError, ClientErrorKind};
+use corelane_base::time::Instant;
+use corelane_protocol::eras::Method;
+use corelane_protocol::json::{Value, write};
+use corelane_protocol::revision::Revision;
 
 /// Time that a server has to answer `tasks/result`, which waits for the end of the task.
 const RESULT_TIMEOUT: Duration = Duration::from_hours(24 * 365);

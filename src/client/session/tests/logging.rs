@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::protocol::eras::LoggingLevel;
+use corelane_protocol::eras::LoggingLevel;
 
 #[test]
 fn modern_requests_carry_log_level() {

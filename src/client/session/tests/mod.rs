@@ -12,9 +12,9 @@ mod unreadable;
 use serde_json::json;
 
 use super::*;
-use crate::client::error::ClientErrorKind;
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::json::{PaddedBuffer, ParseLimits, Parser};
+use crate::error::ClientErrorKind;
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::json::{PaddedBuffer, ParseLimits, Parser};
 
 const DISCOVERED: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete",
     "supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},

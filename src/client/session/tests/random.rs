@@ -1,7 +1,7 @@
 //! Sessions in which everything happens in a random order.
 
-use crate::base::random::Random;
-use crate::client::session::fuzz::{CallCounts, run_session};
+use crate::session::fuzz::{CallCounts, run_session};
+use corelane_base::random::Random;
 
 const SEEDS: u64 = 2_000;
 /// Bytes of the steps of a session.

@@ -1,7 +1,7 @@
 //! Calls that are sent again after a failure.
 
 use super::*;
-use crate::client::retry::RetryPolicy;
+use crate::retry::RetryPolicy;
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::io::http::connection::{HttpConnection, HttpRequest};
-use crate::client::oauth::{FetchRequest, FetchResponse};
-use crate::client::target::Target;
-use crate::engine::ring::{Operation, Ring, Socket};
-use crate::transport::http::client::response_head::ResponseLimits;
-use crate::transport::http::client::response_reader::ResponseEvent;
+use crate::error::ClientError;
+use crate::io::http::connection::{HttpConnection, HttpRequest};
+use crate::oauth::{FetchRequest, FetchResponse};
+use crate::target::Target;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_transport::http::client::response_head::ResponseLimits;
+use corelane_transport::http::client::response_reader::ResponseEvent;
 
 /// Time from the request to the end of the response.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -5,19 +5,17 @@ use std::time::Duration;
 
 use super::fetch::{Fetch, FetchOutcome};
 use super::redirect::{RedirectListener, RedirectSender};
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::io::call_slot::run_callback;
-use crate::client::io::connect::OpenError;
-use crate::client::oauth::{
-    Flow, FlowInput, FlowStep, OAuthOptions, Secret, StoredTokens, UserAgent,
-};
-use crate::client::target::Target;
-use crate::engine::clock::unix_ms;
-use crate::engine::ring::{Ring, Socket};
+use crate::error::ClientError;
+use crate::io::call_slot::run_callback;
+use crate::io::connect::OpenError;
+use crate::oauth::{Flow, FlowInput, FlowStep, OAuthOptions, Secret, StoredTokens, UserAgent};
+use crate::target::Target;
+use corelane_base::time::Instant;
+use corelane_engine::clock::unix_ms;
+use corelane_engine::ring::{Ring, Socket};
 
 #[derive(Debug)]
-pub(in crate::client::io) struct FlowRun {
+pub(crate) struct FlowRun {
     flow: Flow,
     number: u64,
     fetches: u64,
@@ -120,16 +118,16 @@ impl FlowRun {
 /// Input.
 impl FlowRun {
     /// Returns what to connect to, once for each request, with its number.
-    pub(in crate::client::io) fn take_target(&mut self) -> Option<(u64, Arc<Target>)> {
+    pub(crate) fn take_target(&mut self) -> Option<(u64, Arc<Target>)> {
         self.fetch.as_mut()?.take_target()
     }
 
-    pub(in crate::client::io) fn owns(&self, socket: Socket) -> bool {
+    pub(crate) fn owns(&self, socket: Socket) -> bool {
         self.fetch.as_ref().is_some_and(|fetch| fetch.owns(socket))
     }
 
     /// Handles the connection for request `number`. Returns `false` if it is not needed.
-    pub(in crate::client::io) fn handle_connected(
+    pub(crate) fn handle_connected(
         &mut self,
         ring: &mut dyn Ring,
         number: u64,
@@ -145,36 +143,21 @@ impl FlowRun {
     }
 
     /// Handles the failure to connect for request `number`.
-    pub(in crate::client::io) fn handle_connect_failure(
-        &mut self,
-        number: u64,
-        error: OpenError,
-        now: Instant,
-    ) {
+    pub(crate) fn handle_connect_failure(&mut self, number: u64, error: OpenError, now: Instant) {
         if let Some(fetch) = self.fetch.take_if(|fetch| fetch.number() == number) {
             let error = error.describe(fetch.target()).to_string();
             self.advance(FlowInput::Response(Err(error)), now);
         }
     }
 
-    pub(in crate::client::io) fn receive(
-        &mut self,
-        ring: &mut dyn Ring,
-        bytes: &[u8],
-        now: Instant,
-    ) {
+    pub(crate) fn receive(&mut self, ring: &mut dyn Ring, bytes: &[u8], now: Instant) {
         if let Some(outcome) = self.fetch.as_mut().and_then(|fetch| fetch.receive(bytes, now)) {
             self.finish_fetch(ring, outcome, now);
         }
     }
 
     /// Handles the end of the connection, or the failure of a send.
-    pub(in crate::client::io) fn handle_end(
-        &mut self,
-        ring: &mut dyn Ring,
-        is_failed: bool,
-        now: Instant,
-    ) {
+    pub(crate) fn handle_end(&mut self, ring: &mut dyn Ring, is_failed: bool, now: Instant) {
         if let Some(outcome) = self.fetch.as_mut().map(|fetch| fetch.handle_end(is_failed, now)) {
             self.finish_fetch(ring, outcome, now);
         }
@@ -188,7 +171,7 @@ impl FlowRun {
     }
 
     /// Handles the redirect of the browser for flow `number`.
-    pub(in crate::client::io) fn handle_redirect(
+    pub(crate) fn handle_redirect(
         &mut self,
         number: u64,
         query: Result<Secret, String>,

@@ -9,8 +9,8 @@ mod server_authorization;
 
 mod upgrade;
 
-pub(in crate::client::io) use self::flow_run::FlowRun;
-pub(in crate::client::io) use self::redirect::RedirectSender;
-pub(in crate::client::io) use self::server_authorization::HttpAuthorization;
+pub(crate) use self::flow_run::FlowRun;
+pub(crate) use self::redirect::RedirectSender;
+pub(crate) use self::server_authorization::HttpAuthorization;
 pub(super) use self::server_authorization::{FlowEnd, Verdict};
-pub(in crate::client::io) use self::upgrade::{UpgradeAuthorization, UpgradeVerdict};
+pub(crate) use self::upgrade::{UpgradeAuthorization, UpgradeVerdict};

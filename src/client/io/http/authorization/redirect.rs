@@ -10,9 +10,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use url::form_urlencoded;
 
-use crate::client::io::commands::{Command, PeerId, SHARD};
-use crate::client::oauth::Secret;
-use crate::engine::mesh::Sender;
+use crate::io::commands::{Command, PeerId, SHARD};
+use crate::oauth::Secret;
+use corelane_engine::mesh::Sender;
 
 /// The path of the redirect URI.
 const PATH: &str = "/callback";
@@ -23,13 +23,13 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Passes redirects to the flow of one server.
 #[derive(Clone)]
-pub(in crate::client::io) struct RedirectSender {
+pub(crate) struct RedirectSender {
     peer: PeerId,
     commands: Sender<Command>,
 }
 
 impl RedirectSender {
-    pub(in crate::client::io) const fn new(peer: PeerId, commands: Sender<Command>) -> Self {
+    pub(crate) const fn new(peer: PeerId, commands: Sender<Command>) -> Self {
         Self { peer, commands }
     }
 

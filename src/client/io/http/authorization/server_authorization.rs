@@ -12,18 +12,18 @@ use url::Url;
 
 use super::flow_run::FlowRun;
 use super::redirect::RedirectSender;
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::io::http::exchange::{Exchange, ExchangeKind, RequestAuthorization};
-use crate::client::io::http::queue::HttpQueue;
-use crate::client::io::peer_handle::PeerHandle;
-use crate::client::oauth::signing::Claims;
-use crate::client::oauth::{
+use crate::error::ClientError;
+use crate::io::http::exchange::{Exchange, ExchangeKind, RequestAuthorization};
+use crate::io::http::queue::HttpQueue;
+use crate::io::peer_handle::PeerHandle;
+use crate::oauth::signing::Claims;
+use crate::oauth::{
     Challenge, Credentials, Flow, FlowCause, OAuthOptions, StoredTokens, TokenEntry,
 };
-use crate::engine::clock::unix_ms;
-use crate::engine::ring::Ring;
-use crate::transport::http::client::response_head::ResponseHead;
+use corelane_base::time::Instant;
+use corelane_engine::clock::unix_ms;
+use corelane_engine::ring::Ring;
+use corelane_transport::http::client::response_head::ResponseHead;
 
 /// Authorizations for one request at most.
 const ATTEMPTS_MAX: u32 = 3;
@@ -37,7 +37,7 @@ const FORBIDDEN: u16 = 403;
 
 /// What becomes of a response.
 #[derive(Debug)]
-pub(in crate::client::io::http) enum Verdict {
+pub(crate) enum Verdict {
     /// It is an answer to this request.
     Answer(Exchange),
     /// The request is sent again.
@@ -76,15 +76,15 @@ enum FlowState {
 
 /// How a flow has ended for the requests that waited for it.
 #[derive(Debug)]
-pub(in crate::client::io) struct FlowEnd {
+pub(crate) struct FlowEnd {
     /// The requests that the server has refused.
-    pub(in crate::client::io::http) parked: Vec<Exchange>,
+    pub(crate) parked: Vec<Exchange>,
     /// Why they fail.
-    pub(in crate::client::io) error: Option<ClientError>,
+    pub(crate) error: Option<ClientError>,
 }
 
 #[derive(Debug)]
-pub(in crate::client::io) struct HttpAuthorization {
+pub(crate) struct HttpAuthorization {
     server: Url,
     options: Arc<OAuthOptions>,
     entry: TokenEntry,
@@ -106,10 +106,7 @@ pub(in crate::client::io) struct HttpAuthorization {
 
 impl HttpAuthorization {
     /// Creates the authorization of a server, if it has options for it, with what is stored.
-    pub(in crate::client::io) fn new(
-        handle: &PeerHandle,
-        redirects: &RedirectSender,
-    ) -> Option<Self> {
+    pub(crate) fn new(handle: &PeerHandle, redirects: &RedirectSender) -> Option<Self> {
         let options = Arc::clone(handle.oauth.as_ref()?);
         let server = handle.target.http_url()?;
         let entry = TokenEntry::open(Arc::clone(&options.store), server.as_str());
@@ -130,7 +127,7 @@ impl HttpAuthorization {
     }
 
     /// Returns what authorizes a request with this HTTP method.
-    pub(in crate::client::io::http) fn fields(&self, method: &str) -> RequestAuthorization<'_> {
+    pub(in crate::io) fn fields(&self, method: &str) -> RequestAuthorization<'_> {
         let generation = self.generation;
         let Some(credentials) = &self.credentials else {
             return RequestAuthorization { generation, ..RequestAuthorization::default() };
@@ -152,7 +149,7 @@ impl HttpAuthorization {
     }
 
     /// Judges the response to `exchange`; begins a flow if the server asks for authorization.
-    pub(in crate::client::io::http) fn handle_response(
+    pub(crate) fn handle_response(
         &mut self,
         mut exchange: Exchange,
         head: &ResponseHead,
@@ -196,7 +193,7 @@ impl HttpAuthorization {
     }
 
     /// Begins to refresh the token if it expires soon.
-    pub(in crate::client::io::http) fn refresh_if_due(&mut self, now: Instant) {
+    pub(crate) fn refresh_if_due(&mut self, now: Instant) {
         let Some(credentials) = self.credentials.as_ref().filter(|_| !self.is_running()) else {
             return;
         };
@@ -242,11 +239,11 @@ impl HttpAuthorization {
     }
 
     /// Returns whether requests wait for a flow.
-    pub(in crate::client::io::http) const fn is_running(&self) -> bool {
+    pub(crate) const fn is_running(&self) -> bool {
         !matches!(self.state, FlowState::Idle)
     }
 
-    pub(in crate::client::io) fn run(&mut self) -> Option<&mut FlowRun> {
+    pub(crate) fn run(&mut self) -> Option<&mut FlowRun> {
         match &mut self.state {
             FlowState::Running(run) => Some(run),
             FlowState::Idle | FlowState::Waiting { .. } | FlowState::Replaced => None,
@@ -254,7 +251,7 @@ impl HttpAuthorization {
     }
 
     /// Ends the flow, if it has ended.
-    pub(in crate::client::io) fn take_end(&mut self) -> Option<FlowEnd> {
+    pub(crate) fn take_end(&mut self) -> Option<FlowEnd> {
         let (outcome, registration) = match &mut self.state {
             FlowState::Running(run) => (Some(run.take_outcome()?), run.take_registration()),
             FlowState::Replaced => (None, None),
@@ -297,7 +294,7 @@ impl HttpAuthorization {
     }
 
     /// Returns when [`HttpAuthorization::expire`] must be called next.
-    pub(in crate::client::io) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.state {
             FlowState::Running(run) => run.deadline(),
             FlowState::Waiting { retry_at, .. } => Some(*retry_at),
@@ -306,7 +303,7 @@ impl HttpAuthorization {
     }
 
     /// Ends what has timed out, and looks whether another client still replaces the tokens.
-    pub(in crate::client::io) fn expire(&mut self, ring: &mut dyn Ring, now: Instant) {
+    pub(crate) fn expire(&mut self, ring: &mut dyn Ring, now: Instant) {
         match std::mem::take(&mut self.state) {
             FlowState::Waiting { cause, retry_at, deadline } if retry_at <= now => {
                 self.start_locked(cause, deadline, now);
@@ -320,7 +317,7 @@ impl HttpAuthorization {
     }
 
     /// Ends the flow without an outcome.
-    pub(in crate::client::io) fn cancel(&mut self, ring: &mut dyn Ring) {
+    pub(crate) fn cancel(&mut self, ring: &mut dyn Ring) {
         if let Some(run) = self.run() {
             run.close(ring);
         }

@@ -2,15 +2,15 @@
 
 use super::redirect::RedirectSender;
 use super::server_authorization::{HttpAuthorization, RefusalVerdict, judge};
-use crate::base::time::Instant;
-use crate::client::error::ClientError;
-use crate::client::io::peer_handle::PeerHandle;
-use crate::transport::http::client::request_writer::RequestFields;
-use crate::transport::websocket::client::handshake::UpgradeRefusal;
+use crate::error::ClientError;
+use crate::io::peer_handle::PeerHandle;
+use corelane_base::time::Instant;
+use corelane_transport::http::client::request_writer::RequestFields;
+use corelane_transport::websocket::client::handshake::UpgradeRefusal;
 
 /// What the upgrades of one client have in common. Tokens are in the store.
 #[derive(Debug)]
-pub(in crate::client::io) struct UpgradeAuthorization {
+pub(crate) struct UpgradeAuthorization {
     redirects: RedirectSender,
     /// Refusals since the last connection that was of use.
     refusals: u32,
@@ -20,7 +20,7 @@ pub(in crate::client::io) struct UpgradeAuthorization {
 
 /// What follows a refused upgrade.
 #[derive(Debug)]
-pub(in crate::client::io) enum UpgradeVerdict {
+pub(crate) enum UpgradeVerdict {
     /// The refusal does not concern authorization.
     Other,
     /// The upgrade is requested again after this.
@@ -32,16 +32,16 @@ pub(in crate::client::io) enum UpgradeVerdict {
 }
 
 impl UpgradeAuthorization {
-    pub(in crate::client::io) const fn new(redirects: RedirectSender) -> Self {
+    pub(crate) const fn new(redirects: RedirectSender) -> Self {
         Self { redirects, refusals: 0, nonce: None }
     }
 
-    pub(in crate::client::io) const fn redirects(&self) -> &RedirectSender {
+    pub(crate) const fn redirects(&self) -> &RedirectSender {
         &self.redirects
     }
 
     /// Passes the fields that authorize an upgrade to `write`.
-    pub(in crate::client::io) fn with_fields<O>(
+    pub(crate) fn with_fields<O>(
         &self,
         handle: &PeerHandle,
         write: impl FnOnce(&RequestFields<'_>) -> O,
@@ -57,13 +57,13 @@ impl UpgradeAuthorization {
     }
 
     /// Notes that an upgrade was accepted and a handshake is complete.
-    pub(in crate::client::io) const fn handle_ready(&mut self) {
+    pub(crate) const fn handle_ready(&mut self) {
         self.refusals = 0;
     }
 
     /// Judges why an upgrade was refused, if it was; begins a flow if the server asks for
     /// authorization.
-    pub(in crate::client::io) fn handle_refusal(
+    pub(crate) fn handle_refusal(
         &mut self,
         refusal: Option<&UpgradeRefusal>,
         handle: &PeerHandle,

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::world::{ISSUER, NOW, SERVER, World, automatic, challenge, document, refusal};
-use crate::client::oauth::tokens::ClientAuth;
-use crate::client::oauth::{
+use crate::oauth::tokens::ClientAuth;
+use crate::oauth::{
     Challenge, FlowCause, MemoryTokenStore, OAuthOptions, Secret, StoredTokens, TokenStore,
 };
 
@@ -299,7 +299,7 @@ fn new_authorization_server_gets_nothing_of_old() {
 fn refused_code_is_an_error() {
     let mut world = World::new();
     let answer = json!({ "error": "invalid_grant", "error_description": "code\r\nused" });
-    let refused = crate::client::oauth::FetchResponse { status: 400, ..document(&answer) };
+    let refused = crate::oauth::FetchResponse { status: 400, ..document(&answer) };
     world.token_answers.push_back(refused);
     let error = world.authorize(automatic(), Challenge::default()).unwrap_err();
     assert!(error.to_string().ends_with("invalid_grant: codeused"), "{error}");

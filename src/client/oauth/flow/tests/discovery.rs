@@ -5,7 +5,7 @@ use serde_json::json;
 use super::world::{
     ISSUER, SERVER, World, automatic, challenge, document, redirect_to, server_metadata,
 };
-use crate::client::oauth::{Challenge, FetchResponse};
+use crate::oauth::{Challenge, FetchResponse};
 
 #[test]
 fn metadata_of_challenge_is_read_first() {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::{ISSUER, SERVER, World, challenge, document, refusal};
-use crate::client::oauth::{Challenge, IdentityAssertion, OAuthOptions};
+use crate::oauth::{Challenge, IdentityAssertion, OAuthOptions};
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
@@ -76,7 +76,7 @@ mod keys {
     use serde_json::Value;
 
     use super::*;
-    use crate::client::oauth::{FetchResponse, FlowCause};
+    use crate::oauth::{FetchResponse, FlowCause};
 
     fn claims(jwt: &str) -> Value {
         let part = jwt.split('.').nth(1).unwrap();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
-use crate::client::error::{ClientError, ClientErrorKind};
-use crate::client::oauth::{
+use crate::error::{ClientError, ClientErrorKind};
+use crate::oauth::{
     Challenge, FetchRequest, FetchResponse, Flow, FlowCause, FlowInput, FlowStep, OAuthOptions,
     Secret, StoredTokens,
 };

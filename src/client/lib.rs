@@ -1,7 +1,8 @@
-//! The client of MCP servers of every revision.
+//! The client of MCP servers of every revision. The interface of the crate is unstable; programs
+//! use it as `corelane::client`.
 //!
 //! [`Client`] is what a program holds; [`ParityClient`] for a server of the parity dialect.
-//! [`session`] is the protocol, sans-IO: handshake, calls, notifications and cancellation of one
+//! `session` is the protocol, sans-IO: handshake, calls, notifications and cancellation of one
 //! session. [`IoThread`] moves the bytes; so do the shards of a server for its handlers
 //! ([`ClientPool::on_shards`]).
 //!
@@ -11,7 +12,8 @@
 #![forbid(unsafe_code)]
 
 mod error;
-pub(crate) mod oneshot;
+#[doc(hidden)]
+pub mod oneshot;
 mod target;
 mod tls_options;
 
@@ -23,10 +25,8 @@ mod results;
 
 mod retry;
 
-#[cfg(feature = "internals")]
+#[doc(hidden)]
 pub mod session;
-#[cfg(not(feature = "internals"))]
-pub(crate) mod session;
 
 mod inputs;
 
@@ -38,10 +38,8 @@ mod notifications;
 
 mod oauth;
 
-#[cfg(feature = "internals")]
+#[doc(hidden)]
 pub mod parity_session;
-#[cfg(not(feature = "internals"))]
-pub(crate) mod parity_session;
 
 mod io;
 
@@ -60,15 +58,19 @@ mod pool;
 #[cfg(feature = "skills")]
 mod skills;
 
-#[cfg(feature = "internals")]
+#[cfg(feature = "test-support")]
+#[doc(hidden)]
 pub mod fuzz;
 
 pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
-#[cfg(feature = "internals")]
-pub use self::io::{IoDriver, WebSocketEcho};
+#[doc(hidden)]
+pub use self::io::IoDriver;
+#[cfg(feature = "test-support")]
+#[doc(hidden)]
+pub use self::io::WebSocketEcho;
 pub use self::io::{IoTask, IoThread, ParityEvent, ProgramEvent};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
 pub use self::notifications::LogMessage;
@@ -100,17 +102,15 @@ pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};
 pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
 pub use self::sync::block_on;
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
-#[cfg(all(feature = "internals", feature = "_tls"))]
+#[doc(hidden)]
 pub use self::tls_options::tls_client;
-#[cfg(all(feature = "parity-check", not(all(feature = "internals", feature = "_tls"))))]
-pub(crate) use self::tls_options::tls_client;
 pub use self::tls_options::{Pem, TlsOptions};
 #[doc(inline)]
-pub use crate::parity::capabilities::{
+pub use corelane_parity::capabilities::{
     Capabilities as ParityCapabilities, Feature as ParityFeature,
     ResumeWindow as ParityResumeWindow,
 };
 #[doc(inline)]
-pub use crate::parity::error::ErrorCode as ParityErrorCode;
+pub use corelane_parity::error::ErrorCode as ParityErrorCode;
 #[doc(inline)]
-pub use crate::protocol::model::TaskStatus;
+pub use corelane_protocol::model::TaskStatus;
