@@ -12,13 +12,6 @@
     all(doc, not(feature = "internals")),
     allow(rustdoc::private_intra_doc_links, reason = "the modules are public with `internals`")
 )]
-#![cfg_attr(
-    not(feature = "internals"),
-    expect(
-        unreachable_pub,
-        reason = "`pub` is the interface of a module with the feature `internals`"
-    )
-)]
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]

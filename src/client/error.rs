@@ -289,7 +289,7 @@ fn encode(value: Value<'_>) -> Box<str> {
 }
 
 /// Returns the beginning of a body for the message of an error, in one line.
-pub(crate) fn quote(body: &[u8]) -> String {
+pub fn quote(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(4 * QUOTED_CHARACTERS_MAX)]);
     let text: Vec<&str> = text.split_whitespace().collect();
     let text: String = text.join(" ").chars().take(QUOTED_CHARACTERS_MAX).collect();

@@ -126,15 +126,15 @@ impl HttpEndpoint {
 
 /// A host and a port.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct HostAddress {
+pub struct HostAddress {
     /// Host name or address, without brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub host: String,
+    pub port: u16,
 }
 
 impl HostAddress {
     /// Reads `HOST:PORT`.
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         let (host, port) = parse_address(text)?;
         Ok(Self { host, port })
     }

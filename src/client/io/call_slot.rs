@@ -16,30 +16,30 @@ use crate::session::{CallId, CallRequest, Progress, ReceivedMessage, ServerInfo}
 
 /// What is called on the I/O thread for the notifications of a call.
 #[derive(Clone, Default)]
-pub(crate) struct CallCallbacks {
+pub struct CallCallbacks {
     /// For each progress notification.
-    pub(crate) on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
     /// For each notification of a subscription, and each state of a task.
-    pub(crate) on_message: Option<Arc<dyn Fn(ReceivedMessage) + Send + Sync>>,
+    pub on_message: Option<Arc<dyn Fn(ReceivedMessage) + Send + Sync>>,
 }
 
 impl CallCallbacks {
-    pub(crate) const fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.on_progress.is_none() && self.on_message.is_none()
     }
 }
 
 /// How a call can end.
-pub(crate) trait Outcome {
+pub trait Outcome {
     /// Returns the outcome of a call that has failed.
     fn failed(error: ClientError) -> Self;
 }
 
 /// How a call of MCP has ended.
-pub(crate) struct CallOutcome {
-    pub(crate) result: Result<ReceivedMessage, ClientError>,
+pub struct CallOutcome {
+    pub result: Result<ReceivedMessage, ClientError>,
     /// A request that was answered, for the memory that it has.
-    pub(crate) spare: Option<Box<CallRequest>>,
+    pub spare: Option<Box<CallRequest>>,
 }
 
 impl Outcome for CallOutcome {
@@ -55,7 +55,7 @@ impl<T> Outcome for Result<T, ClientError> {
 }
 
 /// The outcome of a call and its callbacks.
-pub(crate) struct CallSlot<O = CallOutcome, C = CallCallbacks> {
+pub struct CallSlot<O = CallOutcome, C = CallCallbacks> {
     outcome: Oneshot<O>,
     callbacks: C,
     /// Tokens of the call.
@@ -66,12 +66,12 @@ pub(crate) struct CallSlot<O = CallOutcome, C = CallCallbacks> {
 
 impl<O, C> CallSlot<O, C> {
     /// Creates the slot of a call with one token, see [`CallToken::first`].
-    pub(crate) const fn new(callbacks: C) -> Self {
+    pub const fn new(callbacks: C) -> Self {
         let (tokens, id) = (AtomicU32::new(1), AtomicU64::new(0));
         Self { outcome: Oneshot::new(), callbacks, tokens, id }
     }
 
-    pub(crate) const fn outcome(&self) -> &Oneshot<O> {
+    pub const fn outcome(&self) -> &Oneshot<O> {
         &self.outcome
     }
 
@@ -92,7 +92,7 @@ impl<O, C> CallSlot<O, C> {
 
 impl CallSlot {
     /// Ends the call, which has not ended before.
-    pub(crate) fn complete(&self, result: Result<ReceivedMessage, ClientError>) {
+    pub fn complete(&self, result: Result<ReceivedMessage, ClientError>) {
         debug_assert!(self.outcome.is_pending(), "a call ends twice");
         self.outcome.set(CallOutcome { result, spare: None });
     }
@@ -119,13 +119,11 @@ impl<O, C> fmt::Debug for CallSlot<O, C> {
 }
 
 /// The right to end a call, held by the I/O thread and on the way to it.
-pub(crate) struct CallToken<O: Outcome = CallOutcome, C = CallCallbacks>(
-    Option<Arc<CallSlot<O, C>>>,
-);
+pub struct CallToken<O: Outcome = CallOutcome, C = CallCallbacks>(Option<Arc<CallSlot<O, C>>>);
 
 impl<O: Outcome, C> CallToken<O, C> {
     /// Creates the first token of a slot. Others are clones of it.
-    pub(crate) const fn first(slot: Arc<CallSlot<O, C>>) -> Self {
+    pub const fn first(slot: Arc<CallSlot<O, C>>) -> Self {
         Self(Some(slot))
     }
 
@@ -220,7 +218,7 @@ impl<S> Drop for ConnectToken<S> {
 }
 
 /// The error of calls to a thread that has ended.
-pub(crate) fn stopped() -> ClientError {
+pub fn stopped() -> ClientError {
     ClientError::new(ClientErrorKind::Closed, "the I/O thread of the client has ended")
 }
 

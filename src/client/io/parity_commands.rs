@@ -34,25 +34,25 @@ pub enum ParityEvent {
 }
 
 /// Called on the I/O thread for each chunk of a stream.
-pub(crate) type ChunkCallback = Box<dyn Fn(ParityChunk) + Send + Sync>;
+pub type ChunkCallback = Box<dyn Fn(ParityChunk) + Send + Sync>;
 
 /// How a request ends: with its result as JSON text.
 type ParityOutcome = Result<Vec<u8>, ClientError>;
 
 /// A request as its caller and the I/O thread share it.
-pub(crate) type ParitySlot = CallSlot<ParityOutcome, Option<ChunkCallback>>;
+pub type ParitySlot = CallSlot<ParityOutcome, Option<ChunkCallback>>;
 
 /// The right to end a request.
 pub(super) type ParityToken = CallToken<ParityOutcome, Option<ChunkCallback>>;
 
 /// Called on the I/O thread for each event.
-pub(crate) type ParityEventCallback = Box<dyn Fn(ParityEvent) + Send + Sync>;
+pub type ParityEventCallback = Box<dyn Fn(ParityEvent) + Send + Sync>;
 
 /// A server that is not connected yet.
-pub(crate) struct NewParityPeer {
-    pub(crate) handle: PeerHandle,
-    pub(crate) config: Arc<ParityConfig>,
-    pub(crate) on_event: Option<ParityEventCallback>,
+pub struct NewParityPeer {
+    pub handle: PeerHandle,
+    pub config: Arc<ParityConfig>,
+    pub on_event: Option<ParityEventCallback>,
 }
 
 impl ParitySlot {

@@ -19,41 +19,41 @@ use corelane_tls::TlsClient;
 use corelane_transport::http::client::request_writer::ExtraFields;
 
 /// Called on the I/O thread when a connection begins or ends.
-pub(crate) type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;
+pub type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;
 
 /// Called on the I/O thread when a request is sent again.
-pub(crate) type RetryCallback = Box<dyn Fn(RetryEvent) + Send + Sync>;
+pub type RetryCallback = Box<dyn Fn(RetryEvent) + Send + Sync>;
 
 /// How connections are opened.
 #[derive(Clone, Debug)]
-pub(crate) struct ConnectOptions {
+pub struct ConnectOptions {
     /// Time to open a connection, with that of its proxy and of its TLS handshake.
-    pub(crate) timeout: Duration,
-    pub(crate) proxies: Arc<ProxyOptions>,
+    pub timeout: Duration,
+    pub proxies: Arc<ProxyOptions>,
     /// Connected to instead of the address of the target.
-    pub(crate) address: Option<Arc<HostAddress>>,
+    pub address: Option<Arc<HostAddress>>,
 }
 
 /// The address of a server, and how to talk to it.
-pub(crate) struct PeerHandle {
-    pub(crate) target: Arc<Target>,
+pub struct PeerHandle {
+    pub target: Arc<Target>,
     /// `Some` if the connections are encrypted.
-    pub(crate) tls: Option<Box<TlsClient>>,
-    pub(crate) config: Arc<SessionConfig>,
-    pub(crate) connect: ConnectOptions,
-    pub(crate) inputs: InputHandlers,
+    pub tls: Option<Box<TlsClient>>,
+    pub config: Arc<SessionConfig>,
+    pub connect: ConnectOptions,
+    pub inputs: InputHandlers,
     /// Fields of each HTTP request.
-    pub(crate) extra_fields: ExtraFields,
+    pub extra_fields: ExtraFields,
     /// How the requests over HTTP are authorized.
-    pub(crate) oauth: Option<Arc<OAuthOptions>>,
-    pub(crate) notifications: NotificationHandlers,
+    pub oauth: Option<Arc<OAuthOptions>>,
+    pub notifications: NotificationHandlers,
     /// Shared with the callers.
-    pub(crate) cache: Arc<Cache>,
+    pub cache: Arc<Cache>,
     /// Receives the events of a program.
-    pub(crate) on_event: Option<ProgramCallback>,
-    pub(crate) reconnect: Arc<ReconnectOptions>,
-    pub(crate) on_connection_event: Option<ConnectionCallback>,
-    pub(crate) on_retry: Option<RetryCallback>,
+    pub on_event: Option<ProgramCallback>,
+    pub reconnect: Arc<ReconnectOptions>,
+    pub on_connection_event: Option<ConnectionCallback>,
+    pub on_retry: Option<RetryCallback>,
 }
 
 impl PeerHandle {

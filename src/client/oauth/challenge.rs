@@ -8,11 +8,11 @@ pub(super) const PROOF_ALGORITHM: &str = "ES256";
 
 /// What the challenges of one response ask for: the client may meet any of them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Challenge {
+pub struct Challenge {
     /// Those of the schemes `Bearer` and `DPoP`, in their order.
     offers: Vec<Offer>,
     /// Where the metadata of the protected resource is, whichever of them names it.
-    pub(crate) resource_metadata: Option<String>,
+    pub resource_metadata: Option<String>,
 }
 
 /// One challenge of the scheme `Bearer` or `DPoP`.
@@ -43,7 +43,7 @@ impl Offer {
 
 impl Challenge {
     /// Reads the values of `WWW-Authenticate`. Returns `None` if none of them concerns tokens.
-    pub(crate) fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+    pub fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let mut found = Self::default();
         for value in values {
             for ParsedChallenge { scheme, offer, resource_metadata } in parse_list(value) {
@@ -78,7 +78,7 @@ impl Challenge {
 
     /// Returns the scopes that are asked for: by the challenge that lacks them, else by the one
     /// that is met with a token which `is_dpop` or not, else by another.
-    pub(crate) fn scope(&self, is_dpop: bool) -> Option<&str> {
+    pub fn scope(&self, is_dpop: bool) -> Option<&str> {
         let named = |offer: &&Offer| {
             offer.scope.as_deref().is_some_and(|scope| !scope.trim_ascii().is_empty())
         };
@@ -89,19 +89,19 @@ impl Challenge {
 
     /// Returns why the token was refused: `error` and `error_description` of the first challenge
     /// that states them.
-    pub(crate) fn reason(&self) -> (Option<&str>, Option<&str>) {
+    pub fn reason(&self) -> (Option<&str>, Option<&str>) {
         let offer = self.offers.iter().find(|offer| offer.error.is_some());
         let texts = offer.map(|offer| (offer.error.as_deref(), offer.error_description.as_deref()));
         texts.unwrap_or_default()
     }
 
     /// Returns whether the token lacks a scope (RFC 6750, section 3.1).
-    pub(crate) fn is_insufficient_scope(&self) -> bool {
+    pub fn is_insufficient_scope(&self) -> bool {
         self.offers.iter().any(|offer| offer.has_error(INSUFFICIENT_SCOPE))
     }
 
     /// Returns whether the server asks for a nonce in the proof (RFC 9449, section 9).
-    pub(crate) fn is_nonce_required(&self) -> bool {
+    pub fn is_nonce_required(&self) -> bool {
         self.offers.iter().any(|offer| offer.is_dpop && offer.has_error("use_dpop_nonce"))
     }
 }

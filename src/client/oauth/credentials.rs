@@ -7,7 +7,7 @@ use crate::error::ClientError;
 
 /// An access token, ready to be sent.
 #[derive(Debug)]
-pub(crate) struct Credentials {
+pub struct Credentials {
     tokens: StoredTokens,
     /// The value of `Authorization`.
     authorization: Secret,
@@ -17,7 +17,7 @@ pub(crate) struct Credentials {
 impl Credentials {
     /// Returns the credentials for these tokens, or `None` if there is no access token, or its key
     /// cannot be read.
-    pub(crate) fn new(tokens: StoredTokens) -> Option<Self> {
+    pub fn new(tokens: StoredTokens) -> Option<Self> {
         if !tokens.has_access() {
             return None;
         }
@@ -30,22 +30,22 @@ impl Credentials {
         Some(Self { tokens, authorization, dpop_key })
     }
 
-    pub(crate) const fn tokens(&self) -> &StoredTokens {
+    pub const fn tokens(&self) -> &StoredTokens {
         &self.tokens
     }
 
     /// Returns the value of `Authorization`.
-    pub(crate) fn authorization(&self) -> &str {
+    pub fn authorization(&self) -> &str {
         self.authorization.expose()
     }
 
     /// Returns whether each request needs a proof.
-    pub(crate) const fn needs_proof(&self) -> bool {
+    pub const fn needs_proof(&self) -> bool {
         self.dpop_key.is_some()
     }
 
     /// Returns the value of `DPoP` for one request, if the token is bound to a key.
-    pub(crate) fn proof(
+    pub fn proof(
         &self,
         method: &str,
         url: &str,

@@ -7,7 +7,7 @@ use super::store::{TokenLock, TokenStore};
 use super::tokens::StoredTokens;
 
 /// The entry of a server. Errors of the store are logged: the client goes on with what it knows.
-pub(crate) struct TokenEntry {
+pub struct TokenEntry {
     store: Arc<dyn TokenStore>,
     /// The URL of the server.
     server: String,
@@ -18,20 +18,20 @@ pub(crate) struct TokenEntry {
 
 impl TokenEntry {
     /// Reads the entry of `server`.
-    pub(crate) fn open(store: Arc<dyn TokenStore>, server: &str) -> Self {
+    pub fn open(store: Arc<dyn TokenStore>, server: &str) -> Self {
         let mut entry = Self { store, server: server.to_owned(), known: None, lock: None };
         entry.reload();
         entry
     }
 
     /// Returns what is known: tokens, or a registration without tokens.
-    pub(crate) const fn known(&self) -> Option<&StoredTokens> {
+    pub const fn known(&self) -> Option<&StoredTokens> {
         self.known.as_ref()
     }
 
     /// Reads the entry again. Returns the tokens if they are other ones: another client has
     /// replaced them.
-    pub(crate) fn reload(&mut self) -> Option<&StoredTokens> {
+    pub fn reload(&mut self) -> Option<&StoredTokens> {
         let loaded = self.store.load(&self.server).unwrap_or_else(|error| {
             tracing::warn!(%error, "stored tokens cannot be read");
             None
@@ -44,7 +44,7 @@ impl TokenEntry {
     }
 
     /// Begins to replace the tokens. Returns `false` while another client does.
-    pub(crate) fn try_lock(&mut self) -> bool {
+    pub fn try_lock(&mut self) -> bool {
         match self.store.try_lock(&self.server) {
             Ok(Some(lock)) => self.lock = Some(lock),
             Ok(None) => return false,
@@ -54,12 +54,12 @@ impl TokenEntry {
     }
 
     /// Lets other clients replace the tokens.
-    pub(crate) fn unlock(&mut self) {
+    pub fn unlock(&mut self) {
         self.lock = None;
     }
 
     /// Replaces the tokens.
-    pub(crate) fn save(&mut self, tokens: StoredTokens) {
+    pub fn save(&mut self, tokens: StoredTokens) {
         if let Err(error) = self.store.save(&self.server, &tokens) {
             tracing::warn!(%error, "tokens cannot be stored");
         }
@@ -68,7 +68,7 @@ impl TokenEntry {
 
     /// Stores a registration whose login has failed, for the next one. Tokens are not replaced by
     /// it.
-    pub(crate) fn save_registration(&mut self, registration: StoredTokens) {
+    pub fn save_registration(&mut self, registration: StoredTokens) {
         if !self.known.as_ref().is_some_and(StoredTokens::has_access) {
             self.save(registration);
         }

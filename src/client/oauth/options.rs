@@ -17,7 +17,7 @@ use corelane_transport::http::client::request_writer::ExtraFields;
 
 /// How the user allows access.
 #[derive(Clone, Default)]
-pub(crate) enum UserAgent {
+pub enum UserAgent {
     /// Not at all: only tokens that are stored are used.
     #[default]
     None,
@@ -39,7 +39,7 @@ impl fmt::Debug for UserAgent {
 
 /// How the client obtains tokens.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Grant {
+pub enum Grant {
     #[default]
     AuthorizationCode,
     ClientCredentials,
@@ -99,15 +99,15 @@ impl IdentityAssertion {
 
 /// How the client authenticates to authorization servers, and which of them knows it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ClientIdentity {
-    pub(crate) id: Option<String>,
-    pub(crate) secret: Option<Secret>,
-    pub(crate) key: Option<Arc<ClientKey>>,
+pub struct ClientIdentity {
+    pub id: Option<String>,
+    pub secret: Option<Secret>,
+    pub key: Option<Arc<ClientKey>>,
     /// The URL of its metadata document.
-    pub(crate) metadata_document: Option<String>,
+    pub metadata_document: Option<String>,
     /// The only authorization server that may be used.
-    pub(crate) issuer: Option<String>,
-    pub(crate) name: String,
+    pub issuer: Option<String>,
+    pub name: String,
 }
 
 /// How a client of HTTP or WebSocket servers obtains access tokens (MCP 2026-07-28

@@ -10,7 +10,7 @@ use super::secret::Secret;
 /// 1.0, section 9).
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ClientAuth {
+pub enum ClientAuth {
     /// Only by its id.
     #[default]
     None,
@@ -20,7 +20,7 @@ pub(crate) enum ClientAuth {
 }
 
 impl ClientAuth {
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::ClientSecretBasic => "client_secret_basic",
@@ -29,7 +29,7 @@ impl ClientAuth {
         }
     }
 
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let all =
             [Self::None, Self::ClientSecretBasic, Self::ClientSecretPost, Self::PrivateKeyJwt];
         all.into_iter().find(|method| method.as_str() == name)
@@ -38,13 +38,13 @@ impl ClientAuth {
 
 /// A client as its authorization server knows it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct RegisteredClient {
-    pub(crate) id: String,
-    pub(crate) secret: Option<Secret>,
-    pub(crate) auth: ClientAuth,
+pub struct RegisteredClient {
+    pub id: String,
+    pub secret: Option<Secret>,
+    pub auth: ClientAuth,
     /// The URI of a dynamic registration (RFC 7591); `None` for a client that is not registered by
     /// this library.
-    pub(crate) registered_redirect_uri: Option<String>,
+    pub registered_redirect_uri: Option<String>,
 }
 
 /// The tokens for one server, with the registration of the client that they belong to. It is

@@ -7,7 +7,7 @@ use corelane_base::random::Random;
 
 /// The delays of one client.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     /// Attempts since the last reset.
     attempts: u32,
     random: Random,
@@ -15,12 +15,12 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// Creates the delays that `seed` determines.
-    pub(crate) const fn new(seed: u64) -> Self {
+    pub const fn new(seed: u64) -> Self {
         Self { attempts: 0, random: Random::seeded(seed) }
     }
 
     /// Returns the delay of the next attempt, or `None` if there are no more.
-    pub(crate) fn next_delay(&mut self, options: &ReconnectOptions) -> Option<Duration> {
+    pub fn next_delay(&mut self, options: &ReconnectOptions) -> Option<Duration> {
         if options.attempts_max.is_some_and(|attempts_max| self.attempts >= attempts_max) {
             return None;
         }
@@ -33,12 +33,12 @@ impl Backoff {
     }
 
     /// Returns a seed for other delays.
-    pub(crate) fn draw_seed(&mut self) -> u64 {
+    pub fn draw_seed(&mut self) -> u64 {
         self.random.below(usize::MAX) as u64
     }
 
     /// Begins the delays again.
-    pub(crate) const fn reset(&mut self) {
+    pub const fn reset(&mut self) {
         self.attempts = 0;
     }
 }

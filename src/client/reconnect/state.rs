@@ -15,7 +15,7 @@ const MESSAGE_TOO_LARGE: i64 = -32012;
 
 /// Whether and when a client connects again.
 #[derive(Debug)]
-pub(crate) struct Reconnection {
+pub struct Reconnection {
     backoff: Backoff,
     is_eager: bool,
     options: Arc<ReconnectOptions>,
@@ -31,7 +31,7 @@ pub(crate) struct Reconnection {
 
 /// What follows the loss of a connection, or an attempt that has failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum NextAttempt {
+pub enum NextAttempt {
     /// Calls fail. The next call begins anew.
     None,
     /// Calls wait for an attempt, not before this.
@@ -41,7 +41,7 @@ pub(crate) enum NextAttempt {
 impl Reconnection {
     /// Creates the state of a client that has not been connected. `is_program`: its server is a
     /// program that the client starts. `seed` determines the delays.
-    pub(crate) fn new(options: Arc<ReconnectOptions>, is_program: bool, seed: u64) -> Self {
+    pub fn new(options: Arc<ReconnectOptions>, is_program: bool, seed: u64) -> Self {
         Self {
             backoff: Backoff::new(seed),
             is_eager: match options.mode {
@@ -58,38 +58,38 @@ impl Reconnection {
     }
 
     /// Returns a seed for other delays of the client.
-    pub(crate) fn draw_seed(&mut self) -> u64 {
+    pub fn draw_seed(&mut self) -> u64 {
         self.backoff.draw_seed()
     }
 
     /// Returns whether a handshake was complete, so that requests wait for the next one.
-    pub(crate) const fn is_established(&self) -> bool {
+    pub const fn is_established(&self) -> bool {
         self.is_established
     }
 
     /// Takes those that wait for the first handshake, if they wait for further attempts.
-    pub(crate) fn keep_waiters<T>(&self, waiters: &mut Vec<T>) -> Vec<T> {
+    pub fn keep_waiters<T>(&self, waiters: &mut Vec<T>) -> Vec<T> {
         if self.options.retry_first { std::mem::take(waiters) } else { Vec::new() }
     }
 
     /// Returns whether idempotent requests are sent again.
-    pub(crate) fn resends(&self) -> bool {
+    pub fn resends(&self) -> bool {
         self.options.resend_idempotent
     }
 
     /// Returns whether an attempt is made although no call waits.
-    pub(crate) const fn is_eager(&self) -> bool {
+    pub const fn is_eager(&self) -> bool {
         self.is_eager
     }
 
     /// Notes a complete handshake.
-    pub(crate) const fn handle_ready(&mut self, now: Instant) {
+    pub const fn handle_ready(&mut self, now: Instant) {
         self.is_established = true;
         self.ready_at = Some(now);
     }
 
     /// Handles the end of a connection or of an attempt. Returns what follows and what to report.
-    pub(crate) fn handle_end(
+    pub fn handle_end(
         &mut self,
         reason: &ClientError,
         now: Instant,
@@ -120,13 +120,13 @@ impl Reconnection {
     }
 
     /// Returns the event of a client that is closed, if it is connected.
-    pub(crate) fn handle_close(&mut self, reason: &ClientError) -> Option<ConnectionEvent> {
+    pub fn handle_close(&mut self, reason: &ClientError) -> Option<ConnectionEvent> {
         self.ready_at.take()?;
         Some(ConnectionEvent::Disconnected { reason: reason.clone(), retry_in: None })
     }
 
     /// Returns when the next attempt may be made, if not now.
-    pub(crate) fn delayed_until(&self, now: Instant) -> Option<Instant> {
+    pub fn delayed_until(&self, now: Instant) -> Option<Instant> {
         (self.repeats() && self.not_before > now).then_some(self.not_before)
     }
 
@@ -135,7 +135,7 @@ impl Reconnection {
     }
 
     /// Notes whether anything is in flight; returns when the connection has been idle for too long.
-    pub(crate) fn idle_deadline(
+    pub fn idle_deadline(
         &mut self,
         is_idle: impl FnOnce() -> bool,
         now: Instant,
@@ -149,13 +149,13 @@ impl Reconnection {
     }
 
     /// Returns whether the connection has been idle for too long.
-    pub(crate) fn is_idle_over(&self, now: Instant) -> bool {
+    pub fn is_idle_over(&self, now: Instant) -> bool {
         let due = self.options.idle_timeout.zip(self.idle_since);
         due.is_some_and(|(timeout, since)| since.after(timeout) <= now)
     }
 
     /// Notes that an idle connection is closed. Returns the event.
-    pub(crate) fn handle_idle_close(&mut self) -> Option<ConnectionEvent> {
+    pub fn handle_idle_close(&mut self) -> Option<ConnectionEvent> {
         self.idle_since = None;
         let text = "the connection was idle";
         self.handle_close(&ClientError::new(ClientErrorKind::Closed, text))

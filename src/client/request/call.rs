@@ -150,7 +150,7 @@ fn task_support_error(peer: &PeerRef, request: &CallRequest) -> Option<ClientErr
 }
 
 /// Takes the `result` of a response, and keeps the memory of its text.
-pub(crate) fn take_result<R: DeserializeOwned + 'static>(
+pub fn take_result<R: DeserializeOwned + 'static>(
     mut message: ReceivedMessage,
 ) -> Result<R, ClientError> {
     if let Some(result) = message.take_result() {
@@ -162,9 +162,7 @@ pub(crate) fn take_result<R: DeserializeOwned + 'static>(
 }
 
 /// Reads the `result` of a response.
-pub(crate) fn read_result<R: DeserializeOwned>(
-    message: &ReceivedMessage,
-) -> Result<R, ClientError> {
+pub fn read_result<R: DeserializeOwned>(message: &ReceivedMessage) -> Result<R, ClientError> {
     #[derive(Deserialize)]
     #[serde(bound = "R: DeserializeOwned")]
     struct Response<R> {

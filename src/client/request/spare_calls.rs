@@ -21,14 +21,14 @@ thread_local! {
 }
 
 /// Returns a request to be overwritten.
-pub(crate) fn take_request() -> Box<CallRequest> {
+pub fn take_request() -> Box<CallRequest> {
     // The thread-local is gone if the thread is ending.
     let spare = REQUESTS.try_with(|requests| requests.borrow_mut().pop()).ok().flatten();
     spare.unwrap_or_else(|| Box::new(CallRequest::new(Method::Ping)))
 }
 
 /// Keeps a request that was answered.
-pub(crate) fn put_request(request: Box<CallRequest>) {
+pub fn put_request(request: Box<CallRequest>) {
     let bytes = request.meta.capacity() + request.name.as_ref().map_or(0, String::capacity);
     if bytes <= SPARE_BYTES_MAX {
         put(&REQUESTS, request);
@@ -36,7 +36,7 @@ pub(crate) fn put_request(request: Box<CallRequest>) {
 }
 
 /// Keeps the memory of a response, as that of the params of the next request.
-pub(crate) fn put_text(text: Vec<u8>) {
+pub fn put_text(text: Vec<u8>) {
     if text.capacity() > SPARE_BYTES_MAX {
         return;
     }

@@ -8,14 +8,14 @@ use super::{null_as_default, whole_number};
 
 /// One page of a list.
 #[derive(Debug)]
-pub(crate) struct ListResult<T> {
-    pub(crate) items: Vec<T>,
-    pub(crate) next_cursor: Option<String>,
+pub struct ListResult<T> {
+    pub items: Vec<T>,
+    pub next_cursor: Option<String>,
 }
 
 impl<T: DeserializeOwned> ListResult<T> {
     /// Reads a page whose items are in the member `key`.
-    pub(crate) fn read(
+    pub fn read(
         mut result: serde_json::Map<String, serde_json::Value>,
         key: &str,
     ) -> Result<Self, serde_json::Error> {

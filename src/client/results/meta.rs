@@ -45,7 +45,7 @@ impl MetaObject {
 
 /// Reads `_meta` of results. A server often sends the same with each result: it is stored once.
 #[derive(Debug, Default)]
-pub(crate) struct MetaReader {
+pub struct MetaReader {
     /// The last one of a short message.
     last: Option<MetaObject>,
 }

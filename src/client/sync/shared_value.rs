@@ -6,15 +6,15 @@ use std::sync::{Arc, PoisonError, Weak};
 type Mutex<T> = std::sync::Mutex<T>;
 
 /// The value that was shared last: the clients of a process mostly have equal options.
-pub(crate) struct SharedValue<T>(Mutex<Weak<T>>);
+pub struct SharedValue<T>(Mutex<Weak<T>>);
 
 impl<T: PartialEq> SharedValue<T> {
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self(Mutex::new(Weak::new()))
     }
 
     /// Returns the value that was shared last, if it is in use and equals `value`, else `value`.
-    pub(crate) fn share(&self, value: T) -> Arc<T> {
+    pub fn share(&self, value: T) -> Arc<T> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last.upgrade()
             && *last == value

@@ -7,7 +7,7 @@ use crate::transport::ndjson::LineEvent;
 
 /// Parses the next line in `arrival[*from..]` and advances `from`.
 #[inline]
-pub(in crate::connection) fn next<S>(
+pub fn next<S>(
     entry: &mut Entry<'_, S>,
     arrival: &[u8],
     from: &mut usize,
@@ -33,7 +33,7 @@ pub(in crate::connection) fn next<S>(
 }
 
 /// Discards the incomplete line including its remaining bytes. Returns `false` if there is none.
-pub(in crate::connection) fn skip<S>(entry: &mut Entry<'_, S>) -> bool {
+pub fn skip<S>(entry: &mut Entry<'_, S>) -> bool {
     let line = entry.connection.input.skip_text();
     line.map(|line| entry.shared.pool.put(line)).is_some()
 }

@@ -46,11 +46,7 @@ pub enum MessageEvent {
 
 /// Upgrades an HTTP connection to WebSocket. Returns `false` if the connection is not HTTP or is
 /// closing.
-pub(in crate::connection) fn upgrade<S>(
-    entry: &mut Entry<'_, S>,
-    reader: FrameReader,
-    now: Instant,
-) -> bool {
+pub fn upgrade<S>(entry: &mut Entry<'_, S>, reader: FrameReader, now: Instant) -> bool {
     let connection = &mut *entry.connection;
     if connection.is_discarding() {
         return false;
@@ -78,7 +74,7 @@ pub(in crate::connection) fn upgrade<S>(
 /// Parses the next message in `arrival[*from..]`, unmasks it in place and advances `from`. Pings
 /// are answered.
 #[inline]
-pub(in crate::connection) fn next<S>(
+pub fn next<S>(
     entry: &mut Entry<'_, S>,
     arrival: &mut [u8],
     from: &mut usize,

@@ -12,7 +12,7 @@ use crate::transport::http::reader::{Assembled, RequestEvent};
 
 /// Parses the next request in `arrival[*from..]` and advances `from`.
 #[inline]
-pub(in crate::connection) fn next<S>(
+pub fn next<S>(
     entry: &mut Entry<'_, S>,
     arrival: &[u8],
     from: &mut usize,

@@ -11,17 +11,17 @@ use crate::service::Cancelled;
 
 /// A requested range of a file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::files) struct FileRange {
+pub struct FileRange {
     /// Offset of the first byte.
-    pub(in crate::files) offset: u64,
+    pub offset: u64,
     /// Length in bytes, limited by the end of the file and `file_bytes_max`; `None` for as many as
     /// these allow.
-    pub(in crate::files) length: Option<u64>,
+    pub length: Option<u64>,
 }
 
 impl FileRange {
     /// Parses `offset=…&length=…`, each at most once. The error is a message for the client.
-    pub(in crate::files) fn parse(query: &str) -> Result<Self, String> {
+    pub fn parse(query: &str) -> Result<Self, String> {
         let (mut offset, mut length) = (None, None);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -45,7 +45,7 @@ impl FileRange {
 
 /// Why a file was not read to the end.
 #[derive(Debug)]
-pub(in crate::files) enum ReadError {
+pub enum ReadError {
     /// The request was cancelled.
     Cancelled,
     /// The system reported an error.
@@ -66,7 +66,7 @@ impl From<io::Error> for ReadError {
 
 /// Content of a file or a range.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::files) enum FileContent {
+pub enum FileContent {
     /// Valid UTF-8.
     Text(String),
     /// Other bytes.
@@ -76,7 +76,7 @@ pub(in crate::files) enum FileContent {
 impl FileContent {
     /// Reads at most `bytes_max` bytes of `file` from `offset` on, which must not be beyond the
     /// end. `go_on` is called before each chunk; its error stops the read.
-    pub(in crate::files) fn read_bytes(
+    pub fn read_bytes(
         file: &mut File,
         offset: u64,
         bytes_max: usize,
@@ -103,7 +103,7 @@ impl FileContent {
 
     /// Returns text if `bytes` are UTF-8. Unless they are the end of the file (`is_end`), an
     /// incomplete character at their end is left to the next range.
-    pub(in crate::files) fn from_bytes(bytes: Vec<u8>, is_end: bool) -> Self {
+    pub fn from_bytes(bytes: Vec<u8>, is_end: bool) -> Self {
         String::from_utf8(bytes).map_or_else(
             |error| {
                 let utf8_error = error.utf8_error();
@@ -121,7 +121,7 @@ impl FileContent {
     }
 
     /// Returns the length in the file, in bytes.
-    pub(in crate::files) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
             Self::Blob(bytes) => bytes.len(),

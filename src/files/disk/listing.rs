@@ -18,32 +18,32 @@ use super::root::Root;
 
 /// Limits of a scan.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::files) struct ScanLimits {
+pub struct ScanLimits {
     /// Entries visited, folders and omitted ones included.
-    pub(in crate::files) entries_max: usize,
+    pub entries_max: usize,
     /// Depth of folders; 1 is the root alone.
-    pub(in crate::files) depth_max: usize,
+    pub depth_max: usize,
     /// Whether names that begin with a dot are listed.
-    pub(in crate::files) hidden: bool,
+    pub hidden: bool,
 }
 
 /// The result of a scan.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(in crate::files) struct Listing {
+pub struct Listing {
     /// Files with their metadata.
-    pub(in crate::files) files: BTreeMap<RelativePath, FileMetadata>,
+    pub files: BTreeMap<RelativePath, FileMetadata>,
     /// Folders that were entered, the root included.
-    pub(in crate::files) folders: Vec<RelativePath>,
+    pub folders: Vec<RelativePath>,
     /// Whether entries were omitted because of `entries_max`.
-    pub(in crate::files) is_truncated: bool,
+    pub is_truncated: bool,
     /// Number of entries omitted because of their names: not UTF-8, or with a backslash or a
     /// control character.
-    pub(in crate::files) unservable: usize,
+    pub unservable: usize,
     /// Folders and files that cannot be read, and links that lead to nothing that may be read, with
     /// the reason; at most [`UNREADABLE_MAX`].
-    pub(in crate::files) unreadable: Vec<(RelativePath, Box<str>)>,
+    pub unreadable: Vec<(RelativePath, Box<str>)>,
     /// Number of further ones.
-    pub(in crate::files) other_unreadable: usize,
+    pub other_unreadable: usize,
 }
 
 /// Maximum number of unreadable entries that are named.
@@ -55,7 +55,7 @@ impl Listing {
     /// # Errors
     ///
     /// The root itself cannot be read.
-    pub(in crate::files) fn scan(root: &Root, bounds: ScanLimits) -> io::Result<Self> {
+    pub fn scan(root: &Root, bounds: ScanLimits) -> io::Result<Self> {
         let mut scan = Scan { root, limits: bounds, listing: Self::default(), entries: 0 };
         let mut waiting = vec![(RelativePath::default(), 1)];
         while let Some((place, depth)) = waiting.pop() {

@@ -7,11 +7,11 @@ use rustix::fs::{FileType, Stat};
 
 /// Metadata of a regular file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::files) struct FileMetadata {
+pub struct FileMetadata {
     /// Size in bytes.
-    pub(in crate::files) bytes: u64,
+    pub bytes: u64,
     /// Time of the last modification, in milliseconds since 1970; 0 if it was before.
-    pub(in crate::files) modified_ms: u64,
+    pub modified_ms: u64,
     /// Device, inode and ctime, which change with every change of the file, and if another file is
     /// renamed over it.
     version: [u64; 4],
@@ -19,7 +19,7 @@ pub(in crate::files) struct FileMetadata {
 
 impl FileMetadata {
     /// Returns the metadata of `stat`, or `None` if it is not a regular file.
-    pub(in crate::files) fn from_stat(stat: &Stat) -> Option<Self> {
+    pub fn from_stat(stat: &Stat) -> Option<Self> {
         let is_plain = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         let (seconds, nanoseconds) = (to_u64(stat.st_mtime), to_u64(stat.st_mtime_nsec));
         is_plain.then(|| Self {
@@ -35,7 +35,7 @@ impl FileMetadata {
     }
 
     /// Returns a text that changes with every change of the file.
-    pub(in crate::files) fn etag(&self) -> String {
+    pub fn etag(&self) -> String {
         let [_, _, seconds, nanoseconds] = self.version;
         format!("{seconds:x}.{nanoseconds:x}-{:x}", self.bytes)
     }

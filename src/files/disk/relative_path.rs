@@ -16,18 +16,18 @@ use crate::protocol::uri;
 
 /// Path of a file or folder below a root, with `/` between its components; empty for the root.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(in crate::files) struct RelativePath(String);
+pub struct RelativePath(String);
 
 impl RelativePath {
     /// Returns the path of `name` in this folder; `None` if the name cannot be served.
-    pub(in crate::files) fn child(&self, name: &[u8]) -> Option<Self> {
+    pub fn child(&self, name: &[u8]) -> Option<Self> {
         let name = path_component(name)?;
         let separator = if self.0.is_empty() { "" } else { "/" };
         Some(Self(format!("{}{separator}{name}", self.0)))
     }
 
     /// Returns `path` relative to `root`; `None` if it is not below it or cannot be served.
-    pub(in crate::files) fn from_absolute(path: &Path, root: &Path) -> Option<Self> {
+    pub fn from_absolute(path: &Path, root: &Path) -> Option<Self> {
         path.strip_prefix(root).ok()?.components().try_fold(Self::default(), |place, component| {
             match component {
                 Component::Normal(name) => place.child(name.as_bytes()),
@@ -37,24 +37,24 @@ impl RelativePath {
     }
 
     /// Returns its components with `/` between them.
-    pub(in crate::files) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns whether it is the root itself.
-    pub(in crate::files) fn is_root(&self) -> bool {
+    pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns whether a component begins with a dot.
-    pub(in crate::files) fn is_hidden(&self) -> bool {
+    pub fn is_hidden(&self) -> bool {
         self.0.split('/').any(|step| step.starts_with('.'))
     }
 }
 
 /// The URI of a root, from which those of all files below it are built.
 #[derive(Clone, Debug)]
-pub(in crate::files) struct RootUri {
+pub struct RootUri {
     /// Encoded: `file:///srv/docs/`.
     prefix: String,
     /// Decoded components: `srv`, `docs`; `None` if the prefix was chosen, which is compared by its
@@ -65,7 +65,7 @@ pub(in crate::files) struct RootUri {
 impl RootUri {
     /// Returns the URI of `root`, an absolute path without `.` and `..`; `None` if a component of
     /// it cannot be served.
-    pub(in crate::files) fn new(root: &Path) -> Option<Self> {
+    pub fn new(root: &Path) -> Option<Self> {
         let names = root.components().filter_map(|component| match component {
             Component::Normal(name) => Some(name.as_bytes()),
             _ => None,
@@ -82,17 +82,17 @@ impl RootUri {
     }
 
     /// Returns a root with a chosen URI that ends with a slash.
-    pub(in crate::files) fn with_prefix(prefix: &str) -> Self {
+    pub fn with_prefix(prefix: &str) -> Self {
         Self { prefix: prefix.to_owned(), components: None }
     }
 
     /// Returns the encoded URI of the root, with a slash at its end.
-    pub(in crate::files) fn prefix(&self) -> &str {
+    pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// Returns the URI of `place`.
-    pub(in crate::files) fn uri_of(&self, place: &RelativePath) -> String {
+    pub fn uri_of(&self, place: &RelativePath) -> String {
         let mut uri = self.prefix.clone();
         uri.extend(percent_encode(place.0.as_bytes(), ESCAPED));
         uri
@@ -106,7 +106,7 @@ impl RootUri {
     }
 
     /// Returns the path of `uri`, which has no query; `None` if it is outside the root.
-    pub(in crate::files) fn relative_path(&self, uri: &str) -> Option<RelativePath> {
+    pub fn relative_path(&self, uri: &str) -> Option<RelativePath> {
         let uri = uri::normalize(uri);
         let path = match &self.components {
             Some(_) => file_uri_path(&uri)?,

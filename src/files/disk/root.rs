@@ -28,10 +28,10 @@ use super::relative_path::RelativePath;
 
 /// A folder whose files are served.
 #[derive(Clone, Debug)]
-pub(in crate::files) struct Root {
+pub struct Root {
     path: PathBuf,
     /// Whether links to hidden names are followed.
-    pub(in crate::files) follows_hidden: bool,
+    pub follows_hidden: bool,
 }
 
 impl Root {
@@ -41,14 +41,14 @@ impl Root {
     /// # Errors
     ///
     /// It is not a readable folder.
-    pub(in crate::files) fn new(path: &Path) -> io::Result<Self> {
+    pub fn new(path: &Path) -> io::Result<Self> {
         let root = Self { path: absolute_path(path)?, follows_hidden: false };
         drop(root.open_root()?);
         Ok(root)
     }
 
     /// Returns its absolute path, as it was given: links in it are not resolved.
-    pub(in crate::files) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -58,10 +58,7 @@ impl Root {
     /// # Errors
     ///
     /// A resource limit of the system is reached, or an I/O error occurred.
-    pub(in crate::files) fn open_file(
-        &self,
-        place: &RelativePath,
-    ) -> io::Result<Option<(File, FileMetadata)>> {
+    pub fn open_file(&self, place: &RelativePath) -> io::Result<Option<(File, FileMetadata)>> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let Some(descriptor) = none_if_unreachable(self.open(place, flags))? else {
             return Ok(None);
@@ -72,7 +69,7 @@ impl Root {
 
     /// Returns the metadata of the file `name` in an open folder, without opening it; `None` if it
     /// is a link or not a regular file.
-    pub(in crate::files) fn metadata_at(folder: &OwnedFd, name: &CStr) -> Option<FileMetadata> {
+    pub fn metadata_at(folder: &OwnedFd, name: &CStr) -> Option<FileMetadata> {
         FileMetadata::from_stat(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?)
     }
 
@@ -81,26 +78,26 @@ impl Root {
     /// # Errors
     ///
     /// As the system reports it.
-    pub(in crate::files) fn open_folder(&self, place: &RelativePath) -> io::Result<OwnedFd> {
+    pub fn open_folder(&self, place: &RelativePath) -> io::Result<OwnedFd> {
         Ok(self.open(place, FOLDER_FLAGS)?)
     }
 
     /// Returns why the file at `place`, which is a link or cannot be read, is not offered; `None`
     /// if it can be opened.
-    pub(in crate::files) fn open_error(&self, place: &RelativePath) -> Option<io::Error> {
+    pub fn open_error(&self, place: &RelativePath) -> Option<io::Error> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         self.open(place, flags).err().map(io::Error::from)
     }
 
     /// Returns whether the file `name` in an open folder may be read.
-    pub(in crate::files) fn is_readable_at(folder: &OwnedFd, name: &CStr) -> bool {
+    pub fn is_readable_at(folder: &OwnedFd, name: &CStr) -> bool {
         let access = rustix::fs::accessat(folder, name, Access::READ_OK, AtFlags::empty());
         access != Err(Errno::ACCESS)
     }
 
     /// Returns the links on the way to the root, in the order in which they are followed: each
     /// change of one of them may be a change of the root.
-    pub(in crate::files) fn links(&self) -> Vec<PathBuf> {
+    pub fn links(&self) -> Vec<PathBuf> {
         let mut links = Vec::new();
         let mut steps = reversed_components(self.path.as_os_str().as_bytes());
         let mut here = PathBuf::from("/");

@@ -15,7 +15,7 @@ use crate::files::fault::FileFault;
 
 /// A parsed prompt file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::files) struct PromptFile {
+pub struct PromptFile {
     pub(super) name: String,
     pub(super) title: Option<String>,
     pub(super) description: Option<String>,

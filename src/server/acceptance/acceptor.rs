@@ -27,7 +27,7 @@ use crate::telemetry::throttle::{EventThrottle, MinuteThrottle};
 
 /// The connections that a listener accepts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum ListenerKind {
+pub enum ListenerKind {
     /// Clients over this transport.
     Clients(Transport),
     /// Operators, over HTTP.
@@ -36,19 +36,19 @@ pub(in crate::server) enum ListenerKind {
 
 /// A listener and the connections that it accepts.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct ListenerEntry {
-    pub(in crate::server) listener: Listener,
-    pub(in crate::server) kind: ListenerKind,
+pub struct ListenerEntry {
+    pub listener: Listener,
+    pub kind: ListenerKind,
     /// The codec of the connections.
-    pub(in crate::server) codec: Codec,
+    pub codec: Codec,
 }
 
 /// The numbers of connections of all shards.
 #[derive(Clone, Debug, Default)]
-pub(in crate::server) struct ConnectionCounts {
-    pub(in crate::server) tcp: Arc<ConnectionCount>,
-    pub(in crate::server) http: Arc<ConnectionCount>,
-    pub(in crate::server) websocket: Arc<ConnectionCount>,
+pub struct ConnectionCounts {
+    pub tcp: Arc<ConnectionCount>,
+    pub http: Arc<ConnectionCount>,
+    pub websocket: Arc<ConnectionCount>,
 }
 
 /// Connections of a shard that may be open beyond the limits, for requests of operators or an error
@@ -60,14 +60,13 @@ const OPERATOR_CONNECTIONS_MAX: u32 = 64;
 
 /// Connections of a shard that may be open beyond the limits, those included that are about to be
 /// closed without a response.
-pub(in crate::server) const SPARE_CONNECTIONS_MAX: u32 =
-    2 * UNCOUNTED_CONNECTIONS_MAX + OPERATOR_CONNECTIONS_MAX;
+pub const SPARE_CONNECTIONS_MAX: u32 = 2 * UNCOUNTED_CONNECTIONS_MAX + OPERATOR_CONNECTIONS_MAX;
 
 const _: () = assert!(SPARE_CONNECTIONS_MAX == SPARE_SOCKETS_MAX);
 
 /// The listeners of one shard, and the connection counts of all shards.
 #[derive(Debug)]
-pub(in crate::server) struct Acceptor {
+pub struct Acceptor {
     shard: ShardId,
     listeners: Vec<ListenerEntry>,
     tcp: TransportConnections,
@@ -97,7 +96,7 @@ struct TransportConnections {
 
 impl ListenerKind {
     /// Returns the transport of the connections.
-    pub(in crate::server) const fn transport(self) -> Transport {
+    pub const fn transport(self) -> Transport {
         match self {
             Self::Clients(transport) => transport,
             Self::Operators => Transport::Http,
@@ -106,7 +105,7 @@ impl ListenerKind {
 }
 
 impl Acceptor {
-    pub(in crate::server) fn new(
+    pub fn new(
         shard: ShardId,
         counts: ConnectionCounts,
         rates: Arc<RateSource>,
@@ -132,19 +131,19 @@ impl Acceptor {
     }
 
     /// Applies new limits. Connections that exceed one already stay open.
-    pub(in crate::server) const fn set_limits(&mut self, limits: &ShardLimits) {
+    pub const fn set_limits(&mut self, limits: &ShardLimits) {
         [self.tcp.limit, self.http.limit, self.websocket.limit] = connection_limits(limits);
     }
 
     /// Accepts connections of `listener`.
-    pub(in crate::server) fn listen<R: Ring>(&mut self, ring: &mut R, entry: ListenerEntry) {
+    pub fn listen<R: Ring>(&mut self, ring: &mut R, entry: ListenerEntry) {
         self.listeners.push(entry);
         ring.submit(Operation::Accept(entry.listener));
     }
 
     /// Closes the listeners, once. Their entries stay: a connection that was accepted before and is
     /// opened later is rejected over the transport of its listener.
-    pub(in crate::server) fn close<R: Ring>(&mut self, ring: &mut R) {
+    pub fn close<R: Ring>(&mut self, ring: &mut R) {
         self.is_closed = true;
         for entry in &self.listeners {
             ring.submit(Operation::CloseListener(entry.listener));
@@ -152,12 +151,12 @@ impl Acceptor {
     }
 
     /// Sets the step of memory pressure.
-    pub(in crate::server) const fn set_pressure(&mut self, step: PressureStep) {
+    pub const fn set_pressure(&mut self, step: PressureStep) {
         self.pressure = step;
     }
 
     /// Returns the step of memory pressure.
-    pub(in crate::server) const fn pressure(&self) -> PressureStep {
+    pub const fn pressure(&self) -> PressureStep {
         self.pressure
     }
 
@@ -166,12 +165,12 @@ impl Acceptor {
     }
 
     /// Returns the id of this shard.
-    pub(in crate::server) const fn shard(&self) -> ShardId {
+    pub const fn shard(&self) -> ShardId {
         self.shard
     }
 
     /// Returns the entry of `listener`, also once it is closed.
-    pub(in crate::server) fn entry_of(&self, listener: Listener) -> ListenerEntry {
+    pub fn entry_of(&self, listener: Listener) -> ListenerEntry {
         let entry = self.listeners.iter().find(|entry| entry.listener == listener);
         debug_assert!(entry.is_some(), "a ring accepts for listeners of its shard only");
         let kind = ListenerKind::Clients(Transport::Tcp);
@@ -184,7 +183,7 @@ impl Acceptor {
     /// # Errors
     ///
     /// The reason to close it without a response.
-    pub(in crate::server) fn admit(
+    pub fn admit(
         &mut self,
         kind: ListenerKind,
         client: Option<ClientAddress>,
@@ -235,10 +234,7 @@ impl Acceptor {
     /// # Errors
     ///
     /// The limit that is reached.
-    pub(in crate::server) fn serve(
-        &mut self,
-        state: &mut ConnectionState,
-    ) -> Result<(), RefusalReason> {
+    pub fn serve(&mut self, state: &mut ConnectionState) -> Result<(), RefusalReason> {
         if state.standing == Standing::Surplus {
             return Err(RefusalReason::Descriptors);
         }
@@ -259,10 +255,7 @@ impl Acceptor {
     /// # Errors
     ///
     /// The limit that is reached. The connection stays HTTP.
-    pub(in crate::server) fn upgrade(
-        &self,
-        state: &mut ConnectionState,
-    ) -> Result<(), RefusalReason> {
+    pub fn upgrade(&self, state: &mut ConnectionState) -> Result<(), RefusalReason> {
         debug_assert_eq!((state.transport, state.standing), (Transport::Http, Standing::Served));
         self.websocket.count.acquire(state.client, self.websocket.limit)?;
         self.http.count.release(state.client);
@@ -272,7 +265,7 @@ impl Acceptor {
 
     /// Releases the count of a connection that sends a request of an operator, if there is space
     /// for one that is not counted.
-    pub(in crate::server) fn exempt(&mut self, state: &mut ConnectionState) {
+    pub fn exempt(&mut self, state: &mut ConnectionState) {
         match state.standing {
             Standing::Undecided | Standing::Surplus => state.standing = Standing::Exempt,
             Standing::Served if self.uncounted < UNCOUNTED_CONNECTIONS_MAX => {
@@ -286,7 +279,7 @@ impl Acceptor {
 
     /// Logs a connection that has closed.
     #[cold]
-    pub(in crate::server) fn log_close(
+    pub fn log_close(
         &mut self,
         transport: Transport,
         record: &ConnectionRecord,
@@ -305,7 +298,7 @@ impl Acceptor {
     }
 
     /// Releases the count of a connection that has closed or was not opened.
-    pub(in crate::server) fn release(&mut self, state: &ConnectionState) {
+    pub fn release(&mut self, state: &ConnectionState) {
         match (state.transport, state.standing) {
             // Never admitted.
             (Transport::InProcess | Transport::Stdio, _) => {}
@@ -321,7 +314,7 @@ impl Acceptor {
     }
 
     /// Returns the numbers of connections of all shards that count against the limits.
-    pub(in crate::server) fn open_connections(&self) -> [(Transport, usize); 3] {
+    pub fn open_connections(&self) -> [(Transport, usize); 3] {
         [Transport::Tcp, Transport::Http, Transport::WebSocket]
             .map(|transport| (transport, self.connections_of(transport).count.total()))
     }
@@ -335,7 +328,7 @@ impl Acceptor {
     }
 
     /// Counts a failed accept, and logs one a minute: it is tried again until it succeeds.
-    pub(in crate::server) fn record_failure(
+    pub fn record_failure(
         &mut self,
         transport: Transport,
         error: &io::Error,
@@ -351,7 +344,7 @@ impl Acceptor {
 
     /// Logs that sockets are short, once a minute.
     #[cold]
-    pub(in crate::server) fn log_shortage(&mut self, shortage: Shortage, now: Instant) {
+    pub fn log_shortage(&mut self, shortage: Shortage, now: Instant) {
         let Some(suppressed) = self.descriptor_events.admit(now) else { return };
         let (limit, most, hint) = match shortage.limit {
             SocketLimit::OpenFiles(most) => {
@@ -364,7 +357,7 @@ impl Acceptor {
     }
 
     /// Counts and logs a connection that is refused.
-    pub(in crate::server) fn record_refusal(
+    pub fn record_refusal(
         &mut self,
         reason: RefusalReason,
         transport: Transport,
@@ -386,12 +379,12 @@ impl Acceptor {
     }
 
     /// Emits an event unless too many were emitted lately.
-    pub(in crate::server) fn log(&mut self, event: &Event<'_>, now: Instant) {
+    pub fn log(&mut self, event: &Event<'_>, now: Instant) {
         event.emit_within(&mut self.events, now);
     }
 
     /// Returns the number of events that were not emitted.
-    pub(in crate::server) const fn events_suppressed(&self) -> u64 {
+    pub const fn events_suppressed(&self) -> u64 {
         self.events.suppressed_total()
     }
 }
@@ -408,7 +401,7 @@ const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 3] {
 }
 
 /// Returns the error that a connection gets that is refused for `reason`.
-pub(in crate::server) fn refusal_error(reason: RefusalReason) -> Error {
+pub fn refusal_error(reason: RefusalReason) -> Error {
     match reason {
         RefusalReason::AddressShare => Error::address_connection_limit(),
         RefusalReason::Rate => rate_error(),
@@ -431,7 +424,7 @@ fn rate_error() -> Error {
 }
 
 /// Counts a connection that has closed.
-pub(in crate::server) const fn count_close(reason: CloseReason, outbox: &mut Outbox) {
+pub const fn count_close(reason: CloseReason, outbox: &mut Outbox) {
     let connections = &mut outbox.counters.connections;
     connections.closed += 1;
     match reason {

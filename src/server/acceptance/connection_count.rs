@@ -18,7 +18,7 @@ type Mutex<T> = std::sync::Mutex<T>;
 
 /// The limits of the connections of one transport.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct ConnectionLimit {
+pub struct ConnectionLimit {
     connections_max: usize,
     per_address_max: usize,
 }
@@ -26,11 +26,7 @@ pub(in crate::server) struct ConnectionLimit {
 impl ConnectionLimit {
     /// At most `connections_max` connections, of which one address may have its `share`, and
     /// `per_address` if that is fewer.
-    pub(in crate::server) const fn new(
-        connections_max: usize,
-        share: AddressShare,
-        per_address: usize,
-    ) -> Self {
+    pub const fn new(connections_max: usize, share: AddressShare, per_address: usize) -> Self {
         let share = share.of(connections_max);
         let per_address_max = if per_address < share { per_address } else { share };
         Self { connections_max, per_address_max }
@@ -39,7 +35,7 @@ impl ConnectionLimit {
 
 /// Number of connections of one transport.
 #[derive(Debug, Default)]
-pub(in crate::server) struct ConnectionCount {
+pub struct ConnectionCount {
     total: SharedCounter,
     by_address: AddressCounts,
 }
@@ -50,7 +46,7 @@ impl ConnectionCount {
     /// # Errors
     ///
     /// The limit that is reached. Nothing is counted.
-    pub(in crate::server) fn acquire(
+    pub fn acquire(
         &self,
         client: Option<ClientAddress>,
         limit: ConnectionLimit,
@@ -67,13 +63,13 @@ impl ConnectionCount {
     }
 
     /// Releases the count of a connection of `client`.
-    pub(in crate::server) fn release(&self, client: Option<ClientAddress>) {
+    pub fn release(&self, client: Option<ClientAddress>) {
         self.total.release();
         client.inspect(|it| self.by_address.release(*it));
     }
 
     /// Returns the number of connections.
-    pub(in crate::server) fn total(&self) -> usize {
+    pub fn total(&self) -> usize {
         self.total.count()
     }
 }

@@ -9,7 +9,7 @@ use crate::telemetry::counters::AuthCounters;
 use crate::telemetry::event::Event;
 
 /// Counts a request that is not authenticated.
-pub(in crate::server) const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
+pub const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
     let counter = match error {
         AuthError::Missing => &mut counters.missing_token,
         AuthError::InvalidToken(_) | AuthError::UnprovedToken(_) => &mut counters.invalid_token,
@@ -22,7 +22,7 @@ pub(in crate::server) const fn count_refusal(counters: &mut AuthCounters, error:
 }
 
 /// Returns the log event of a request of `peer` that is not authenticated.
-pub(in crate::server) fn unauthorized_event(
+pub fn unauthorized_event(
     error: &AuthError,
     peer: Option<SocketAddr>,
     request_id: Option<&str>,

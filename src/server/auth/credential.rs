@@ -12,7 +12,7 @@ use crate::guard::auth::token_table::TokenDigest;
 
 /// A verified token.
 #[derive(Clone)]
-pub(in crate::server) struct Credential {
+pub struct Credential {
     /// Empty for a session, whose requests have tokens of their own, and for a certificate.
     token: Box<str>,
     kind: CredentialKind,
@@ -58,26 +58,26 @@ impl Credential {
     }
 
     /// The credential of a session that `principal` begins.
-    pub(in crate::server) fn of_session(principal: &Arc<Principal>) -> Self {
+    pub fn of_session(principal: &Arc<Principal>) -> Self {
         let (principal, kind) = (Arc::clone(principal), CredentialKind::Token);
         Self { token: Box::default(), kind, principal, known_until: u64::MAX, version: 0 }
     }
 
     /// The credential of a connection whose token is known before its first message: it is verified
     /// then.
-    pub(in crate::server) fn unverified(token: &str) -> Self {
+    pub fn unverified(token: &str) -> Self {
         Self::new(token, Arc::new(Principal::new("")), (0, 0))
     }
 
     /// Returns whether it is the certificate of the client of the connection.
     #[inline]
-    pub(in crate::server) const fn is_certificate(&self) -> bool {
+    pub const fn is_certificate(&self) -> bool {
         matches!(self.kind, CredentialKind::Certificate)
     }
 
     /// Returns the proof with which the token is verified again, for what is open: that of a bound
     /// token was verified at the opening.
-    pub(in crate::server) const fn key_proof(&self) -> KeyProof<'static> {
+    pub const fn key_proof(&self) -> KeyProof<'static> {
         match self.kind {
             CredentialKind::Bound(_) => KeyProof::Verified,
             CredentialKind::Token | CredentialKind::Certificate => KeyProof::Unsupported,
@@ -85,7 +85,7 @@ impl Credential {
     }
 
     /// Records that the proof of a request has been used when its head arrived.
-    pub(in crate::server) fn with_admitted(mut self, proof: &SentProof<'_>) -> Self {
+    pub fn with_admitted(mut self, proof: &SentProof<'_>) -> Self {
         if let CredentialKind::Bound(admitted) = &mut self.kind {
             *admitted = Some(Box::new(digest_of(&self.token, proof)));
         }
@@ -94,7 +94,7 @@ impl Credential {
 
     /// Returns this credential for the whole of the request whose proof was used when its head
     /// arrived; `None` if that was another one.
-    pub(in crate::server) fn admitted(&self, token: &str, proof: &SentProof<'_>) -> Option<Self> {
+    pub fn admitted(&self, token: &str, proof: &SentProof<'_>) -> Option<Self> {
         match &self.kind {
             CredentialKind::Bound(Some(admitted)) if **admitted == digest_of(token, proof) => {
                 Some(Self { kind: CredentialKind::Bound(None), ..self.clone() })
@@ -104,23 +104,23 @@ impl Credential {
     }
 
     /// Returns the token, to verify it again.
-    pub(in crate::server) fn token(&self) -> &str {
+    pub fn token(&self) -> &str {
         &self.token
     }
 
     /// Returns whether this is the token, and suffices by itself. Takes the same time wherever they
     /// differ.
     #[inline]
-    pub(in crate::server) fn has_token(&self, token: &[u8]) -> bool {
+    pub fn has_token(&self, token: &[u8]) -> bool {
         matches!(self.kind, CredentialKind::Token) && is_equal(self.token.as_bytes(), token)
     }
 
-    pub(in crate::server) const fn principal(&self) -> &Arc<Principal> {
+    pub const fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }
 
     /// Returns the bytes that it takes, with its share of the principal.
-    pub(in crate::server) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.token.len() + self.principal.held_bytes()
     }
 }

@@ -16,7 +16,7 @@ const FRESH_SECONDS: u64 = 30;
 
 /// What a shard knows of the keys of an issuer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum KeyState {
+pub enum KeyState {
     /// They are those of the issuer: a key that is missing does not exist.
     Current,
     /// They are being fetched.

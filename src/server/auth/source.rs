@@ -38,7 +38,7 @@ type Mutex<T> = std::sync::Mutex<T>;
 
 /// Where keys and rules come from.
 #[derive(Debug)]
-pub(in crate::server) enum AuthSource {
+pub enum AuthSource {
     /// No caller is known.
     Off,
     /// The host attaches principals to requests, for which there may be rules.
@@ -49,16 +49,16 @@ pub(in crate::server) enum AuthSource {
 
 /// How callers can be known beside the options.
 #[derive(Clone, Default)]
-pub(in crate::server) struct HostCallers {
+pub struct HostCallers {
     /// The verifier of the program.
-    pub(in crate::server) verifier: Option<Arc<dyn TokenVerifier>>,
+    pub verifier: Option<Arc<dyn TokenVerifier>>,
     /// The host can attach principals to requests.
-    pub(in crate::server) attaches_principals: bool,
+    pub attaches_principals: bool,
 }
 
 /// How tokens are verified.
 #[derive(Debug)]
-pub(in crate::server) struct Configured {
+pub struct Configured {
     /// The options that are fixed at start.
     at_start: AuthOptions,
     /// Whether clients may have TLS certificates, to which tokens are bound.
@@ -81,7 +81,7 @@ struct Asked {
 
 /// What the shards learn from the thread.
 #[derive(Debug)]
-pub(in crate::server) enum AuthUpdate {
+pub enum AuthUpdate {
     /// Other keys or rules apply.
     Authenticator(Arc<Authenticator>),
     /// The answer about a token.
@@ -110,7 +110,7 @@ impl AuthSource {
     ///
     /// Which option or file cannot be used, and why; also if options have no effect because no
     /// token can be verified.
-    pub(in crate::server) fn load(
+    pub fn load(
         all: &Options,
         HostCallers { verifier, attaches_principals }: HostCallers,
     ) -> Result<Self, String> {
@@ -155,11 +155,7 @@ impl AuthSource {
 
     /// Returns the authentication of one shard, under a secret of the process. Where the host
     /// attaches principals, `is_active` tells whether callers are distinguished at once.
-    pub(in crate::server) fn shard_part(
-        &self,
-        secret: &[u8; KEY_BYTES],
-        is_active: bool,
-    ) -> Authentication {
+    pub fn shard_part(&self, secret: &[u8; KEY_BYTES], is_active: bool) -> Authentication {
         let configured = match self {
             Self::Off => return Authentication::default(),
             Self::Host(attached) => {
@@ -183,7 +179,7 @@ impl AuthSource {
     }
 
     /// Returns whether some caller can be known, so that tools may require scopes.
-    pub(in crate::server) const fn knows_callers(&self) -> bool {
+    pub const fn knows_callers(&self) -> bool {
         !matches!(self, Self::Off)
     }
 
@@ -193,7 +189,7 @@ impl AuthSource {
     /// # Errors
     ///
     /// Which option or file cannot be used, and why; nothing changes.
-    pub(in crate::server) fn reload(
+    pub fn reload(
         &self,
         options: &AuthOptions,
         publish: impl FnOnce(Arc<Authenticator>),
@@ -228,7 +224,7 @@ impl AuthSource {
 
     /// Starts the thread that fetches keys, asks about tokens and looks at files, until the
     /// returned value is dropped. `publish` gets what it learns.
-    pub(in crate::server) fn watch(
+    pub fn watch(
         self: &Arc<Self>,
         publish: impl Fn(AuthUpdate) + Send + 'static,
     ) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
@@ -437,7 +433,7 @@ pub fn check_auth(options: &Options) -> Result<(), String> {
 }
 
 /// What to set so that callers are known.
-pub(in crate::server) const HOW_TO_KNOW_CALLERS: &str = concat!(
+pub const HOW_TO_KNOW_CALLERS: &str = concat!(
     "set auth.api_keys, auth.issuers and auth.key_sets, auth.introspection ",
     "or auth.client_certificates"
 );

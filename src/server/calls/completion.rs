@@ -16,7 +16,7 @@ use crate::service::{HandlerError, HandlerOutput};
 
 /// How a call ends.
 #[derive(Debug)]
-pub(in crate::server) enum CallResult {
+pub enum CallResult {
     /// Its handler has ended.
     Handler(Result<HandlerOutput, HandlerError>),
     /// The result was encoded elsewhere.
@@ -32,7 +32,7 @@ pub(in crate::server) enum CallResult {
 
 /// Why a call is cancelled, which decides the error of its response.
 #[derive(Clone, Debug)]
-pub(in crate::server) enum CancelReason {
+pub enum CancelReason {
     /// This error.
     Error(Error),
     /// The drain timeout has passed. The error states whether the handler had started.
@@ -41,7 +41,7 @@ pub(in crate::server) enum CancelReason {
 
 impl CallTable {
     /// Completes a call; sends the response if it is awaited.
-    pub(in crate::server) fn complete_call(
+    pub fn complete_call(
         &mut self,
         call_id: CallId,
         result: CallResult,
@@ -109,7 +109,7 @@ impl CallTable {
     }
 
     /// Records for the circuit breaker of its tool that the handler of a call has failed.
-    pub(in crate::server) fn record_failure(&mut self, call_id: CallId) {
+    pub fn record_failure(&mut self, call_id: CallId) {
         let permit = self.find_awaited(call_id).and_then(|call| call.records.permit.take());
         if let Some(permit) = permit {
             permit.record(EndOfCall::FAILED);
@@ -149,7 +149,7 @@ impl CallTable {
     }
 
     /// Cancels a call and its open client requests. Returns `false` if it was cancelled before.
-    pub(in crate::server) fn cancel_call(
+    pub fn cancel_call(
         &mut self,
         call_id: CallId,
         client_requests: &mut ClientRequests,
@@ -163,7 +163,7 @@ impl CallTable {
     }
 
     /// Sends progress to the caller if it gave a token and the value has grown.
-    pub(in crate::server) fn send_progress(&mut self, progress: &Progress, outbox: &mut Outbox) {
+    pub fn send_progress(&mut self, progress: &Progress, outbox: &mut Outbox) {
         let Some(call) = self.find_awaited(progress.call_id) else { return };
         let Some(token) = &call.progress_token else { return };
         if progress.progress <= call.progress {
@@ -180,7 +180,7 @@ impl CallTable {
 
 impl Call {
     /// Sends a part of the result ahead of it.
-    pub(in crate::server) fn send_partial(&self, data: &serde_json::Value, outbox: &mut Outbox) {
+    pub fn send_partial(&self, data: &serde_json::Value, outbox: &mut Outbox) {
         let data = data.to_string();
         outbox.notify_with_data(self.reply_to, NotificationKind::Partial, |text| {
             let start = text.len();

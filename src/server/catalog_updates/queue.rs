@@ -28,7 +28,7 @@ use crate::server::shard_message::{ShardMessage, UpdateResult};
 
 /// Where updates are made.
 #[derive(Clone, Debug)]
-pub(in crate::server) enum UpdateExecutor {
+pub enum UpdateExecutor {
     /// On the threads for blocking handlers, which may wait.
     Pool(Arc<BlockingPool>),
     /// By the receiver of this channel.
@@ -36,7 +36,7 @@ pub(in crate::server) enum UpdateExecutor {
 }
 
 /// The updates that one shard waits for: at most one per running call.
-pub(in crate::server) struct PendingUpdates {
+pub struct PendingUpdates {
     writer: Arc<CatalogWriter>,
     executor: UpdateExecutor,
     sender: Sender<ShardMessage>,
@@ -51,7 +51,7 @@ pub(in crate::server) struct PendingUpdates {
 }
 
 impl PendingUpdates {
-    pub(in crate::server) fn new(
+    pub fn new(
         writer: Arc<CatalogWriter>,
         executor: UpdateExecutor,
         sender: Sender<ShardMessage>,
@@ -70,12 +70,7 @@ impl PendingUpdates {
     }
 
     /// Starts an update, or queues it while the pool is full or has another one.
-    pub(in crate::server) fn start(
-        &mut self,
-        pending_update: Rc<PendingUpdate>,
-        now: Instant,
-        outbox: &mut Outbox,
-    ) {
+    pub fn start(&mut self, pending_update: Rc<PendingUpdate>, now: Instant, outbox: &mut Outbox) {
         let Some(update) = pending_update.take_update() else { return };
         let key = match self.awaited.insert(pending_update) {
             Ok(key) => key,
@@ -94,12 +89,12 @@ impl PendingUpdates {
     }
 
     /// Returns whether updates are in progress.
-    pub(in crate::server) const fn has_awaited(&self) -> bool {
+    pub const fn has_awaited(&self) -> bool {
         !self.awaited.is_empty()
     }
 
     /// Completes the update `key` with its result, and submits the next one.
-    pub(in crate::server) fn complete(
+    pub fn complete(
         &mut self,
         (key, result): (Key, UpdateResult),
         now: Instant,
@@ -113,13 +108,13 @@ impl PendingUpdates {
     }
 
     /// Submits a refused job again once the retry interval has passed.
-    pub(in crate::server) fn retry_due(&mut self, now: Instant, outbox: &mut Outbox) {
+    pub fn retry_due(&mut self, now: Instant, outbox: &mut Outbox) {
         if self.retry_at.is_some_and(|retry_at| retry_at <= now) {
             self.submit_job(now, outbox);
         }
     }
 
-    pub(in crate::server) const fn next_deadline(&self) -> Option<Instant> {
+    pub const fn next_deadline(&self) -> Option<Instant> {
         self.retry_at
     }
 

@@ -5,11 +5,11 @@ use crate::service::{Catalog, CatalogError, StateType};
 
 /// What a server has that entries of its catalog may need.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct ServerFacts {
+pub struct ServerFacts {
     /// The type of the states of the shards.
-    pub(in crate::server) state_type: StateType,
+    pub state_type: StateType,
     /// Callers can be known, so that tools may require scopes.
-    pub(in crate::server) knows_callers: bool,
+    pub knows_callers: bool,
 }
 
 impl ServerFacts {
@@ -18,7 +18,7 @@ impl ServerFacts {
     /// # Errors
     ///
     /// The first entry for which something is missing, and what to do.
-    pub(in crate::server) fn check(self, catalog: &Catalog) -> Result<(), CatalogError> {
+    pub fn check(self, catalog: &Catalog) -> Result<(), CatalogError> {
         check_state(catalog, self.state_type)?;
         let mut tools = catalog.tools().filter(|tool| !tool.required_scopes().is_empty());
         match tools.next() {

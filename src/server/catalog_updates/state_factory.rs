@@ -10,26 +10,24 @@ use crate::service::StateType;
 
 /// Makes the state of a shard.
 #[derive(Clone)]
-pub(in crate::server) struct StateFactory {
+pub struct StateFactory {
     state_type: StateType,
     create: Arc<dyn Fn(ShardId) -> Rc<dyn Any> + Send + Sync>,
 }
 
 impl StateFactory {
-    pub(in crate::server) fn new<S: 'static>(
-        create: impl Fn(u16) -> S + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new<S: 'static>(create: impl Fn(u16) -> S + Send + Sync + 'static) -> Self {
         let create = move |ShardId(shard)| -> Rc<dyn Any> { Rc::new(create(shard)) };
         Self { state_type: StateType::of::<S>(), create: Arc::new(create) }
     }
 
     /// Makes the state of `shard`. Must be called on the thread of the shard.
-    pub(in crate::server) fn create(&self, shard: ShardId) -> Rc<dyn Any> {
+    pub fn create(&self, shard: ShardId) -> Rc<dyn Any> {
         (self.create)(shard)
     }
 
     /// The type of the states.
-    pub(in crate::server) const fn state_type(&self) -> StateType {
+    pub const fn state_type(&self) -> StateType {
         self.state_type
     }
 }

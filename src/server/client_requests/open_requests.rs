@@ -9,7 +9,7 @@ use crate::base::time::Instant;
 
 /// The open server requests of one handler.
 #[derive(Debug, Default)]
-pub(in crate::server) struct OpenRequests {
+pub struct OpenRequests {
     numbers: Vec<u64>,
     /// Since when at least one has been open.
     open_since: Option<Instant>,
@@ -19,7 +19,7 @@ pub(in crate::server) struct OpenRequests {
 
 impl OpenRequests {
     /// Adds request `number`. Returns `false` if `open_max` are open.
-    pub(in crate::server) fn add(&mut self, number: u64, open_max: usize, now: Instant) -> bool {
+    pub fn add(&mut self, number: u64, open_max: usize, now: Instant) -> bool {
         if self.numbers.len() >= open_max {
             return false;
         }
@@ -29,7 +29,7 @@ impl OpenRequests {
     }
 
     /// Removes request `number`. Returns how long any was open, if it was the last.
-    pub(in crate::server) fn remove(&mut self, number: u64, now: Instant) -> Option<Duration> {
+    pub fn remove(&mut self, number: u64, now: Instant) -> Option<Duration> {
         self.numbers.retain(|open| *open != number);
         if !self.numbers.is_empty() {
             return None;
@@ -38,24 +38,24 @@ impl OpenRequests {
     }
 
     /// Returns whether any request is open.
-    pub(in crate::server) const fn is_open(&self) -> bool {
+    pub const fn is_open(&self) -> bool {
         self.open_since.is_some()
     }
 
-    pub(in crate::server) fn numbers(&self) -> &[u64] {
+    pub fn numbers(&self) -> &[u64] {
         &self.numbers
     }
 
-    pub(in crate::server) fn take(&mut self) -> Vec<u64> {
+    pub fn take(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.numbers)
     }
 
     /// Records an accepted URL elicitation.
-    pub(in crate::server) fn record_accepted_url(&mut self, elicitation_id: Option<Box<str>>) {
+    pub fn record_accepted_url(&mut self, elicitation_id: Option<Box<str>>) {
         self.accepted_elicitations.extend(elicitation_id);
     }
 
-    pub(in crate::server) fn accepted_elicitations(&self) -> &[Box<str>] {
+    pub fn accepted_elicitations(&self) -> &[Box<str>] {
         &self.accepted_elicitations
     }
 }

@@ -19,29 +19,29 @@ use crate::service::{ClientRequestError, HostFuture};
 /// The input requests of one round trip: answered from the `inputResponses` of the call, or open
 /// when the handler cannot continue.
 #[derive(Debug)]
-pub(in crate::server) struct PendingInputs {
+pub struct PendingInputs {
     /// The responses so far.
-    pub(in crate::server) state: RequestState,
+    pub state: RequestState,
     /// Identifies the request that the next state belongs to.
-    pub(in crate::server) digest: RequestDigest,
+    pub digest: RequestDigest,
     open: RefCell<Vec<PendingInput>>,
     next_number: Cell<u64>,
 }
 
 /// One open input request.
 #[derive(Debug)]
-pub(in crate::server) struct PendingInput {
+pub struct PendingInput {
     number: u64,
     /// Its key in `inputRequests`.
-    pub(in crate::server) key: Box<str>,
-    pub(in crate::server) request: InputRequest,
+    pub key: Box<str>,
+    pub request: InputRequest,
     #[expect(dead_code, reason = "released when the round trip ends")]
     charge: RequestCharge,
 }
 
 impl PendingInputs {
     /// Returns the inputs of a handler that runs for the request `digest`, with `request_state`.
-    pub(in crate::server) fn new(request_state: RequestState, digest: RequestDigest) -> Self {
+    pub fn new(request_state: RequestState, digest: RequestDigest) -> Self {
         Self { state: request_state, digest, open: RefCell::default(), next_number: Cell::new(0) }
     }
 
@@ -51,7 +51,7 @@ impl PendingInputs {
     /// # Errors
     ///
     /// The limit of open requests is reached, or `account` has no memory for the request.
-    pub(in crate::server) fn request(
+    pub fn request(
         self: &Rc<Self>,
         key: &str,
         request: InputRequest,
@@ -74,12 +74,12 @@ impl PendingInputs {
     }
 
     /// Returns whether the handler waits for an input.
-    pub(in crate::server) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         !self.open.borrow().is_empty()
     }
 
     /// Takes the open input requests, one per key.
-    pub(in crate::server) fn take(&self) -> Vec<PendingInput> {
+    pub fn take(&self) -> Vec<PendingInput> {
         let mut open = self.open.take();
         let mut from = 0;
         while from < open.len() {

@@ -30,7 +30,7 @@ use crate::protocol::json::{Value, ValueKind, write};
 
 /// States of one process whose use is remembered: those issued within `request_state_ttl` at 7,000
 /// per second. Cost: 1 MiB for the process.
-pub(in crate::server) const REQUEST_STATES_REMEMBERED_MAX: usize = 1 << 22;
+pub const REQUEST_STATES_REMEMBERED_MAX: usize = 1 << 22;
 
 /// Maximum bytes of the responses in one state, which each round trip carries both ways.
 const STATE_BYTES_MAX: usize = 1 << 20;
@@ -40,23 +40,23 @@ const ROUND_TRIPS_MAX: u16 = 256;
 
 /// Issues and redeems states. One per shard; all shards of a process share the replay filter.
 #[derive(Debug)]
-pub(in crate::server) struct RequestStates {
+pub struct RequestStates {
     cipher: StateCipher,
     replay_filter: Arc<ReplayFilter>,
     /// Lifetime of a state.
-    pub(in crate::server) ttl: Duration,
+    pub ttl: Duration,
 }
 
 /// Digest of the request that a state belongs to.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::server) struct RequestDigest([u8; 32]);
+pub struct RequestDigest([u8; 32]);
 
 /// The state of a call over its round trips.
 ///
 /// Responses are stored as JSON text and parsed when the handler asks for them: the parsed form of
 /// a hostile one takes many times its length.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub(in crate::server) struct RequestState {
+pub struct RequestState {
     /// When the state expires, in milliseconds since 1970.
     #[serde(rename = "u")]
     expires_unix_ms: u64,
@@ -73,16 +73,12 @@ pub(in crate::server) struct RequestState {
 
 impl RequestStates {
     /// Returns the issuer with `secret` and `replay_filter`, which all shards of a process share.
-    pub(in crate::server) fn new(
-        secret: &[u8; 32],
-        replay_filter: Arc<ReplayFilter>,
-        ttl: Duration,
-    ) -> Self {
+    pub fn new(secret: &[u8; 32], replay_filter: Arc<ReplayFilter>, ttl: Duration) -> Self {
         Self { cipher: StateCipher::new(secret), replay_filter, ttl }
     }
 
     /// Decrypts and redeems a state at `unix_ms`. It cannot be redeemed again.
-    pub(in crate::server) fn decrypt(
+    pub fn decrypt(
         &self,
         text: &str,
         digest: RequestDigest,
@@ -108,7 +104,7 @@ impl RequestStates {
     /// # Errors
     ///
     /// If the responses are too long, or there are too many round trips.
-    pub(in crate::server) fn encrypt<'a>(
+    pub fn encrypt<'a>(
         &self,
         request_state: &RequestState,
         keys: impl Iterator<Item = &'a str>,
@@ -141,7 +137,7 @@ impl RequestState {
     /// Returns the state of a call that brings responses without a state: a client may know from
     /// documentation which inputs are requested. They are client input in either case, so they are
     /// accepted.
-    pub(in crate::server) fn without_state(responses: Option<Value<'_>>) -> Self {
+    pub fn without_state(responses: Option<Value<'_>>) -> Self {
         let responses = responses.and_then(Value::as_object).into_iter().flatten();
         let responses = responses.filter_map(|(key, value)| Some((key.into(), raw_value(value)?)));
         Self { responses: responses.collect(), ..Self::default() }
@@ -149,7 +145,7 @@ impl RequestState {
 
     /// Accepts the requested responses of a retry. Returns the number of unrequested ones. A
     /// handler requests a missing one again.
-    pub(in crate::server) fn accept_responses(&mut self, responses: Option<Value<'_>>) -> u64 {
+    pub fn accept_responses(&mut self, responses: Option<Value<'_>>) -> u64 {
         let responses = responses.and_then(Value::as_object);
         let mut unrequested = 0;
         for (key, response) in responses.into_iter().flatten() {
@@ -166,13 +162,13 @@ impl RequestState {
     }
 
     /// Returns the response to the input `key`.
-    pub(in crate::server) fn response(&self, key: &str) -> Option<Json> {
+    pub fn response(&self, key: &str) -> Option<Json> {
         let (_, response) = self.responses.iter().find(|(known, _)| **known == *key)?;
         serde_json::from_str(response.get()).ok()
     }
 
     /// Returns the bytes of the responses.
-    pub(in crate::server) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.responses.iter().map(|(key, response)| key.len() + response.get().len()).sum()
     }
 }
@@ -181,12 +177,7 @@ impl RequestDigest {
     /// Returns the digest of a request for `subject` (a name or URI) by `method` with `arguments`,
     /// by `principal`. The order of the arguments' keys is ignored, because JSON objects are
     /// unordered; no arguments equal an empty object.
-    pub(in crate::server) fn of(
-        method: &str,
-        subject: &str,
-        arguments: Option<Value<'_>>,
-        principal: &str,
-    ) -> Self {
+    pub fn of(method: &str, subject: &str, arguments: Option<Value<'_>>, principal: &str) -> Self {
         let mut digest = Sha256::new();
         for part in [method, subject, principal] {
             digest.update((part.len() as u64).to_le_bytes());

@@ -23,15 +23,15 @@ use crate::service::ClientRequestError;
 
 /// Where the messages of a call or task go.
 #[derive(Debug)]
-pub(in crate::server) struct RequesterTarget {
-    pub(in crate::server) reply_to: ReplyTo,
-    pub(in crate::server) revision: Revision,
+pub struct RequesterTarget {
+    pub reply_to: ReplyTo,
+    pub revision: Revision,
     /// Id of the task.
-    pub(in crate::server) task: Option<String>,
+    pub task: Option<String>,
 }
 
 /// The calls and tasks of a shard, which make client requests.
-pub(in crate::server) trait Requesters {
+pub trait Requesters {
     /// Returns the target of a call or task, or `None` if it is cancelled.
     fn target(&mut self, requester: Requester) -> Option<RequesterTarget>;
 
@@ -47,7 +47,7 @@ pub(in crate::server) trait Requesters {
 
 impl ClientRequests {
     /// Sends a request of a handler to its client.
-    pub(in crate::server) fn send(
+    pub fn send(
         &mut self,
         requesters: &mut impl Requesters,
         (requester, number): (Requester, u64),
@@ -72,14 +72,14 @@ impl ClientRequests {
     }
 
     /// Notes that request `number` is sent. Returns `false` if it was cancelled before.
-    pub(in crate::server) fn mark_sent(&mut self, number: u64) -> bool {
+    pub fn mark_sent(&mut self, number: u64) -> bool {
         let client_request = self.open.get_mut(&number);
         client_request.map(|it| it.delivery = Delivery::Sent).is_some()
     }
 
     /// Holds request `number`, whose client has not completed the handshake. It fails if that takes
     /// too long, or if there is no memory for its text.
-    pub(in crate::server) fn hold(
+    pub fn hold(
         &mut self,
         requesters: &mut impl Requesters,
         number: u64,
@@ -103,12 +103,7 @@ impl ClientRequests {
     }
 
     /// Sends the requests that were held until `peer_id` completed the handshake.
-    pub(in crate::server) fn send_held(
-        &mut self,
-        peer_id: PeerId,
-        now: Instant,
-        outbox: &mut Outbox,
-    ) {
+    pub fn send_held(&mut self, peer_id: PeerId, now: Instant, outbox: &mut Outbox) {
         let Self { open, held, timers, timeout, .. } = self;
         held.retain(|number| {
             let Some(client_request) = open.get_mut(number) else { return false };
@@ -130,12 +125,7 @@ impl ClientRequests {
     }
 
     /// Fails request `number`, which was not sent: its client is gone.
-    pub(in crate::server) fn fail_unsent(
-        &mut self,
-        requesters: &mut impl Requesters,
-        number: u64,
-        now: Instant,
-    ) {
+    pub fn fail_unsent(&mut self, requesters: &mut impl Requesters, number: u64, now: Instant) {
         let Some(client_request) = self.take(number) else { return };
         let requester = client_request.requester;
         requesters.finish(requester, number, now);
@@ -143,11 +133,7 @@ impl ClientRequests {
     }
 
     /// Cancels request `number` of an ended call or task.
-    pub(in crate::server) fn cancel(
-        &mut self,
-        number: u64,
-        outbox: &mut Outbox,
-    ) -> Option<Requester> {
+    pub fn cancel(&mut self, number: u64, outbox: &mut Outbox) -> Option<Requester> {
         let client_request = self.take(number)?;
         let requester = client_request.requester;
         outbox.counters.client_requests.cancelled += 1;
@@ -157,7 +143,7 @@ impl ClientRequests {
     }
 
     /// Cancels request `number`, for which its handler no longer waits.
-    pub(in crate::server) fn withdraw(
+    pub fn withdraw(
         &mut self,
         requesters: &mut impl Requesters,
         number: u64,
@@ -170,12 +156,7 @@ impl ClientRequests {
     }
 
     /// Fails the requests that were not answered in time.
-    pub(in crate::server) fn expire(
-        &mut self,
-        requesters: &mut impl Requesters,
-        now: Instant,
-        outbox: &mut Outbox,
-    ) {
+    pub fn expire(&mut self, requesters: &mut impl Requesters, now: Instant, outbox: &mut Outbox) {
         while let Some((number, client_request)) = self.pop_overdue(now) {
             requesters.finish(client_request.requester, number, now);
             outbox.counters.client_requests.timed_out += 1;
@@ -189,7 +170,7 @@ impl ClientRequests {
     }
 
     /// Fails requests because no response will be read. Their handlers can then end in time.
-    pub(in crate::server) fn fail_unreadable(
+    pub fn fail_unreadable(
         &mut self,
         requesters: &mut impl Requesters,
         numbers: Vec<u64>,
@@ -207,7 +188,7 @@ impl ClientRequests {
     }
 
     /// Handles a response of `peer_id`.
-    pub(in crate::server) fn handle_response(
+    pub fn handle_response(
         &mut self,
         requesters: &mut impl Requesters,
         peer_id: PeerId,
@@ -235,7 +216,7 @@ impl ClientRequests {
 
     /// Fails request `number`, whose response is malformed; `None` if it answers no request.
     #[cold]
-    pub(in crate::server) fn fail_answered(
+    pub fn fail_answered(
         &mut self,
         requesters: &mut impl Requesters,
         number: Option<u64>,
@@ -259,7 +240,7 @@ impl ClientRequests {
     }
 
     /// `notifications/progress` of `peer_id`: extends the timeout of the server request.
-    pub(in crate::server) fn handle_progress(
+    pub fn handle_progress(
         &mut self,
         peer_id: PeerId,
         params: Option<Value<'_>>,

@@ -27,7 +27,7 @@ use crate::service::ClientRequestError;
 
 /// The input requests of one task.
 #[derive(Debug, Default)]
-pub(in crate::server) struct TaskInputs {
+pub struct TaskInputs {
     state: RefCell<InputState>,
 }
 
@@ -91,7 +91,7 @@ impl TaskInputs {
     /// # Errors
     ///
     /// The limit of open requests is reached, or `account` has no memory for the request.
-    pub(in crate::server) fn request(
+    pub fn request(
         &self,
         key: &str,
         request: InputRequest,
@@ -114,7 +114,7 @@ impl TaskInputs {
 
     /// Returns the bytes that count for all requests and responses, from what is stored.
     #[cfg(feature = "internals")]
-    pub(in crate::server) fn recount_bytes(&self) -> usize {
+    pub fn recount_bytes(&self) -> usize {
         let InputState { open, inputs } = &*self.state.borrow();
         let requests = open.iter().map(|(key, request)| input_bytes(key, request));
         let responses = inputs.iter().filter_map(|input| {
@@ -124,20 +124,17 @@ impl TaskInputs {
     }
 
     /// Returns a future of the response to the request `key`.
-    pub(in crate::server) fn response_to(self: &Rc<Self>, key: &str) -> ResponseFuture {
+    pub fn response_to(self: &Rc<Self>, key: &str) -> ResponseFuture {
         ResponseFuture { inputs: Rc::clone(self), key: key.into() }
     }
 
     /// Returns whether a request has no response yet.
-    pub(in crate::server) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         !self.state.borrow().open.is_empty()
     }
 
     /// Calls `tell` with the open requests, in the order in which they were made.
-    pub(in crate::server) fn with_open<T>(
-        &self,
-        tell: impl FnOnce(&[(String, InputRequest)]) -> T,
-    ) -> T {
+    pub fn with_open<T>(&self, tell: impl FnOnce(&[(String, InputRequest)]) -> T) -> T {
         tell(&self.state.borrow().open)
     }
 
@@ -147,7 +144,7 @@ impl TaskInputs {
     /// # Errors
     ///
     /// A response is invalid, or the server is short of memory.
-    pub(in crate::server) fn update(&self, responses: &Map<String, Value>) -> Result<(), Error> {
+    pub fn update(&self, responses: &Map<String, Value>) -> Result<(), Error> {
         let state = &mut *self.state.borrow_mut();
         let mut valid = Vec::new();
         for place in 0..state.open.len() {
@@ -163,7 +160,7 @@ impl TaskInputs {
     }
 
     /// Cancels the open requests and drops the responses: the task has ended.
-    pub(in crate::server) fn close(&self) {
+    pub fn close(&self) {
         let InputState { open, inputs } = &mut *self.state.borrow_mut();
         open.clear();
         inputs.drain(..).flat_map(|input| input.wakers).for_each(Waker::wake);
@@ -172,7 +169,7 @@ impl TaskInputs {
 
 /// Resolves with the response to an input request.
 #[derive(Debug)]
-pub(in crate::server) struct ResponseFuture {
+pub struct ResponseFuture {
     inputs: Rc<TaskInputs>,
     key: Box<str>,
 }

@@ -29,53 +29,53 @@ use crate::transport::http::status::Status;
 /// Format of the response to one request.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent property")]
-pub(in crate::server) struct ResponseFormat {
+pub struct ResponseFormat {
     /// Whether streams use chunked transfer coding (HTTP/1.1).
-    pub(in crate::server) is_chunked: bool,
+    pub is_chunked: bool,
     /// Whether the connection closes after the response.
-    pub(in crate::server) closes: bool,
+    pub closes: bool,
     /// Whether the client accepts an event stream.
-    pub(in crate::server) accepts_event_stream: bool,
+    pub accepts_event_stream: bool,
     /// Whether errors have the HTTP status of the modern era.
-    pub(in crate::server) is_modern: bool,
+    pub is_modern: bool,
     /// Value of `Mcp-Session-Id`.
-    pub(in crate::server) session_id: Option<SessionId>,
+    pub session_id: Option<SessionId>,
     /// Value of `MCP-Protocol-Version`.
-    pub(in crate::server) protocol_version: Option<Revision>,
+    pub protocol_version: Option<Revision>,
 }
 
 /// Fields of a request that its response repeats.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::server) struct EchoedFields<'a> {
+pub struct EchoedFields<'a> {
     /// `Origin`, if it is allowed.
-    pub(in crate::server) origin: Option<&'a [u8]>,
+    pub origin: Option<&'a [u8]>,
     /// `X-Request-ID`, if it is taken over.
-    pub(in crate::server) request_id: Option<&'a [u8]>,
+    pub request_id: Option<&'a [u8]>,
 }
 
 impl<'a> EchoedFields<'a> {
     /// Returns the id of the request, which is the last one that has begun.
     #[inline]
-    pub(in crate::server) fn request_id_or(self, heads: &'a HeadTemplate) -> &'a [u8] {
+    pub fn request_id_or(self, heads: &'a HeadTemplate) -> &'a [u8] {
         self.request_id.unwrap_or_else(|| heads.request_id())
     }
 }
 
 impl ResponseFormat {
     /// Returns the framing of events.
-    pub(in crate::server) const fn framing(self) -> StreamFraming {
+    pub const fn framing(self) -> StreamFraming {
         StreamFraming { is_chunked: self.is_chunked }
     }
 
     /// Returns the HTTP status of an error.
-    pub(in crate::server) fn error_status(self, kind: ErrorKind) -> Status {
+    pub fn error_status(self, kind: ErrorKind) -> Status {
         let row = kind.properties();
         Status::from(if self.is_modern { row.http_modern } else { row.http_legacy })
     }
 
     /// Writes the head of a response.
     #[inline]
-    pub(in crate::server) fn begin_response(
+    pub fn begin_response(
         self,
         out: &mut Vec<u8>,
         (status, body): (Status, BodyKind),
@@ -96,7 +96,7 @@ impl ResponseFormat {
     }
 
     /// Replaces the head at `mark` by that of an error; the body stays.
-    pub(in crate::server) fn replace_head_with_error(
+    pub fn replace_head_with_error(
         self,
         out: &mut Vec<u8>,
         (mark, kind): (ResponseMark, ErrorKind),
@@ -141,11 +141,11 @@ impl ResponseFormat {
 }
 
 /// Value of `Retry-After` in responses with status 503 whose error names no other time.
-pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
+pub const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// Owner of the response to a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum ResponseOwner {
+pub enum ResponseOwner {
     /// The connection itself, for modern requests.
     Connection,
     /// A legacy session, on any shard.
@@ -156,7 +156,7 @@ pub(in crate::server) enum ResponseOwner {
 
 impl ResponseOwner {
     /// Returns the session, if it is known.
-    pub(in crate::server) const fn session(self) -> Option<SessionId> {
+    pub const fn session(self) -> Option<SessionId> {
         match self {
             Self::Connection | Self::Parity(None) => None,
             Self::Session(session) | Self::Parity(Some(session)) => Some(session),
@@ -166,23 +166,23 @@ impl ResponseOwner {
 
 /// A request whose response is not complete.
 #[derive(Debug)]
-pub(in crate::server) struct HttpExchange {
+pub struct HttpExchange {
     /// Serial number among the exchanges of the connection.
-    pub(in crate::server) serial: u32,
+    pub serial: u32,
     /// Owner of the response.
-    pub(in crate::server) owner: ResponseOwner,
+    pub owner: ResponseOwner,
     /// Format of the response.
-    pub(in crate::server) format: ResponseFormat,
+    pub format: ResponseFormat,
     /// Value of `Access-Control-Allow-Origin`, if it has to be sent.
-    pub(in crate::server) allowed_origin: Option<Box<[u8]>>,
+    pub allowed_origin: Option<Box<[u8]>>,
     /// The id of the request, until the head of the response is written.
-    pub(in crate::server) request_id: Option<RequestIdBuf>,
+    pub request_id: Option<RequestIdBuf>,
     /// Whether an event stream has begun.
-    pub(in crate::server) is_streaming: bool,
+    pub is_streaming: bool,
     /// Whether the response is complete.
-    pub(in crate::server) is_complete: bool,
+    pub is_complete: bool,
     /// Time of the last output, or of the beginning.
-    pub(in crate::server) last_output: Instant,
+    pub last_output: Instant,
 }
 
 impl HttpExchange {
@@ -196,16 +196,12 @@ impl HttpExchange {
 
     /// Returns whether another request may follow on the connection: not during a response, nor
     /// after a stream that ends with the connection.
-    pub(in crate::server) const fn is_reusable(&self) -> bool {
+    pub const fn is_reusable(&self) -> bool {
         self.is_complete && (!self.is_streaming || self.format.is_chunked)
     }
 
     /// Begins the event stream, unless it has begun.
-    pub(in crate::server) fn begin_event_stream(
-        &mut self,
-        out: &mut Vec<u8>,
-        heads: &mut HeadTemplate,
-    ) {
+    pub fn begin_event_stream(&mut self, out: &mut Vec<u8>, heads: &mut HeadTemplate) {
         if self.is_streaming {
             return;
         }
@@ -217,7 +213,7 @@ impl HttpExchange {
     }
 
     /// Writes a message; returns `true` if it completes the response.
-    pub(in crate::server) fn write_message(
+    pub fn write_message(
         &mut self,
         out: &mut Vec<u8>,
         outcome: Outcome,
@@ -253,7 +249,7 @@ impl HttpExchange {
     }
 
     /// Writes an event without data, from which a client can resume.
-    pub(in crate::server) fn write_priming_event(
+    pub fn write_priming_event(
         &mut self,
         out: &mut Vec<u8>,
         event: EventId,
@@ -265,17 +261,13 @@ impl HttpExchange {
     }
 
     /// Writes a comment, which begins the stream or keeps it from timing out.
-    pub(in crate::server) fn write_keepalive(
-        &mut self,
-        out: &mut Vec<u8>,
-        heads: &mut HeadTemplate,
-    ) {
+    pub fn write_keepalive(&mut self, out: &mut Vec<u8>, heads: &mut HeadTemplate) {
         self.begin_event_stream(out, heads);
         sse::write_comment(out, self.format.framing());
     }
 
     /// Ends the event stream, which has begun, without a response; writes `retry` if given.
-    pub(in crate::server) fn end_event_stream(&self, out: &mut Vec<u8>, retry_ms: Option<u32>) {
+    pub fn end_event_stream(&self, out: &mut Vec<u8>, retry_ms: Option<u32>) {
         if let Some(retry_ms) = retry_ms {
             sse::write_reconnection_time(out, self.format.framing(), retry_ms);
         }
@@ -283,12 +275,12 @@ impl HttpExchange {
     }
 
     /// Writes the event `endpoint` of 2024-11-05 on a stream that has begun.
-    pub(in crate::server) fn write_endpoint_event(&self, out: &mut Vec<u8>, uri: &str) {
+    pub fn write_endpoint_event(&self, out: &mut Vec<u8>, uri: &str) {
         sse::write_endpoint(out, self.format.framing(), uri);
     }
 
     /// Writes a complete response. No stream may have begun.
-    pub(in crate::server) fn write_response(
+    pub fn write_response(
         &self,
         out: &mut Vec<u8>,
         head: (Status, BodyKind),
@@ -303,7 +295,7 @@ impl HttpExchange {
 
     /// Writes the response to a request that is refused for lack of a scope or by a limit. No
     /// stream may have begun.
-    pub(in crate::server) fn write_refusal(
+    pub fn write_refusal(
         &self,
         out: &mut Vec<u8>,
         (kind, fields): (ErrorKind, &RefusalFields),
@@ -323,7 +315,7 @@ impl HttpExchange {
 
     /// Writes a complete response that names the time after which the request may be repeated. No
     /// stream may have begun.
-    pub(in crate::server) fn write_retry_response(
+    pub fn write_retry_response(
         &self,
         out: &mut Vec<u8>,
         (status, retry_after): (Status, u32),
@@ -342,12 +334,7 @@ impl HttpExchange {
     }
 
     /// Writes a response without a body. No stream may have begun.
-    pub(in crate::server) fn write_status(
-        &self,
-        out: &mut Vec<u8>,
-        status: Status,
-        heads: &mut HeadTemplate,
-    ) {
+    pub fn write_status(&self, out: &mut Vec<u8>, status: Status, heads: &mut HeadTemplate) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
         let head = (status, BodyKind::Empty);
         let mark = self.format.begin_response(out, head, self.echoed(), heads);

@@ -19,7 +19,7 @@ use crate::service::{ClientImplementation, StoredClientInfo};
 
 /// What is kept of one peer, if anything.
 #[derive(Debug, Default)]
-pub(in crate::server) enum KeptFacts {
+pub enum KeptFacts {
     #[default]
     None,
     /// The session of the parity dialect that the connection carries.
@@ -31,7 +31,7 @@ pub(in crate::server) enum KeptFacts {
 
 /// The stored `clientInfo`, then the header fields of the upgrade. Empty if there is neither.
 #[derive(Debug)]
-pub(in crate::server) enum Texts {
+pub enum Texts {
     Short { length: u8, bytes: [u8; Self::SHORT_BYTES_MAX] },
     Long(Box<[u8]>),
 }
@@ -139,7 +139,7 @@ impl KeptFacts {
 /// What is stored of one peer that is more than texts: what tells one caller from another, beside
 /// `clientInfo`.
 #[derive(Debug, Default)]
-pub(in crate::server) struct StoredFacts {
+pub struct StoredFacts {
     texts: Texts,
     extensions: Option<ExtensionSlot>,
     credential: Option<Credential>,
@@ -159,19 +159,19 @@ impl StoredFacts {
 
 impl ConnectionState {
     /// Returns the `clientInfo` of the handshake.
-    pub(in crate::server) fn client_info(&self) -> StoredClientInfo<'_> {
+    pub fn client_info(&self) -> StoredClientInfo<'_> {
         self.facts.split_texts().0
     }
 
     /// Returns the header fields of the WebSocket upgrade, behind an empty line. Empty for other
     /// transports.
-    pub(in crate::server) fn upgrade_fields(&self) -> &[u8] {
+    pub fn upgrade_fields(&self) -> &[u8] {
         self.facts.split_texts().1
     }
 
     /// Returns the slot of the extensions of its requests, if the host can attach any.
     #[inline]
-    pub(in crate::server) fn extension_slot(&self) -> Option<&ExtensionSlot> {
+    pub fn extension_slot(&self) -> Option<&ExtensionSlot> {
         self.facts.stored()?.extensions.as_ref()
     }
 
@@ -182,49 +182,49 @@ impl ConnectionState {
 
     /// Returns the credential of the last request over HTTP, or that of the connection or session.
     #[inline]
-    pub(in crate::server) fn credential(&self) -> Option<&Credential> {
+    pub fn credential(&self) -> Option<&Credential> {
         self.facts.stored()?.credential.as_ref()
     }
 
     /// Returns the principal of the credential.
     #[inline]
-    pub(in crate::server) fn principal(&self) -> Option<&Arc<Principal>> {
+    pub fn principal(&self) -> Option<&Arc<Principal>> {
         self.credential().map(Credential::principal)
     }
 
     /// Returns the certificate of the TLS client.
     #[inline]
-    pub(in crate::server) fn certificate(&self) -> Option<&ClientCertificate> {
+    pub fn certificate(&self) -> Option<&ClientCertificate> {
         self.facts.stored()?.certificate.as_deref()
     }
 
     /// Returns the session of the parity dialect that the connection carries.
     #[inline]
-    pub(in crate::server) fn parity_session(&self) -> Option<ParityKey> {
+    pub fn parity_session(&self) -> Option<ParityKey> {
         self.facts.parity_session()
     }
 
     /// Returns the bytes of what is kept of the peer.
-    pub(in crate::server) fn facts_bytes(&self) -> usize {
+    pub fn facts_bytes(&self) -> usize {
         self.facts.bytes()
     }
 }
 
 /// The account of what a shard keeps of its peers, and the only way to change that.
 #[derive(Debug, Default)]
-pub(in crate::server) struct FactsMemory {
+pub struct FactsMemory {
     held_bytes: usize,
 }
 
 impl FactsMemory {
     /// Returns the bytes of what is kept of all peers.
     #[inline]
-    pub(in crate::server) const fn held_bytes(&self) -> usize {
+    pub const fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
     /// Keeps the `clientInfo` of a handshake.
-    pub(in crate::server) fn keep_client_info(
+    pub fn keep_client_info(
         &mut self,
         state: &mut ConnectionState,
         client: ClientImplementation<'_>,
@@ -240,7 +240,7 @@ impl FactsMemory {
     }
 
     /// Keeps header fields of a WebSocket upgrade: lines without their ends.
-    pub(in crate::server) fn keep_upgrade_fields<'l>(
+    pub fn keep_upgrade_fields<'l>(
         &mut self,
         state: &mut ConnectionState,
         lines: impl Iterator<Item = &'l [u8]> + Clone,
@@ -259,20 +259,12 @@ impl FactsMemory {
     }
 
     /// Lets handlers read the extensions that the host attaches to the requests of a connection.
-    pub(in crate::server) fn keep_extensions(
-        &mut self,
-        state: &mut ConnectionState,
-        extensions: ExtensionSlot,
-    ) {
+    pub fn keep_extensions(&mut self, state: &mut ConnectionState, extensions: ExtensionSlot) {
         self.change_caller(state, |caller| caller.extensions = Some(extensions));
     }
 
     /// Keeps the credential of a connection or session, in place of the one before.
-    pub(in crate::server) fn keep_credential(
-        &mut self,
-        state: &mut ConnectionState,
-        credential: Option<Credential>,
-    ) {
+    pub fn keep_credential(&mut self, state: &mut ConnectionState, credential: Option<Credential>) {
         if credential.is_some() || state.credential().is_some() {
             self.change_caller(state, |caller| caller.credential = credential);
         }
@@ -280,7 +272,7 @@ impl FactsMemory {
 
     /// Makes the principal that the host has attached to the current request the caller of the
     /// connection, with what `complete` adds to it. Returns whether there is one.
-    pub(in crate::server) fn keep_attached_principal(
+    pub fn keep_attached_principal(
         &mut self,
         state: &mut ConnectionState,
         complete: impl FnOnce(Arc<Principal>) -> Arc<Principal>,
@@ -295,7 +287,7 @@ impl FactsMemory {
     }
 
     /// Keeps the certificate of the client of a connection.
-    pub(in crate::server) fn keep_certificate(
+    pub fn keep_certificate(
         &mut self,
         state: &mut ConnectionState,
         certificate: ClientCertificate,
@@ -305,11 +297,7 @@ impl FactsMemory {
     }
 
     /// Keeps the session of the parity dialect that a connection carries.
-    pub(in crate::server) fn keep_parity_session(
-        &mut self,
-        state: &mut ConnectionState,
-        session: Option<ParityKey>,
-    ) {
+    pub fn keep_parity_session(&mut self, state: &mut ConnectionState, session: Option<ParityKey>) {
         match (&state.facts, session) {
             (KeptFacts::None | KeptFacts::ParitySession(_), _) => {
                 state.facts = session.map_or(KeptFacts::None, KeptFacts::ParitySession);
@@ -322,11 +310,7 @@ impl FactsMemory {
     }
 
     /// Keeps for a session of the parity dialect what identifies the caller of its connection.
-    pub(in crate::server) fn copy_identity(
-        &mut self,
-        from: &ConnectionState,
-        to: &mut ConnectionState,
-    ) {
+    pub fn copy_identity(&mut self, from: &ConnectionState, to: &mut ConnectionState) {
         let Some(known) = from.facts.stored() else { return };
         self.change_caller(to, |caller| {
             caller.extensions.clone_from(&known.extensions);
@@ -336,7 +320,7 @@ impl FactsMemory {
     }
 
     /// Drops what is kept of a peer that is gone.
-    pub(in crate::server) fn release(&mut self, state: &mut ConnectionState) {
+    pub fn release(&mut self, state: &mut ConnectionState) {
         self.held_bytes -= state.facts_bytes();
         state.facts = KeptFacts::None;
     }

@@ -6,7 +6,7 @@ use crate::telemetry::metrics::ReloadTotals;
 
 /// Counts reloads; the thread that reloads writes, the shards read.
 #[derive(Debug, Default)]
-pub(in crate::server) struct ConfigReloads {
+pub struct ConfigReloads {
     succeeded: AtomicU64,
     failed: AtomicU64,
     /// Seconds since 1970 of the last success; 0 before the first.
@@ -16,7 +16,7 @@ pub(in crate::server) struct ConfigReloads {
 impl ConfigReloads {
     /// Counts a reload that has ended at the time `unix_seconds`.
     #[cfg(feature = "signals")]
-    pub(in crate::server) fn record(&self, is_success: bool, unix_seconds: u64) {
+    pub fn record(&self, is_success: bool, unix_seconds: u64) {
         if is_success {
             self.succeeded_at.store(unix_seconds, Ordering::Relaxed);
         }
@@ -25,7 +25,7 @@ impl ConfigReloads {
     }
 
     /// Returns the numbers.
-    pub(in crate::server) fn totals(&self) -> ReloadTotals {
+    pub fn totals(&self) -> ReloadTotals {
         let Self { succeeded, failed, succeeded_at } = self;
         let [succeeded, failed, succeeded_at] =
             [succeeded, failed, succeeded_at].map(|it| it.load(Ordering::Relaxed));

@@ -17,13 +17,13 @@ use crate::telemetry::connection_info::{ConnectionInfo, ConnectionTraffic, PingC
 const ROWS_MAX: usize = 1_000;
 
 /// Places of the table of connections that a shard visits in one turn.
-pub(in crate::server) const SLOTS_PER_TURN: u32 = 256;
+pub const SLOTS_PER_TURN: u32 = 256;
 
 /// Where a page begins. Written as `SHARD.SLOT`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::server) struct ListPosition {
-    pub(in crate::server) shard: u16,
-    pub(in crate::server) slot: u32,
+pub struct ListPosition {
+    pub shard: u16,
+    pub slot: u32,
 }
 
 impl fmt::Display for ListPosition {
@@ -43,7 +43,7 @@ impl FromStr for ListPosition {
 
 /// Connections of one page, in the form of its reader.
 #[derive(Debug)]
-pub(in crate::server) enum Rows {
+pub enum Rows {
     /// As text: JSON objects, separated by commas.
     Json(Vec<u8>),
     /// As values, for a thread that waits for them.
@@ -52,38 +52,38 @@ pub(in crate::server) enum Rows {
 
 /// A page for a thread.
 #[derive(Debug)]
-pub(in crate::server) struct ConnectionPage {
-    pub(in crate::server) rows: Vec<ConnectionInfo>,
+pub struct ConnectionPage {
+    pub rows: Vec<ConnectionInfo>,
     /// Where the next page begins; `None` after the last one.
-    pub(in crate::server) next: Option<ListPosition>,
+    pub next: Option<ListPosition>,
 }
 
 /// A page in progress.
 #[derive(Debug)]
-pub(in crate::server) struct PageBuilder {
-    pub(in crate::server) position: ListPosition,
+pub struct PageBuilder {
+    pub position: ListPosition,
     len: usize,
-    pub(in crate::server) rows: Rows,
+    pub rows: Rows,
 }
 
 impl PageBuilder {
     /// Begins a page at `position`.
-    pub(in crate::server) const fn new(position: ListPosition, rows: Rows) -> Self {
+    pub const fn new(position: ListPosition, rows: Rows) -> Self {
         Self { position, len: 0, rows }
     }
 
     /// Returns whether the page has all of its connections.
-    pub(in crate::server) const fn is_full(&self) -> bool {
+    pub const fn is_full(&self) -> bool {
         self.len + SLOTS_PER_TURN as usize > ROWS_MAX
     }
 
     /// Returns the id of the shard whose connections come next.
-    pub(in crate::server) const fn shard(&self) -> ShardId {
+    pub const fn shard(&self) -> ShardId {
         ShardId(self.position.shard)
     }
 
     /// Adds a connection.
-    pub(in crate::server) fn push(&mut self, connection: ConnectionInfo) {
+    pub fn push(&mut self, connection: ConnectionInfo) {
         self.len += 1;
         match &mut self.rows {
             Rows::Values(rows, _) => rows.push(connection),
@@ -98,7 +98,7 @@ impl PageBuilder {
 }
 
 /// Writes the JSON document of a page.
-pub(in crate::server) fn write_page(rows: &[u8], next: Option<ListPosition>) -> Vec<u8> {
+pub fn write_page(rows: &[u8], next: Option<ListPosition>) -> Vec<u8> {
     let mut text = Vec::with_capacity(rows.len() + 64);
     text.extend_from_slice(b"{\"connections\":[");
     text.extend_from_slice(rows);

@@ -17,11 +17,11 @@ use crate::telemetry::counters::Counters;
 type Mutex<T> = std::sync::Mutex<T>;
 
 /// Longest time for which a reader waits for the shards.
-pub(in crate::server) const REPLY_TIMEOUT: Duration = Duration::from_micros(500);
+pub const REPLY_TIMEOUT: Duration = Duration::from_micros(500);
 
 /// The last published counters of every shard.
 #[derive(Debug)]
-pub(in crate::server) struct CounterSnapshots {
+pub struct CounterSnapshots {
     state: Mutex<State>,
     published: Condvar,
 }
@@ -41,20 +41,20 @@ struct ShardSnapshot {
 }
 
 impl CounterSnapshots {
-    pub(in crate::server) fn new(shards: usize) -> Self {
+    pub fn new(shards: usize) -> Self {
         let shards = vec![ShardSnapshot::default(); shards];
         Self { state: Mutex::new(State { request: 0, shards }), published: Condvar::new() }
     }
 
     /// Begins a request; returns its number.
-    pub(in crate::server) fn begin_request(&self) -> u64 {
+    pub fn begin_request(&self) -> u64 {
         let mut state = self.lock();
         state.request += 1;
         state.request
     }
 
     /// Publishes the counters of a shard as the reply to `request`.
-    pub(in crate::server) fn publish(&self, shard: ShardId, request: u64, counters: Counters) {
+    pub fn publish(&self, shard: ShardId, request: u64, counters: Counters) {
         let mut state = self.lock();
         if let Some(snapshot) = state.shards.get_mut(shard.index()) {
             snapshot.counters = counters;
@@ -65,18 +65,13 @@ impl CounterSnapshots {
     }
 
     /// Publishes the counters of a shard that has ended.
-    pub(in crate::server) fn publish_last(&self, shard: ShardId, counters: Counters) {
+    pub fn publish_last(&self, shard: ShardId, counters: Counters) {
         self.publish(shard, u64::MAX, counters);
     }
 
     /// Waits until the shards in `requested` have replied to `request`, or `timeout` has passed.
     /// Returns the sum of the last counters of all shards.
-    pub(in crate::server) fn wait(
-        &self,
-        requested: &[ShardId],
-        request: u64,
-        timeout: Duration,
-    ) -> Counters {
+    pub fn wait(&self, requested: &[ShardId], request: u64, timeout: Duration) -> Counters {
         let is_pending = |state: &mut State| {
             let mut shards = requested.iter().filter_map(|shard| state.shards.get(shard.index()));
             shards.any(|snapshot| snapshot.request < request)

@@ -27,14 +27,14 @@ use crate::telemetry::counters::RequestCounters;
 use crate::telemetry::label::Transport;
 
 /// A parsed request, not validated.
-pub(in crate::server) struct RawRequest<'a> {
-    pub(in crate::server) id: Id<'a>,
-    pub(in crate::server) method: &'a str,
-    pub(in crate::server) params: Option<Value<'a>>,
+pub struct RawRequest<'a> {
+    pub id: Id<'a>,
+    pub method: &'a str,
+    pub params: Option<Value<'a>>,
     /// The members of `params`, scanned once.
-    pub(in crate::server) call_params: &'a RequestParams<'a>,
+    pub call_params: &'a RequestParams<'a>,
     /// The `_meta` in them; an error matters only when it is needed.
-    pub(in crate::server) meta: &'a Result<RequestMetaObject<'a>, Error>,
+    pub meta: &'a Result<RequestMetaObject<'a>, Error>,
 }
 
 /// A validated request.

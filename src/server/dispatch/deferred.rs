@@ -30,22 +30,22 @@ use crate::server::tasks::{NewTask, Tasks, create_task};
 use crate::service::{Catalog, ClientRequestError, HandlerError, HandlerOutput};
 
 /// The calls, tasks and client requests of one shard.
-pub(in crate::server) struct DeferredWork {
-    pub(in crate::server) calls: CallTable,
-    pub(in crate::server) tasks: Tasks,
-    pub(in crate::server) client_requests: ClientRequests,
+pub struct DeferredWork {
+    pub calls: CallTable,
+    pub tasks: Tasks,
+    pub client_requests: ClientRequests,
     /// Encrypts and decrypts `requestState` (2026-07-28).
-    pub(in crate::server) request_states: RequestStates,
-    pub(in crate::server) request_timeout: Duration,
+    pub request_states: RequestStates,
+    pub request_timeout: Duration,
     /// Maximum calls in flight of a connection.
-    pub(in crate::server) requests_in_flight_max: usize,
-    pub(in crate::server) wall_clock: WallClock,
-    pub(in crate::server) overload: Overload,
+    pub requests_in_flight_max: usize,
+    pub wall_clock: WallClock,
+    pub overload: Overload,
 }
 
 impl DeferredWork {
     /// Applies new limits.
-    pub(in crate::server) const fn set_limits(&mut self, limits: &ShardLimits) {
+    pub const fn set_limits(&mut self, limits: &ShardLimits) {
         self.request_timeout = limits.request_timeout;
         self.requests_in_flight_max = limits.requests_in_flight_max;
         self.tasks.table.limits = limits.tasks;
@@ -54,7 +54,7 @@ impl DeferredWork {
     }
 
     /// Inserts a call that is answered later, if its response can be delivered.
-    pub(in crate::server) fn insert_call(
+    pub fn insert_call(
         &mut self,
         peer: &mut PeerState<'_>,
         call: NewCall,
@@ -79,7 +79,7 @@ impl DeferredWork {
     }
 
     /// Removes a call that could not be started.
-    pub(in crate::server) fn remove_call(&mut self, call_id: CallId, peer: &mut PeerState<'_>) {
+    pub fn remove_call(&mut self, call_id: CallId, peer: &mut PeerState<'_>) {
         let Some(call) = self.calls.remove(call_id) else { return };
         peer.pending_work.pending_responses -= 1;
         peer.state.in_flight.remove(call.id.as_id(), call.reply_to.exchange());
@@ -88,7 +88,7 @@ impl DeferredWork {
     /// Rejects a call above the in-flight limit of a connection. Reading continues at the limit,
     /// because the next message may be the response that a call waits for. Streams are in flight
     /// too, but have a limit of their own.
-    pub(in crate::server) fn check_in_flight(&self, peer: &mut PeerState<'_>) -> Result<(), Error> {
+    pub fn check_in_flight(&self, peer: &mut PeerState<'_>) -> Result<(), Error> {
         if (peer.pending_work.pending_responses as usize) < self.requests_in_flight_max {
             return Ok(());
         }
@@ -97,7 +97,7 @@ impl DeferredWork {
     }
 
     /// Decrypts the state of a round trip and accepts the responses to its input requests.
-    pub(in crate::server) fn decrypt_request_state(
+    pub fn decrypt_request_state(
         &mut self,
         peer: &mut PeerState<'_>,
         (digest, retry): (RequestDigest, InputResponseRequestParams<'_>),
@@ -117,7 +117,7 @@ impl DeferredWork {
 
     /// Records the failure of a handler with an internal error, whose response may be a tool error.
     #[inline]
-    pub(in crate::server) fn record_failure(
+    pub fn record_failure(
         &mut self,
         call_id: CallId,
         result: &Result<HandlerOutput, HandlerError>,
@@ -130,7 +130,7 @@ impl DeferredWork {
     }
 
     /// Handles an event of a local handler.
-    pub(in crate::server) fn handle_event(
+    pub fn handle_event(
         &mut self,
         event: HandlerEvent,
         catalog: &Catalog,
@@ -189,7 +189,7 @@ impl DeferredWork {
     }
 
     /// Sends a log message to the client of a call or task.
-    pub(in crate::server) fn send_log(&mut self, message: &LogMessage, outbox: &mut Outbox) {
+    pub fn send_log(&mut self, message: &LogMessage, outbox: &mut Outbox) {
         let mut requesters = CallsAndTasks { calls: &mut self.calls, tasks: &mut self.tasks };
         let Some(target) = requesters.target(message.requester) else { return };
         let RequesterTarget { reply_to, revision, task } = target;
@@ -247,7 +247,7 @@ impl DeferredWork {
     }
 
     /// Ends what has passed its deadline: calls, client requests, tasks.
-    pub(in crate::server) fn expire(&mut self, now: Instant, outbox: &mut Outbox) {
+    pub fn expire(&mut self, now: Instant, outbox: &mut Outbox) {
         self.overload.set_now(now);
         let Self { calls, tasks, client_requests, .. } = self;
         client_requests.expire(&mut CallsAndTasks { calls, tasks }, now, outbox);
@@ -259,7 +259,7 @@ impl DeferredWork {
     }
 
     /// Cancels the call of a peer, on request. No response is sent.
-    pub(in crate::server) fn cancel_call(&mut self, call_id: CallId, peer: &mut PeerState<'_>) {
+    pub fn cancel_call(&mut self, call_id: CallId, peer: &mut PeerState<'_>) {
         let reply_to = self.calls.find_awaited(call_id).map(|call| call.reply_to);
         if self.calls.cancel_call(call_id, &mut self.client_requests, peer.outbox) {
             if let Some(reply_to) = reply_to {
@@ -271,7 +271,7 @@ impl DeferredWork {
     }
 
     /// Cancels every call of a peer; none of them gets a response.
-    pub(in crate::server) fn cancel_calls(
+    pub fn cancel_calls(
         &mut self,
         in_flight: &mut RequestsInFlight,
         pending_work: &mut PendingWork,
@@ -286,7 +286,7 @@ impl DeferredWork {
     }
 
     /// Cancels every call of a peer; each gets the response that it took longer than `timeout`.
-    pub(in crate::server) fn time_out_calls(
+    pub fn time_out_calls(
         &mut self,
         in_flight: &RequestsInFlight,
         timeout: Duration,
@@ -299,7 +299,7 @@ impl DeferredWork {
     }
 
     /// Cancels every call of a peer; each gets an error that states the reason.
-    pub(in crate::server) fn fail_calls(
+    pub fn fail_calls(
         &mut self,
         in_flight: &RequestsInFlight,
         reason: &CancelReason,
@@ -312,18 +312,14 @@ impl DeferredWork {
     }
 
     /// Cancels every call of a connection that has closed.
-    pub(in crate::server) fn abandon_calls(
-        &mut self,
-        in_flight: &mut RequestsInFlight,
-        outbox: &mut Outbox,
-    ) {
+    pub fn abandon_calls(&mut self, in_flight: &mut RequestsInFlight, outbox: &mut Outbox) {
         for call_id in in_flight.drain_calls() {
             self.calls.cancel_call(call_id, &mut self.client_requests, outbox);
         }
     }
 
     /// Returns the bytes that the handlers of the calls in flight of a peer hold.
-    pub(in crate::server) fn handler_bytes(&self, in_flight: &RequestsInFlight) -> usize {
+    pub fn handler_bytes(&self, in_flight: &RequestsInFlight) -> usize {
         let requests = in_flight
             .calls()
             .map(|call_id| self.client_requests.held_bytes(self.calls.open_requests(call_id)));
@@ -332,14 +328,14 @@ impl DeferredWork {
 
     /// Returns the bytes that handlers and results of tasks hold, from what is stored.
     #[cfg(feature = "internals")]
-    pub(in crate::server) fn recount_bytes(&self) -> (usize, usize) {
+    pub fn recount_bytes(&self) -> (usize, usize) {
         let Self { calls, tasks, client_requests, .. } = self;
         let (handlers, results) = tasks.table.recount_bytes();
         (handlers + calls.all_argument_bytes() + client_requests.recount_bytes(), results)
     }
 
     /// Handles a response of a client.
-    pub(in crate::server) fn handle_response(
+    pub fn handle_response(
         &mut self,
         peer_id: PeerId,
         response: (Option<Id<'_>>, Result<Value<'_>, Value<'_>>),
@@ -354,7 +350,7 @@ impl DeferredWork {
     /// Fails the client request that a malformed response of a peer answers: the one with this
     /// `id`, or without a usable id the only one that is open to the peer.
     #[cold]
-    pub(in crate::server) fn fail_answered(
+    pub fn fail_answered(
         &mut self,
         peer_id: PeerId,
         in_flight: &RequestsInFlight,
@@ -379,7 +375,7 @@ impl DeferredWork {
 
     /// Returns whether `id` is that of an open client request to this peer.
     #[cold]
-    pub(in crate::server) fn awaits_answer(&self, peer_id: PeerId, id: Id<'_>) -> bool {
+    pub fn awaits_answer(&self, peer_id: PeerId, id: Id<'_>) -> bool {
         self.client_requests.find(peer_id, id).is_some()
     }
 
@@ -398,21 +394,21 @@ impl DeferredWork {
     }
 
     /// Fails client request `number`, which could not be sent.
-    pub(in crate::server) fn fail_unsent_request(&mut self, number: u64, now: Instant) {
+    pub fn fail_unsent_request(&mut self, number: u64, now: Instant) {
         let Self { calls, tasks, client_requests, .. } = self;
         client_requests.fail_unsent(&mut CallsAndTasks { calls, tasks }, number, now);
     }
 
     /// Holds client request `number` until the handshake of its client is complete.
     #[cold]
-    pub(in crate::server) fn hold_request(&mut self, number: u64, text: &[u8], now: Instant) {
+    pub fn hold_request(&mut self, number: u64, text: &[u8], now: Instant) {
         let Self { calls, tasks, client_requests, .. } = self;
         client_requests.hold(&mut CallsAndTasks { calls, tasks }, number, text, now);
     }
 
     /// Fails the open client requests of a peer, or of all peers, because no response will be read.
     /// Cost: one pass over the requests in flight and the tasks of the peer.
-    pub(in crate::server) fn fail_client_requests(
+    pub fn fail_client_requests(
         &mut self,
         peer: Option<(PeerId, Option<&RequestsInFlight>)>,
         now: Instant,
@@ -430,7 +426,7 @@ impl DeferredWork {
     }
 
     /// Handles a task message of another shard, or of this one.
-    pub(in crate::server) fn handle_task_message(
+    pub fn handle_task_message(
         &mut self,
         message: TaskMessage,
         catalog: &Catalog,
@@ -458,7 +454,7 @@ impl DeferredWork {
     }
 
     /// Returns the next deadline of calls, tasks and client requests.
-    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         Instant::earliest([
             self.calls.next_deadline(),
             self.client_requests.next_deadline(),

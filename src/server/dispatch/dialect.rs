@@ -20,10 +20,10 @@ use crate::telemetry::label::Transport;
 
 /// Which dialects a server serves.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct ServedDialects {
+pub struct ServedDialects {
     /// The only revision of MCP over HTTP (`http.strict`, `http.pinned`).
-    pub(in crate::server) http_revision: Option<Revision>,
-    pub(in crate::server) parity: ParityMode,
+    pub http_revision: Option<Revision>,
+    pub parity: ParityMode,
 }
 
 impl Dispatcher {
@@ -52,7 +52,7 @@ impl Dispatcher {
 
     /// Prepares a new connection, or one that is a WebSocket from now on: where no other dialect is
     /// served, its first message must be a handshake.
-    pub(in crate::server) fn require_handshake(&self, state: &mut ConnectionState) {
+    pub fn require_handshake(&self, state: &mut ConnectionState) {
         if self.dialects.parity == ParityMode::Only {
             state.dialect = PeerDialect::ParityHandshake;
         }
@@ -78,7 +78,7 @@ impl Dispatcher {
     /// # Errors
     ///
     /// It has no valid token, where one is needed.
-    pub(in crate::server) fn check_handshake(
+    pub fn check_handshake(
         &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,

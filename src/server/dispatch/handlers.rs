@@ -85,32 +85,32 @@ pub(super) enum CallEnd {
 }
 
 /// Starts the handlers of one shard.
-pub(in crate::server) struct Handlers {
-    pub(in crate::server) queue: Rc<HandlerQueue>,
+pub struct Handlers {
+    pub queue: Rc<HandlerQueue>,
     /// The updates that local handlers wait for.
-    pub(in crate::server) pending_updates: PendingUpdates,
+    pub pending_updates: PendingUpdates,
     /// The single writer of the catalog.
-    pub(in crate::server) catalog_writer: Arc<CatalogWriter>,
+    pub catalog_writer: Arc<CatalogWriter>,
     /// The executor of local handlers.
-    pub(in crate::server) executor: Rc<dyn Executor>,
+    pub executor: Rc<dyn Executor>,
     /// The thread pool of blocking handlers.
-    pub(in crate::server) blocking_pool: Arc<BlockingPool>,
+    pub blocking_pool: Arc<BlockingPool>,
     /// Cycles below which a poll of a local handler is not slow.
-    pub(in crate::server) slow_poll_cycles_min: u64,
+    pub slow_poll_cycles_min: u64,
     /// Their internal errors.
-    pub(in crate::server) failures: HandlerFailures,
+    pub failures: HandlerFailures,
     /// The state that the host has made for this shard.
-    pub(in crate::server) shard_state: Rc<dyn Any>,
+    pub shard_state: Rc<dyn Any>,
     /// The tokio handlers of this turn.
     #[cfg(feature = "tokio")]
-    pub(in crate::server) tokio: Rc<TokioCalls>,
+    pub tokio: Rc<TokioCalls>,
     /// What they hold.
-    pub(in crate::server) memory: Rc<HandlerMemory>,
+    pub memory: Rc<HandlerMemory>,
     /// What the results of blocking handlers take on their way to this shard.
-    pub(in crate::server) results: ResultMemory,
+    pub results: ResultMemory,
     /// The id of this shard, and the sender to it for blocking handlers.
-    pub(in crate::server) shard: ShardId,
-    pub(in crate::server) sender: Sender<ShardMessage>,
+    pub shard: ShardId,
+    pub sender: Sender<ShardMessage>,
 }
 
 impl Handlers {
@@ -190,7 +190,7 @@ impl Handlers {
     }
 
     /// Publishes on all shards the resources that local handlers have marked as updated, each once.
-    pub(in crate::server) fn publish_resource_updates(&self, outbox: &mut Outbox) {
+    pub fn publish_resource_updates(&self, outbox: &mut Outbox) {
         if self.queue.has_updated_resources() {
             for uri in self.queue.take_updated_resources() {
                 self.broadcast(&BroadcastMessage::ResourceUpdated(uri), outbox);

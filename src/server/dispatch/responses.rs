@@ -77,7 +77,7 @@ impl Dispatcher {
     /// Handles a text that does not parse or is too long, of which `head` can be read. Writes the
     /// error, unless the text is a response.
     #[cold]
-    pub(in crate::server) fn reject_text(
+    pub fn reject_text(
         &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,

@@ -165,7 +165,7 @@ impl Dispatcher {
 }
 
 /// Returns whether the server sends `list_changed` notifications for `list`.
-pub(in crate::server) fn notifies_list_changed(catalog: &Catalog, list: CatalogList) -> bool {
+pub fn notifies_list_changed(catalog: &Catalog, list: CatalogList) -> bool {
     let feature = match list {
         CatalogList::Prompts => Features::PROMPTS,
         CatalogList::Resources => Features::RESOURCES,

@@ -11,7 +11,7 @@ use crate::server::shard_message::{LogMessage, PartialResult, Progress, Requeste
 use crate::service::{BlockingHost, CatalogError, CatalogUpdate, RequestInfo};
 
 /// Access of blocking handlers to the catalog and to all shards.
-pub(in crate::server) trait CatalogAccess: fmt::Debug + Send + Sync {
+pub trait CatalogAccess: fmt::Debug + Send + Sync {
     /// Updates the catalog; see [`crate::service::BlockingContext`].
     fn update_catalog(&self, edit: CatalogUpdate) -> Result<(), CatalogError>;
 
@@ -21,15 +21,15 @@ pub(in crate::server) trait CatalogAccess: fmt::Debug + Send + Sync {
 
 /// The connection from one blocking handler to the shard of its call.
 #[derive(Debug)]
-pub(in crate::server) struct BlockingHandle {
-    pub(in crate::server) sender: Sender<ShardMessage>,
-    pub(in crate::server) shard: ShardId,
-    pub(in crate::server) call_id: CallId,
+pub struct BlockingHandle {
+    pub sender: Sender<ShardMessage>,
+    pub shard: ShardId,
+    pub call_id: CallId,
     /// Alive until the call is cancelled.
-    pub(in crate::server) alive: Weak<()>,
-    pub(in crate::server) request: Arc<RequestInfo>,
-    pub(in crate::server) log_filter: LogFilter,
-    pub(in crate::server) catalog: Arc<dyn CatalogAccess>,
+    pub alive: Weak<()>,
+    pub request: Arc<RequestInfo>,
+    pub log_filter: LogFilter,
+    pub catalog: Arc<dyn CatalogAccess>,
 }
 
 impl BlockingHost for BlockingHandle {

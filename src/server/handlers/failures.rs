@@ -8,7 +8,7 @@ use crate::telemetry::throttle::EventThrottle;
 
 /// Reports the internal errors of the handlers of one shard.
 #[derive(Debug)]
-pub(in crate::server) struct HandlerFailures {
+pub struct HandlerFailures {
     shard: u16,
     shards: u16,
     /// Failures so far.
@@ -19,7 +19,7 @@ pub(in crate::server) struct HandlerFailures {
 }
 
 impl HandlerFailures {
-    pub(in crate::server) fn new(shard: ShardId, shards: u16, exposes_text: bool) -> Self {
+    pub fn new(shard: ShardId, shards: u16, exposes_text: bool) -> Self {
         Self { shard: shard.0, shards, count: 0, exposes_text, throttle: EventThrottle::default() }
     }
 
@@ -27,7 +27,7 @@ impl HandlerFailures {
     /// process, and returns the error that the client receives. A flood of failures is logged in
     /// part; every client receives a number.
     #[cold]
-    pub(in crate::server) fn report(
+    pub fn report(
         &mut self,
         error: &InternalError,
         request_id: Option<&str>,
@@ -53,7 +53,7 @@ impl HandlerFailures {
 
     /// Replaces an internal error in the result of a handler by what the client receives.
     #[inline]
-    pub(in crate::server) fn report_in<T>(
+    pub fn report_in<T>(
         &mut self,
         result: Result<T, HandlerError>,
         request_id: Option<&str>,

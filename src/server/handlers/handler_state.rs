@@ -33,10 +33,10 @@ use crate::service::{ClientRequestError, HandlerError, HandlerOutput, HostFuture
 
 /// The state of one local handler.
 #[derive(Debug)]
-pub(in crate::server) struct HandlerState {
-    pub(in crate::server) queue: Rc<HandlerQueue>,
-    pub(in crate::server) token: Rc<CancellationToken>,
-    pub(in crate::server) request: Arc<RequestInfo>,
+pub struct HandlerState {
+    pub queue: Rc<HandlerQueue>,
+    pub token: Rc<CancellationToken>,
+    pub request: Arc<RequestInfo>,
     requester: Cell<Requester>,
     carrier: RefCell<RequestCarrier>,
     transition: RefCell<TaskTransition>,
@@ -48,7 +48,7 @@ pub(in crate::server) struct HandlerState {
 
 /// How input requests reach the client.
 #[derive(Debug)]
-pub(in crate::server) enum RequestCarrier {
+pub enum RequestCarrier {
     /// A request from server to client (up to 2025-11-25).
     ServerRequest,
     /// An `input_required` result, which ends the handler (multi round-trip requests, 2026-07-28).
@@ -59,7 +59,7 @@ pub(in crate::server) enum RequestCarrier {
 
 /// Whether a call becomes a task.
 #[derive(Clone, Debug)]
-pub(in crate::server) enum TaskTransition {
+pub enum TaskTransition {
     /// No: it stays a call, or is a task already.
     None,
     /// When the handler begins it.
@@ -72,15 +72,15 @@ pub(in crate::server) enum TaskTransition {
 
 /// What the task of a call is created with.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::server) struct TaskTerms {
+pub struct TaskTerms {
     /// Requested ttl.
-    pub(in crate::server) ttl: Option<Duration>,
+    pub ttl: Option<Duration>,
     /// Address of the caller, unless it is exempt from the shares.
-    pub(in crate::server) address: Option<ClientAddress>,
+    pub address: Option<ClientAddress>,
 }
 
 impl HandlerState {
-    pub(in crate::server) fn new(
+    pub fn new(
         queue: &Rc<HandlerQueue>,
         request: Arc<RequestInfo>,
         token: Rc<CancellationToken>,
@@ -106,7 +106,7 @@ impl HandlerState {
     }
 
     /// Returns the call or task that the handler runs as.
-    pub(in crate::server) const fn requester(&self) -> Requester {
+    pub const fn requester(&self) -> Requester {
         self.requester.get()
     }
 
@@ -145,7 +145,7 @@ impl HandlerState {
     }
 
     /// Returns the call that asks to become a task, and what that is created with.
-    pub(in crate::server) fn requested_task(&self) -> Option<(Key, TaskTerms)> {
+    pub fn requested_task(&self) -> Option<(Key, TaskTerms)> {
         match (self.requester(), &*self.transition.borrow()) {
             (Requester::Call(call_id), TaskTransition::Requested(terms)) => Some((call_id, *terms)),
             _ => None,
@@ -153,14 +153,14 @@ impl HandlerState {
     }
 
     /// Turns the call into task `task`.
-    pub(in crate::server) fn become_task(&self, task: Key, carrier: RequestCarrier) {
+    pub fn become_task(&self, task: Key, carrier: RequestCarrier) {
         self.requester.set(Requester::Task(task));
         self.carrier.replace(carrier);
         self.finish_transition(TaskTransition::None);
     }
 
     /// Rejects the transition with `error`.
-    pub(in crate::server) fn reject_task(&self, error: HandlerError) {
+    pub fn reject_task(&self, error: HandlerError) {
         self.finish_transition(TaskTransition::Rejected(error));
     }
 
@@ -199,10 +199,7 @@ impl HandlerState {
     }
 
     /// Runs a handler until it ends or its round trip ends, then pushes the event.
-    pub(in crate::server) async fn run(
-        self: Rc<Self>,
-        mut running: HostFuture<Result<HandlerOutput, HandlerError>>,
-    ) {
+    pub async fn run(self: Rc<Self>, mut running: HostFuture<Result<HandlerOutput, HandlerError>>) {
         let ended = poll_fn(|context| match running.as_mut().poll(context) {
             Poll::Ready(result) => Poll::Ready(Ok(result)),
             Poll::Pending => {
@@ -242,7 +239,7 @@ fn register_waker(wakers: &mut Vec<Waker>, context: &Context<'_>) {
 /// A cancellation flag with the wakers of those that wait for it, and whether the handler is
 /// paused.
 #[derive(Debug, Default)]
-pub(in crate::server) struct CancellationToken {
+pub struct CancellationToken {
     is_cancelled: Cell<bool>,
     is_paused: Cell<bool>,
     wakers: RefCell<Vec<Waker>>,
@@ -250,22 +247,22 @@ pub(in crate::server) struct CancellationToken {
 
 impl CancellationToken {
     /// Cancels and wakes all waiters.
-    pub(in crate::server) fn cancel(&self) {
+    pub fn cancel(&self) {
         self.is_cancelled.set(true);
         self.wakers.take().into_iter().for_each(Waker::wake);
     }
 
-    pub(in crate::server) const fn is_cancelled(&self) -> bool {
+    pub const fn is_cancelled(&self) -> bool {
         self.is_cancelled.get()
     }
 
     /// Pauses the handler, if it can be paused.
-    pub(in crate::server) fn pause(&self) {
+    pub fn pause(&self) {
         self.is_paused.set(true);
     }
 
     /// Continues a paused handler.
-    pub(in crate::server) fn resume(&self) {
+    pub fn resume(&self) {
         if self.is_paused.replace(false) {
             self.wakers.take().into_iter().for_each(Waker::wake);
         }

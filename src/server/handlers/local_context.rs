@@ -21,16 +21,16 @@ use crate::service::{
 
 /// The context of one local handler.
 #[derive(Debug)]
-pub(in crate::server) struct LocalContext {
-    pub(in crate::server) handler: Rc<HandlerState>,
-    pub(in crate::server) log_filter: LogFilter,
+pub struct LocalContext {
+    pub handler: Rc<HandlerState>,
+    pub log_filter: LogFilter,
     /// The state that the host has made for the shard.
-    pub(in crate::server) shard_state: Rc<dyn Any>,
+    pub shard_state: Rc<dyn Any>,
 }
 
 /// Which log messages are sent to the client, as far as that is known when the call begins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum LogFilter {
+pub enum LogFilter {
     /// None: the request has no log level, or logging is not offered.
     Off,
     /// Messages from this level on: the level of the request (2026-07-28).
@@ -41,7 +41,7 @@ pub(in crate::server) enum LogFilter {
 
 impl LogFilter {
     /// Returns whether a message of `level` is passed on.
-    pub(in crate::server) fn accepts(self, level: LoggingLevel) -> bool {
+    pub fn accepts(self, level: LoggingLevel) -> bool {
         match self {
             Self::Off => false,
             Self::AtLeast(least) => level >= least,

@@ -16,7 +16,7 @@ use crate::service::{HandlerError, HandlerOutput, LocalWork};
 const POLLS_MAX: u32 = 4;
 
 /// Returns `work` as one whose handler is not polled while `token` is paused.
-pub(in crate::server) fn pausable(
+pub fn pausable(
     work: LocalWork,
     token: &Rc<CancellationToken>,
     queue: &Rc<HandlerQueue>,

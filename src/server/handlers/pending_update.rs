@@ -10,26 +10,26 @@ use crate::server::shard_message::UpdateResult;
 use crate::service::{CatalogError, CatalogUpdate};
 
 /// An update, its result, and the waker of the handler that waits for it.
-pub(in crate::server) struct PendingUpdate {
+pub struct PendingUpdate {
     update: Cell<Option<CatalogUpdate>>,
     result: Cell<Option<UpdateResult>>,
     waker: RefCell<Option<Waker>>,
 }
 
 impl PendingUpdate {
-    pub(in crate::server) fn new(update: CatalogUpdate) -> Rc<Self> {
+    pub fn new(update: CatalogUpdate) -> Rc<Self> {
         let (update, result, waker) =
             (Cell::new(Some(update)), Cell::default(), RefCell::default());
         Rc::new(Self { update, result, waker })
     }
 
     /// Takes the update closure, once.
-    pub(in crate::server) fn take_update(&self) -> Option<CatalogUpdate> {
+    pub fn take_update(&self) -> Option<CatalogUpdate> {
         self.update.take()
     }
 
     /// Stores the result and wakes the handler.
-    pub(in crate::server) fn complete(&self, result: UpdateResult) {
+    pub fn complete(&self, result: UpdateResult) {
         self.result.set(Some(result));
         if let Some(waker) = self.waker.take() {
             waker.wake();

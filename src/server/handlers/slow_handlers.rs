@@ -15,7 +15,7 @@ const HANDLERS_MAX: usize = 64;
 
 /// Finds handlers of one shard that take longer than a threshold before they return.
 #[derive(Debug)]
-pub(in crate::server) struct SlowHandlers {
+pub struct SlowHandlers {
     shard: u16,
     threshold: Duration,
     /// Below this number the threshold is not reached.
@@ -26,14 +26,14 @@ pub(in crate::server) struct SlowHandlers {
 
 /// A poll of a local handler that took long.
 #[derive(Debug)]
-pub(in crate::server) struct SlowPoll {
-    pub(in crate::server) cycles: u64,
-    pub(in crate::server) request: Arc<RequestInfo>,
+pub struct SlowPoll {
+    pub cycles: u64,
+    pub request: Arc<RequestInfo>,
 }
 
 /// What is logged of a handler that took long.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct TimedHandler<'a> {
+pub struct TimedHandler<'a> {
     /// The method of its request.
     method: &'a str,
     /// The name of the tool or prompt, or the URI of the resource.
@@ -44,7 +44,7 @@ pub(in crate::server) struct TimedHandler<'a> {
 
 impl<'a> TimedHandler<'a> {
     /// An empty `request_id` is none.
-    pub(in crate::server) fn new(method: &'a str, name: &'a str, request_id: &'a [u8]) -> Self {
+    pub fn new(method: &'a str, name: &'a str, request_id: &'a [u8]) -> Self {
         let request_id = str::from_utf8(request_id).ok().filter(|id| !id.is_empty());
         Self { method, name, request_id }
     }
@@ -58,7 +58,7 @@ struct LoggedHandler {
 
 impl SlowHandlers {
     /// A `threshold` of zero finds none.
-    pub(in crate::server) fn new(shard: u16, threshold: Duration) -> Self {
+    pub fn new(shard: u16, threshold: Duration) -> Self {
         let cycles_min = Self::cycles_min(threshold);
         Self { shard, threshold, cycles_min, rate: CycleRate::start(), logged: Vec::new() }
     }
@@ -66,7 +66,7 @@ impl SlowHandlers {
     /// Returns whether a handler that began at `begun` and has just returned exceeded the
     /// threshold; logs it.
     #[inline]
-    pub(in crate::server) fn is_slow<'a>(
+    pub fn is_slow<'a>(
         &mut self,
         begun: CycleCount,
         handler: impl FnOnce() -> TimedHandler<'a>,
@@ -78,21 +78,21 @@ impl SlowHandlers {
 
     /// Returns the time since `begun`; zero if it is far below a millisecond.
     #[inline]
-    pub(in crate::server) fn took(&self, begun: CycleCount) -> Duration {
+    pub fn took(&self, begun: CycleCount) -> Duration {
         const CYCLES_MIN: u64 = CycleRate::cycles_min(Duration::from_millis(1));
         let cycles = CycleCount::now().since(begun);
         if cycles < CYCLES_MIN { Duration::ZERO } else { self.rate.duration(cycles) }
     }
 
     /// Returns the number of cycles below which `threshold` is not reached.
-    pub(in crate::server) const fn cycles_min(threshold: Duration) -> u64 {
+    pub const fn cycles_min(threshold: Duration) -> u64 {
         if threshold.is_zero() { u64::MAX } else { CycleRate::cycles_min(threshold) }
     }
 
     /// Returns whether a poll of a local handler exceeded the threshold; logs it as
     /// [`SlowHandlers::is_slow`].
     #[cold]
-    pub(in crate::server) fn is_slow_poll(&mut self, poll: &SlowPoll, now: Instant) -> bool {
+    pub fn is_slow_poll(&mut self, poll: &SlowPoll, now: Instant) -> bool {
         let SlowPoll { cycles, request } = poll;
         let handler = TimedHandler {
             method: request.method(),

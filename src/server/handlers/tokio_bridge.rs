@@ -32,7 +32,7 @@ use crate::service::{
 };
 
 /// Returns the counterpart of `work`: it has `calls` start the handler.
-pub(in crate::server) fn local_work(work: TokioWork, calls: Rc<TokioCalls>) -> LocalWork {
+pub fn local_work(work: TokioWork, calls: Rc<TokioCalls>) -> LocalWork {
     Box::new(move |ctx| {
         let host = Rc::clone(ctx.host());
         let (sender, receiver) = mpsc::unbounded_channel();

@@ -19,7 +19,7 @@ use crate::service::call::TokioFuture;
 
 /// The runtime of tokio handlers, and those that one shard has not started yet.
 #[derive(Debug)]
-pub(in crate::server) struct TokioCalls {
+pub struct TokioCalls {
     runtime: Option<RuntimeHandle>,
     queued: RefCell<Vec<QueuedCall>>,
 }
@@ -31,7 +31,7 @@ struct QueuedCall {
 }
 
 impl TokioCalls {
-    pub(in crate::server) const fn new(runtime: Option<RuntimeHandle>) -> Self {
+    pub const fn new(runtime: Option<RuntimeHandle>) -> Self {
         Self { runtime, queued: RefCell::new(Vec::new()) }
     }
 
@@ -48,7 +48,7 @@ impl TokioCalls {
 
     /// Spawns the queued handlers on the runtime; called at the end of each turn.
     #[inline]
-    pub(in crate::server) fn start_queued(&self) {
+    pub fn start_queued(&self) {
         if !self.queued.borrow().is_empty() {
             self.spawn(self.queued.take());
         }

@@ -29,56 +29,56 @@ use crate::transport::http::limits::RequestLimits;
 
 /// HTTP state of one shard.
 #[derive(Debug)]
-pub(in crate::server) struct HttpFrontend {
+pub struct HttpFrontend {
     /// Checks of requests of clients.
-    pub(in crate::server) checks: RequestChecks,
+    pub checks: RequestChecks,
     /// Checks of requests to the listener of operators.
-    pub(in crate::server) operator_checks: RequestChecks,
+    pub operator_checks: RequestChecks,
     host_throttle: MinuteThrottle,
     /// Size limits of a request.
-    pub(in crate::server) limits: RequestLimits,
+    pub limits: RequestLimits,
     /// Open exchanges.
-    pub(in crate::server) exchanges: Exchanges,
+    pub exchanges: Exchanges,
     /// Legacy sessions.
-    pub(in crate::server) sessions: SessionStore<HttpSession>,
+    pub sessions: SessionStore<HttpSession>,
     /// Numbers of sessions and streams of all shards.
     gauges: Gauges,
     /// The server drains: it accepts no more requests.
-    pub(in crate::server) is_draining: bool,
+    pub is_draining: bool,
     /// The server drains, or is about to: `/readyz` answers 503.
-    pub(in crate::server) is_unready: bool,
+    pub is_unready: bool,
 }
 
 /// The checks of requests to one listener.
 #[derive(Debug)]
-pub(in crate::server) struct RequestChecks {
+pub struct RequestChecks {
     /// Which HTTP endpoints are enabled.
-    pub(in crate::server) profile: CheckProfile,
+    pub profile: CheckProfile,
     /// Checks of the headers `Host` and `Origin`.
-    pub(in crate::server) origin_guard: CachedOriginGuard,
+    pub origin_guard: CachedOriginGuard,
 }
 
 impl RequestChecks {
-    pub(in crate::server) const fn new(profile: CheckProfile, origin: OriginGuard) -> Self {
+    pub const fn new(profile: CheckProfile, origin: OriginGuard) -> Self {
         Self { profile, origin_guard: CachedOriginGuard::new(origin) }
     }
 }
 
 /// What the HTTP state of a shard is made of.
-pub(in crate::server) struct HttpParts {
-    pub(in crate::server) checks: RequestChecks,
-    pub(in crate::server) operator_checks: RequestChecks,
-    pub(in crate::server) limits: RequestLimits,
-    pub(in crate::server) timeouts: HttpTimeouts,
-    pub(in crate::server) sessions: SessionStore<HttpSession>,
+pub struct HttpParts {
+    pub checks: RequestChecks,
+    pub operator_checks: RequestChecks,
+    pub limits: RequestLimits,
+    pub timeouts: HttpTimeouts,
+    pub sessions: SessionStore<HttpSession>,
     /// A random number of the process, of which the ids of requests are made.
-    pub(in crate::server) request_ids: u128,
-    pub(in crate::server) gauges: Gauges,
+    pub request_ids: u128,
+    pub gauges: Gauges,
 }
 
 impl HttpFrontend {
     /// Creates the state of `shard`, one of `shard_count`.
-    pub(in crate::server) fn new(parts: HttpParts, shard: ShardId, shard_count: u16) -> Self {
+    pub fn new(parts: HttpParts, shard: ShardId, shard_count: u16) -> Self {
         Self {
             checks: parts.checks,
             operator_checks: parts.operator_checks,
@@ -93,12 +93,12 @@ impl HttpFrontend {
     }
 
     /// Sets the clock of response heads.
-    pub(in crate::server) const fn set_wall_clock(&mut self, wall_clock: WallClock) {
+    pub const fn set_wall_clock(&mut self, wall_clock: WallClock) {
         self.exchanges.wall_clock = wall_clock;
     }
 
     /// Applies new limits.
-    pub(in crate::server) const fn set_limits(
+    pub const fn set_limits(
         &mut self,
         request: RequestLimits,
         timeouts: HttpTimeouts,
@@ -111,7 +111,7 @@ impl HttpFrontend {
 
     /// Creates a session; call [`HttpFrontend::confirm_session`] once its handshake has succeeded,
     /// or remove it. Returns `None` if it is refused.
-    pub(in crate::server) fn create_session(
+    pub fn create_session(
         &mut self,
         session: HttpSession,
         outbox: &mut Outbox,
@@ -128,7 +128,7 @@ impl HttpFrontend {
     }
 
     /// Completes the creation of a session: the one that it evicts ends.
-    pub(in crate::server) fn confirm_session(
+    pub fn confirm_session(
         &mut self,
         created: &CreatedSession,
         dispatcher: &mut Dispatcher,
@@ -154,74 +154,74 @@ impl HttpFrontend {
     }
 
     /// Returns the shard that owns a session.
-    pub(in crate::server) fn owner_of(&self, session: SessionId) -> ShardId {
+    pub fn owner_of(&self, session: SessionId) -> ShardId {
         self.exchanges.owner_of(session)
     }
 
     /// Returns whether this shard owns a session.
     #[inline]
-    pub(in crate::server) fn owns(&self, session: SessionId) -> bool {
+    pub fn owns(&self, session: SessionId) -> bool {
         self.owner_of(session) == self.exchanges.shard()
     }
 
     /// Returns the number of incomplete exchanges.
-    pub(in crate::server) const fn open_exchanges(&self) -> usize {
+    pub const fn open_exchanges(&self) -> usize {
         self.exchanges.open()
     }
 
     /// Returns whether there are exchanges or sessions, which may have timers.
     #[inline]
-    pub(in crate::server) const fn is_active(&self) -> bool {
+    pub const fn is_active(&self) -> bool {
         self.exchanges.open() > 0 || self.sessions.len() > 0
     }
 
     /// Returns the next deadline of exchanges and sessions.
-    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         let sessions = self.sessions.next_deadline();
         Instant::earliest([self.exchanges.next_deadline(), sessions])
     }
 
     /// Reports the gauges of this shard, which has `subscriptions` notification streams.
     #[inline]
-    pub(in crate::server) fn report_gauges(&mut self, subscriptions: usize) {
+    pub fn report_gauges(&mut self, subscriptions: usize) {
         let streams = subscriptions + self.sessions.attached_streams();
         self.gauges.report(GaugeValues { sessions: self.sessions.len(), streams });
     }
 
     /// Returns the numbers of TLS, if a listener is encrypted.
-    pub(in crate::server) fn tls(&self) -> Option<&TlsCounters> {
+    pub fn tls(&self) -> Option<&TlsCounters> {
         self.gauges.tls()
     }
 
     /// Returns the reloads of the configuration.
-    pub(in crate::server) fn reloads(&self) -> ReloadTotals {
+    pub fn reloads(&self) -> ReloadTotals {
         self.gauges.config_reloads().totals()
     }
 
     /// Returns the gauges of all shards.
-    pub(in crate::server) fn gauges(&self) -> GaugeTotals {
+    pub fn gauges(&self) -> GaugeTotals {
         self.gauges.totals()
     }
 
     /// Returns what response heads at `now` have in common.
     #[inline]
-    pub(in crate::server) fn heads(&mut self, now: Instant) -> &mut HeadTemplate {
+    pub fn heads(&mut self, now: Instant) -> &mut HeadTemplate {
         self.exchanges.heads(now)
     }
 
     /// Returns the id of a request, which is the last one that has begun.
-    pub(in crate::server) fn request_id<'r>(&'r self, echoed: EchoedFields<'r>) -> &'r [u8] {
+    pub fn request_id<'r>(&'r self, echoed: EchoedFields<'r>) -> &'r [u8] {
         echoed.request_id_or(self.exchanges.template())
     }
 
     /// Returns whether a session can still send responses.
-    pub(in crate::server) fn can_respond(&self, session: Key) -> bool {
+    pub fn can_respond(&self, session: Key) -> bool {
         !self.is_draining && self.sessions.contains(session)
     }
 
     /// Returns the checks of requests on a connection.
     #[inline]
-    pub(in crate::server) const fn checks_of(&mut self, standing: Standing) -> &mut RequestChecks {
+    pub const fn checks_of(&mut self, standing: Standing) -> &mut RequestChecks {
         match standing {
             Standing::Operator => &mut self.operator_checks,
             _ => &mut self.checks,
@@ -230,11 +230,7 @@ impl HttpFrontend {
 
     /// Returns the origin of a request that is rejected before its checks, if it is allowed. The
     /// `head` may be invalid, or empty if it is not known.
-    pub(in crate::server) fn allowed_origin<'h>(
-        &mut self,
-        head: &'h [u8],
-        standing: Standing,
-    ) -> Option<&'h [u8]> {
+    pub fn allowed_origin<'h>(&mut self, head: &'h [u8], standing: Standing) -> Option<&'h [u8]> {
         let mut origins = head::field_values(head, b"origin");
         let origin = origins.next().filter(|first| origins.all(|other| other == *first))?;
         let guard = &mut self.checks_of(standing).origin_guard;
@@ -245,7 +241,7 @@ impl HttpFrontend {
     }
 
     /// Logs, once a minute, that the `Host` header of a request of `peer` is not allowed.
-    pub(in crate::server) fn log_refused_host(
+    pub fn log_refused_host(
         &mut self,
         peer: Option<SocketAddr>,
         sent_id: Option<&[u8]>,
@@ -260,7 +256,7 @@ impl HttpFrontend {
     }
 
     /// Returns the exchanges with the connections that carry them.
-    pub(in crate::server) const fn exchange_path<'a>(
+    pub const fn exchange_path<'a>(
         &'a mut self,
         connections: &'a mut Connections<ConnectionState>,
         outbox: &'a mut Outbox,
@@ -270,14 +266,14 @@ impl HttpFrontend {
     }
 
     /// Has `/readyz` answer 503: the server is about to drain.
-    pub(in crate::server) const fn set_unready(&mut self) {
+    pub const fn set_unready(&mut self) {
         self.is_unready = true;
     }
 }
 
 /// Cleans up after an ended session: its calls, streams and client requests, and the owner of its
 /// tasks.
-pub(in crate::server) fn end_session(
+pub fn end_session(
     removed: RemovedSession<HttpSession>,
     dispatcher: &mut Dispatcher,
     outbox: &mut Outbox,

@@ -13,7 +13,7 @@ use crate::server::diagnostics::ConfigReloads;
 
 /// Numbers that one shard has reported, and the totals over all shards.
 #[derive(Clone, Debug, Default)]
-pub(in crate::server) struct Gauges {
+pub struct Gauges {
     /// HTTP and WebSocket connections of all shards.
     connections: [Arc<ConnectionCount>; 2],
     sessions: Arc<SharedCounter>,
@@ -27,22 +27,22 @@ pub(in crate::server) struct Gauges {
 
 /// Numbers of all shards.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::server) struct GaugeTotals {
+pub struct GaugeTotals {
     /// HTTP and WebSocket connections.
-    pub(in crate::server) connections: usize,
+    pub connections: usize,
     /// Legacy sessions.
-    pub(in crate::server) sessions: usize,
+    pub sessions: usize,
     /// Subscription streams, and attached streams of legacy sessions.
-    pub(in crate::server) streams: usize,
+    pub streams: usize,
 }
 
 /// Numbers of one shard.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::server) struct GaugeValues {
+pub struct GaugeValues {
     /// Legacy sessions.
-    pub(in crate::server) sessions: usize,
+    pub sessions: usize,
     /// Subscription streams, and attached streams of legacy sessions.
-    pub(in crate::server) streams: usize,
+    pub streams: usize,
 }
 
 impl Gauges {

@@ -15,7 +15,7 @@ use crate::protocol::error::Error;
 
 /// The memory of the handlers of a shard.
 #[derive(Debug)]
-pub(in crate::server) struct HandlerMemory {
+pub struct HandlerMemory {
     limit: Cell<MemoryLimit>,
     /// Blocking handlers release their arguments on other threads.
     held: Arc<SharedCounter>,
@@ -25,14 +25,14 @@ pub(in crate::server) struct HandlerMemory {
 
 /// A part of the memory of the handlers, released when it is dropped.
 #[derive(Debug)]
-pub(in crate::server) struct HandlerCharge {
+pub struct HandlerCharge {
     held: Arc<SharedCounter>,
     bytes: usize,
 }
 
 /// The account of one handler for its requests to the client.
 #[derive(Clone, Debug)]
-pub(in crate::server) struct RequestAccount {
+pub struct RequestAccount {
     memory: Rc<HandlerMemory>,
     /// The sum of its charges.
     held: Rc<Cell<usize>>,
@@ -40,34 +40,34 @@ pub(in crate::server) struct RequestAccount {
 
 /// The charge for one request to the client, or for the response to it.
 #[derive(Debug)]
-pub(in crate::server) struct RequestCharge {
+pub struct RequestCharge {
     account: RequestAccount,
     charge: HandlerCharge,
 }
 
 impl HandlerMemory {
-    pub(in crate::server) fn new(limit: MemoryLimit) -> Self {
+    pub fn new(limit: MemoryLimit) -> Self {
         Self { limit: Cell::new(limit), held: Arc::default(), refused: Cell::new(0) }
     }
 
     /// Returns the limit of the shard.
     #[inline]
-    pub(in crate::server) const fn limit(&self) -> MemoryLimit {
+    pub const fn limit(&self) -> MemoryLimit {
         self.limit.get()
     }
 
-    pub(in crate::server) fn set_limit(&self, limit: MemoryLimit) {
+    pub fn set_limit(&self, limit: MemoryLimit) {
         self.limit.set(limit);
     }
 
     /// Returns the bytes held by all handlers.
     #[inline]
-    pub(in crate::server) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.held.count()
     }
 
     /// Returns the number of refused charges.
-    pub(in crate::server) const fn refused(&self) -> u64 {
+    pub const fn refused(&self) -> u64 {
         self.refused.get()
     }
 
@@ -76,7 +76,7 @@ impl HandlerMemory {
     /// # Errors
     ///
     /// The server is short of memory, and the owner holds more than its share.
-    pub(in crate::server) fn charge(
+    pub fn charge(
         &self,
         bytes: usize,
         owner_bytes: impl FnOnce() -> usize,
@@ -93,7 +93,7 @@ impl HandlerMemory {
 }
 
 impl HandlerCharge {
-    pub(in crate::server) const fn bytes(&self) -> usize {
+    pub const fn bytes(&self) -> usize {
         self.bytes
     }
 }
@@ -105,7 +105,7 @@ impl Drop for HandlerCharge {
 }
 
 impl RequestAccount {
-    pub(in crate::server) fn new(memory: &Rc<HandlerMemory>) -> Self {
+    pub fn new(memory: &Rc<HandlerMemory>) -> Self {
         Self { memory: Rc::clone(memory), held: Rc::default() }
     }
 
@@ -114,7 +114,7 @@ impl RequestAccount {
     /// # Errors
     ///
     /// The server is short of memory, and the requests of the handler hold more than its share.
-    pub(in crate::server) fn charge(&self, bytes: usize) -> Result<RequestCharge, Error> {
+    pub fn charge(&self, bytes: usize) -> Result<RequestCharge, Error> {
         let charge = self.memory.charge(bytes, || self.held.get())?;
         self.held.set(self.held.get() + bytes);
         Ok(RequestCharge { account: self.clone(), charge })
@@ -123,16 +123,16 @@ impl RequestAccount {
 
 impl RequestCharge {
     /// Returns the account that it belongs to.
-    pub(in crate::server) const fn account(&self) -> &RequestAccount {
+    pub const fn account(&self) -> &RequestAccount {
         &self.account
     }
 
-    pub(in crate::server) const fn bytes(&self) -> usize {
+    pub const fn bytes(&self) -> usize {
         self.charge.bytes()
     }
 
     /// Releases all but `bytes`, if it is for more.
-    pub(in crate::server) fn shrink(&mut self, bytes: usize) {
+    pub fn shrink(&mut self, bytes: usize) {
         let HandlerCharge { held, bytes: charged } = &mut self.charge;
         if bytes < *charged {
             held.adjust(*charged, bytes);

@@ -6,7 +6,7 @@ use crate::server::reply_to::PeerId;
 
 /// For whom a job runs. All owners have the same share of the pool, and of the memory for results.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(in crate::server) enum JobOwner {
+pub enum JobOwner {
     /// The clients at an address.
     Address(ClientAddress),
     /// A connection or session of a shard whose address is exempt.
@@ -17,11 +17,7 @@ pub(in crate::server) enum JobOwner {
 
 impl JobOwner {
     /// Returns the owner of the calls of a peer of `shard`.
-    pub(in crate::server) fn new(
-        client: Option<ClientAddress>,
-        shard: ShardId,
-        peer_id: PeerId,
-    ) -> Self {
+    pub fn new(client: Option<ClientAddress>, shard: ShardId, peer_id: PeerId) -> Self {
         client.map_or(Self::Peer(shard, peer_id), Self::Address)
     }
 }

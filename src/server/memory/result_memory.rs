@@ -14,7 +14,7 @@ use crate::service::{HandlerError, HandlerOutput};
 
 /// The memory of the results that go from blocking handlers to one shard.
 #[derive(Clone, Debug)]
-pub(in crate::server) struct ResultMemory {
+pub struct ResultMemory {
     budget: Arc<ByteBudget<JobOwner>>,
 }
 
@@ -23,27 +23,23 @@ const RESULT_BYTES_UNCHARGED_MAX: usize = 4 << 10;
 
 impl ResultMemory {
     /// Returns the memory of the results of jobs that `gate` starts.
-    pub(in crate::server) fn new(limit: MemoryLimit, gate: Arc<dyn OwnerGate<JobOwner>>) -> Self {
+    pub fn new(limit: MemoryLimit, gate: Arc<dyn OwnerGate<JobOwner>>) -> Self {
         Self { budget: Arc::new(ByteBudget::new(budget_limits(limit), gate)) }
     }
 
     /// Applies a new limit.
-    pub(in crate::server) fn set_limit(&self, limit: MemoryLimit) {
+    pub fn set_limit(&self, limit: MemoryLimit) {
         self.budget.set_limits(budget_limits(limit));
     }
 
     /// Returns the bytes of the results that are charged.
     #[inline]
-    pub(in crate::server) fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         self.budget.reserved()
     }
 
     /// Charges a result to the owner of its job. Returns `None` for a small one.
-    pub(in crate::server) fn charge(
-        &self,
-        owner: JobOwner,
-        result: &HandlerResult,
-    ) -> Option<ResultCharge> {
+    pub fn charge(&self, owner: JobOwner, result: &HandlerResult) -> Option<ResultCharge> {
         let bytes =
             result.as_ref().map_or_else(HandlerError::heap_bytes, HandlerOutput::heap_bytes);
         let is_charged = bytes > RESULT_BYTES_UNCHARGED_MAX;
@@ -56,8 +52,8 @@ const fn budget_limits(limit: MemoryLimit) -> BudgetLimits {
 }
 
 /// The result of a handler.
-pub(in crate::server) type HandlerResult = Result<HandlerOutput, HandlerError>;
+pub type HandlerResult = Result<HandlerOutput, HandlerError>;
 
 /// The charge for the result of one handler, released when it is dropped. Boxed to keep messages
 /// short.
-pub(in crate::server) type ResultCharge = Box<Reservation<JobOwner>>;
+pub type ResultCharge = Box<Reservation<JobOwner>>;

@@ -71,7 +71,7 @@ struct Changes {
 /// [`CallPermit`].
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub(in crate::server) struct Admission {
+pub struct Admission {
     tool: u32,
     permit: Permit,
 }
@@ -79,7 +79,7 @@ pub(in crate::server) struct Admission {
 /// A call that a breaker has admitted and that ends in a later turn. Dropped without a record, it
 /// is abandoned.
 #[derive(Debug)]
-pub(in crate::server) struct CallPermit {
+pub struct CallPermit {
     /// Taken by the record.
     breakers: Option<Rc<ToolBreakers>>,
     tool: u32,
@@ -89,7 +89,7 @@ pub(in crate::server) struct CallPermit {
 
 impl CallPermit {
     /// Records that the call has ended.
-    pub(in crate::server) fn record(mut self, end: EndOfCall) {
+    pub fn record(mut self, end: EndOfCall) {
         if let Some(breakers) = self.breakers.take() {
             let duration = breakers.now.get().since(self.admitted_at);
             breakers.record((self.tool, self.permit), end, |_| duration);

@@ -18,7 +18,7 @@ type Mutex<T> = std::sync::Mutex<T>;
 
 /// The memory guard of a server.
 #[derive(Debug, Default)]
-pub(in crate::server) struct MemoryWatch(Mutex<WatchState>);
+pub struct MemoryWatch(Mutex<WatchState>);
 
 #[derive(Debug, Default)]
 struct WatchState {
@@ -35,7 +35,7 @@ impl MemoryWatch {
     /// # Errors
     ///
     /// The system refuses a thread.
-    pub(in crate::server) fn set_options(
+    pub fn set_options(
         self: &Arc<Self>,
         options: &MemoryGuardOptions,
         publish: impl Fn(PressureStep) + Send + Sync + 'static,
@@ -64,11 +64,7 @@ impl MemoryWatch {
     }
 
     /// Applies a reading.
-    pub(in crate::server) fn apply(
-        &self,
-        reading: &MemoryReading,
-        publish: &impl Fn(PressureStep),
-    ) {
+    pub fn apply(&self, reading: &MemoryReading, publish: &impl Fn(PressureStep)) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let WatchState { rules, guard, .. } = &mut *state;
         let has_changed = guard.update(*rules, reading);
@@ -86,7 +82,7 @@ impl MemoryWatch {
     }
 
     /// Ends the thread for good.
-    pub(in crate::server) fn end(&self) {
+    pub fn end(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (state.thread, state.has_ended) = (None, true);
     }
@@ -107,7 +103,7 @@ pub(super) fn pressure_rules(options: &MemoryGuardOptions) -> PressureRules {
 
 /// Ends the thread of a memory guard when it is dropped.
 #[derive(Debug)]
-pub(in crate::server) struct EndWatch(pub(in crate::server) Arc<MemoryWatch>);
+pub struct EndWatch(pub Arc<MemoryWatch>);
 
 impl Drop for EndWatch {
     fn drop(&mut self) {

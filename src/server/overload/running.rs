@@ -13,7 +13,7 @@ type Mutex<T> = std::sync::Mutex<T>;
 
 /// Running calls; clones share the numbers.
 #[derive(Clone, Debug, Default)]
-pub(in crate::server) struct RunningCalls(Arc<Shared>);
+pub struct RunningCalls(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -26,19 +26,19 @@ struct Shared {
 
 /// A call that runs; dropped when its handler has ended.
 #[derive(Debug, Default)]
-pub(in crate::server) struct RunningCall {
+pub struct RunningCall {
     all: Option<Arc<SharedCounter>>,
     tool: Option<Arc<SharedCounter>>,
 }
 
 impl RunningCalls {
     /// Returns the number of running calls, if they are limited in total.
-    pub(in crate::server) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.all.count()
     }
 
     /// The number of circuit breakers that are not closed.
-    pub(in crate::server) fn open_breakers(&self) -> &SharedCounter {
+    pub fn open_breakers(&self) -> &SharedCounter {
         &self.0.open_breakers
     }
 

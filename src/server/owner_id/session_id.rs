@@ -13,14 +13,14 @@ use crate::engine::mesh::ShardId;
 /// Id of one session. The upper word contains the version and is never zero, so that an optional
 /// id takes no more than an id.
 #[derive(Clone, Copy, Eq, PartialEq)]
-pub(in crate::server) struct SessionId {
+pub struct SessionId {
     upper: NonZeroU64,
     lower: u64,
 }
 
 impl SessionId {
     /// Bytes of an id as text.
-    pub(in crate::server) const TEXT_BYTES: usize = 36;
+    pub const TEXT_BYTES: usize = 36;
 
     /// Returns the id whose free bits are those of `id`.
     pub(super) fn from_owner_id(id: OwnerId) -> Self {
@@ -35,7 +35,7 @@ impl SessionId {
 
     /// Parses an id; `None` unless it is a version 4 UUID in lower case: 32 digits in groups of 8,
     /// 4, 4, 4 and 12.
-    pub(in crate::server) fn parse(text: &[u8]) -> Option<Self> {
+    pub fn parse(text: &[u8]) -> Option<Self> {
         let text: &[u8; Self::TEXT_BYTES] = text.try_into().ok()?;
         // Digits are looked up and checked together at the end: a branch on each random digit would
         // be mispredicted half the time.
@@ -57,7 +57,7 @@ impl SessionId {
     }
 
     /// Returns the id as text.
-    pub(in crate::server) fn to_text(self) -> [u8; Self::TEXT_BYTES] {
+    pub fn to_text(self) -> [u8; Self::TEXT_BYTES] {
         const DIGITS: [u8; 16] = *b"0123456789abcdef";
         let mut text = [b'-'; Self::TEXT_BYTES];
         let places = (0..Self::TEXT_BYTES).filter(|place| !DASH_POSITIONS.contains(place));
@@ -70,7 +70,7 @@ impl SessionId {
     }
 
     /// Returns the owner of the session among `shards` shards.
-    pub(in crate::server) fn owner(self, shards: u16) -> ShardId {
+    pub fn owner(self, shards: u16) -> ShardId {
         self.owner_id().owner(shards)
     }
 }
@@ -99,7 +99,7 @@ impl Hash for SessionId {
 /// Uses the hash of a [`SessionId`] unchanged. Tables with this hasher hold generated ids only; a
 /// peer can look up an id of its choice but insert none.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::server) struct SessionIdHasher(u64);
+pub struct SessionIdHasher(u64);
 
 impl Hasher for SessionIdHasher {
     fn finish(&self) -> u64 {

@@ -4,7 +4,7 @@ use crate::engine::mesh::{Inbox, ShardId};
 
 /// The id of this shard, the number of shards, and those that are slow to read messages.
 #[derive(Debug)]
-pub(in crate::server) struct ShardSet {
+pub struct ShardSet {
     own: ShardId,
     count: u16,
     /// Shards with a full queue, for which requests are rejected.
@@ -14,30 +14,26 @@ pub(in crate::server) struct ShardSet {
 }
 
 impl ShardSet {
-    pub(in crate::server) const fn new(
-        own: ShardId,
-        count: u16,
-        queued_messages_max: usize,
-    ) -> Self {
+    pub const fn new(own: ShardId, count: u16, queued_messages_max: usize) -> Self {
         Self { own, count, slow: Vec::new(), queued_messages_max }
     }
 
-    pub(in crate::server) const fn own(&self) -> ShardId {
+    pub const fn own(&self) -> ShardId {
         self.own
     }
 
-    pub(in crate::server) const fn count(&self) -> u16 {
+    pub const fn count(&self) -> u16 {
         self.count
     }
 
     /// Returns whether optional messages to `shard` should be dropped.
-    pub(in crate::server) fn is_slow(&self, shard: ShardId) -> bool {
+    pub fn is_slow(&self, shard: ShardId) -> bool {
         self.slow.contains(&shard)
     }
 
     /// Notes which shards have not read what was sent to them.
     #[inline]
-    pub(in crate::server) fn update_slow<M: Send>(&mut self, inbox: &Inbox<M>) {
+    pub fn update_slow<M: Send>(&mut self, inbox: &Inbox<M>) {
         inbox.collect_slow_shards(self.queued_messages_max, &mut self.slow);
     }
 }

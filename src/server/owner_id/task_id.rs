@@ -7,7 +7,7 @@ use crate::engine::mesh::ShardId;
 
 /// Id of one task.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(in crate::server) struct TaskId(OwnerId);
+pub struct TaskId(OwnerId);
 
 impl TaskId {
     pub(super) const fn from_owner_id(id: OwnerId) -> Self {
@@ -15,7 +15,7 @@ impl TaskId {
     }
 
     /// Parses an id; `None` unless it is 32 hexadecimal digits in lower case.
-    pub(in crate::server) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         if text.len() != DIGITS || !text.bytes().all(is_digit) {
             return None;
@@ -24,7 +24,7 @@ impl TaskId {
     }
 
     /// Returns the owner of the task among `shards` shards.
-    pub(in crate::server) fn owner(self, shards: u16) -> ShardId {
+    pub fn owner(self, shards: u16) -> ShardId {
         self.0.owner(shards)
     }
 }

@@ -37,7 +37,7 @@ const LAST_CHUNKS: usize = 3;
 
 /// The paused streams of a shard, and the output that it has to report as sent.
 #[derive(Debug, Default)]
-pub(in crate::server) struct FlowControl {
+pub struct FlowControl {
     paused: Vec<PausedStream>,
     /// Output to the HTTP exchanges of this shard that is not reported, by connection.
     unreported: HashMap<Key, Unreported>,
@@ -98,7 +98,7 @@ impl Load {
 impl FlowControl {
     /// Returns whether a stream is paused, or output has to be reported.
     #[inline]
-    pub(in crate::server) const fn is_active(&self) -> bool {
+    pub const fn is_active(&self) -> bool {
         !self.paused.is_empty() || !self.due.is_empty()
     }
 
@@ -151,7 +151,7 @@ impl FlowControl {
     }
 
     /// Records output to an HTTP exchange of this shard.
-    pub(in crate::server) fn add_exchange(
+    pub fn add_exchange(
         &mut self,
         exchange: ExchangeAddress,
         bytes: usize,

@@ -26,14 +26,14 @@ use crate::telemetry::label::Transport;
 
 /// The parity dialect of one shard.
 #[derive(Debug)]
-pub(in crate::server) struct ParityFrontend {
-    pub(in crate::server) settings: ParitySettings,
+pub struct ParityFrontend {
+    pub settings: ParitySettings,
     sessions: Slab<Box<ParitySession>>,
     keys: HashMap<SessionId, ParityKey, BuildHasherDefault<SessionIdHasher>>,
     timers: TimerWheel<ParityKey>,
     ids: OwnerIds,
     pub(super) tokens: ResumeTokens,
-    pub(in crate::server) flow: FlowControl,
+    pub flow: FlowControl,
     /// Buffer of chunks, for reuse.
     pub(super) scratch: Vec<u8>,
     /// Buffer of responses that are written at once, for reuse.
@@ -45,11 +45,7 @@ pub(in crate::server) struct ParityFrontend {
 }
 
 impl ParityFrontend {
-    pub(in crate::server) fn new(
-        settings: &ParitySettings,
-        ids: OwnerIds,
-        tokens: ResumeTokens,
-    ) -> Self {
+    pub fn new(settings: &ParitySettings, ids: OwnerIds, tokens: ResumeTokens) -> Self {
         Self {
             settings: *settings,
             sessions: Slab::new(settings.sessions_max),
@@ -66,19 +62,19 @@ impl ParityFrontend {
     }
 
     /// Returns the number of sessions.
-    pub(in crate::server) const fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.sessions.len()
     }
 
     /// Returns the bytes of the chunks that all sessions keep.
-    pub(in crate::server) const fn held_bytes(&self) -> usize {
+    pub const fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
     /// Returns the bytes of the chunks that all sessions keep, and of what is kept of their peers,
     /// as recounted from what is stored.
     #[cfg(feature = "internals")]
-    pub(in crate::server) fn recount_bytes(&self) -> (usize, usize) {
+    pub fn recount_bytes(&self) -> (usize, usize) {
         self.sessions.iter().fold((0, 0), |(chunks, facts), (_, session)| {
             (chunks + session.held_bytes(), facts + session.state.facts_bytes())
         })
@@ -95,7 +91,7 @@ impl ParityFrontend {
 
     /// Returns whether an HTTP request, or a connection of another shard, waits for the response of
     /// a session. Cost: a pass over all sessions.
-    pub(in crate::server) fn owes_responses(&self) -> bool {
+    pub fn owes_responses(&self) -> bool {
         self.session_keys().any(|key| self.owes_response(key))
     }
 
@@ -117,30 +113,30 @@ impl ParityFrontend {
     }
 
     /// Returns the keys of all sessions.
-    pub(in crate::server) fn session_keys(&self) -> impl Iterator<Item = ParityKey> {
+    pub fn session_keys(&self) -> impl Iterator<Item = ParityKey> {
         self.sessions.iter().map(|(key, _)| ParityKey(key))
     }
 
-    pub(in crate::server) fn get_mut(&mut self, key: ParityKey) -> Option<&mut ParitySession> {
+    pub fn get_mut(&mut self, key: ParityKey) -> Option<&mut ParitySession> {
         self.sessions.get_mut(key.0).map(|session| &mut **session)
     }
 
-    pub(in crate::server) fn get(&self, key: ParityKey) -> Option<&ParitySession> {
+    pub fn get(&self, key: ParityKey) -> Option<&ParitySession> {
         self.sessions.get(key.0).map(|session| &**session)
     }
 
     /// Returns the connection that carries a session.
-    pub(in crate::server) fn connection_of(&self, key: ParityKey) -> Option<Key> {
+    pub fn connection_of(&self, key: ParityKey) -> Option<Key> {
         self.sessions.get(key.0)?.carrier.connection()
     }
 
     /// Returns the requests of a session in flight.
-    pub(in crate::server) fn in_flight(&self, key: ParityKey) -> Option<&RequestsInFlight> {
+    pub fn in_flight(&self, key: ParityKey) -> Option<&RequestsInFlight> {
         self.sessions.get(key.0).map(|session| &session.state.in_flight)
     }
 
     /// Returns the session that a resume token of this caller is for.
-    pub(in crate::server) fn session_of_token(
+    pub fn session_of_token(
         &self,
         token: &str,
         principal: Option<&Principal>,
@@ -166,12 +162,7 @@ impl ParityFrontend {
     }
 
     /// Records that output of a session is sent.
-    pub(in crate::server) fn confirm_sent(
-        &mut self,
-        session: SessionId,
-        carrier: CarrierAddress,
-        bytes: usize,
-    ) {
+    pub fn confirm_sent(&mut self, session: SessionId, carrier: CarrierAddress, bytes: usize) {
         let session = self.find(session).and_then(|key| self.get_mut(key));
         let Some(session) = session else { return };
         match (carrier, &mut session.carrier) {
@@ -238,18 +229,13 @@ impl ParityFrontend {
     }
 
     /// Returns the next deadline of all sessions.
-    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
 
     /// Pauses a stream of a session and its handler, if that is a future, until what carries the
     /// session has room.
-    pub(in crate::server) fn pause_stream(
-        &mut self,
-        session: ParityKey,
-        number: u32,
-        calls: &mut CallTable,
-    ) {
+    pub fn pause_stream(&mut self, session: ParityKey, number: u32, calls: &mut CallTable) {
         let Some(of_key) = self.get_mut(session) else { return };
         let stream = of_key.protocol.streams.get_mut(number);
         if !stream.is_some_and(OutgoingStream::pause_production) {
@@ -269,7 +255,7 @@ impl ParityFrontend {
     }
 
     /// Continues the streams whose carriers have room, and reports what is sent to other shards.
-    pub(in crate::server) fn end_turn(
+    pub fn end_turn(
         &mut self,
         connections: &Connections<ConnectionState>,
         shards: u16,

@@ -22,7 +22,7 @@ use crate::telemetry::label::Transport;
 
 impl ParityPath<'_> {
     /// Handles a request for a session, or the handshake of a new one.
-    pub(in crate::server) fn handle_request(
+    pub fn handle_request(
         &mut self,
         parser: &mut Parser,
         session: Option<SessionId>,
@@ -165,11 +165,7 @@ impl ParityPath<'_> {
     }
 
     /// An exchange was closed: its call is cancelled, a stream continues on the event stream.
-    pub(in crate::server) fn close_exchange(
-        &mut self,
-        session: SessionId,
-        exchange: ExchangeAddress,
-    ) {
+    pub fn close_exchange(&mut self, session: SessionId, exchange: ExchangeAddress) {
         let Some(key) = self.parity.find(session) else { return };
         let session = self.parity.get_mut(key);
         let closed = session.and_then(|it| it.carrier.http_mut()?.remove(exchange));

@@ -28,7 +28,7 @@ use crate::telemetry::label::Transport;
 impl ParityPath<'_> {
     /// Handles a message of `bytes` bytes on a connection of the dialect, which carries `session`
     /// if there is one already.
-    pub(in crate::server) fn receive(
+    pub fn receive(
         &mut self,
         connection: Key,
         session: Option<ParityKey>,
@@ -99,7 +99,7 @@ impl ParityPath<'_> {
 
     /// Begins the session of a new connection whose first message must be a handshake, so that the
     /// time of the handshake runs.
-    pub(in crate::server) fn begin(&mut self, connection: Key) {
+    pub fn begin(&mut self, connection: Key) {
         let of_key = self.connections.table.get(connection);
         if of_key.is_some_and(|it| it.state.dialect == PeerDialect::ParityHandshake) {
             self.session_of(connection);
@@ -382,7 +382,7 @@ impl ParityPath<'_> {
     }
 
     /// Handles the deadlines that have passed.
-    pub(in crate::server) fn expire(&mut self) {
+    pub fn expire(&mut self) {
         while let Some(key) = self.parity.pop_expired(self.now) {
             self.expire_session(key);
             self.parity.set_timer(key);
@@ -391,7 +391,7 @@ impl ParityPath<'_> {
 
     /// Ends the sessions that no HTTP request waits for, at the end of a drain; returns whether
     /// there were any.
-    pub(in crate::server) fn end_sessions(&mut self) -> bool {
+    pub fn end_sessions(&mut self) -> bool {
         let is_over = |key: &ParityKey| !self.parity.owes_response(*key);
         let ended: Vec<ParityKey> = self.parity.session_keys().filter(is_over).collect();
         for key in &ended {

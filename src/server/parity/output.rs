@@ -32,13 +32,13 @@ use crate::transport::websocket::code::CloseCode;
 use crate::transport::websocket::limits::ProtocolError;
 
 /// The sessions with the connections that carry them, and what their messages pass through.
-pub(in crate::server) struct ParityPath<'a> {
-    pub(in crate::server) parity: &'a mut ParityFrontend,
-    pub(in crate::server) connections: &'a mut Connections<ConnectionState>,
-    pub(in crate::server) websockets: &'a mut WebSocketFrontend,
-    pub(in crate::server) dispatcher: &'a mut Dispatcher,
-    pub(in crate::server) outbox: &'a mut Outbox,
-    pub(in crate::server) now: Instant,
+pub struct ParityPath<'a> {
+    pub parity: &'a mut ParityFrontend,
+    pub connections: &'a mut Connections<ConnectionState>,
+    pub websockets: &'a mut WebSocketFrontend,
+    pub dispatcher: &'a mut Dispatcher,
+    pub outbox: &'a mut Outbox,
+    pub now: Instant,
 }
 
 impl ParityPath<'_> {
@@ -113,7 +113,7 @@ impl ParityPath<'_> {
 
     /// Sends a message for a call or stream of a session. Returns whether its handler must pause:
     /// what carries the session is full.
-    pub(in crate::server) fn send(
+    pub fn send(
         &mut self,
         key: ParityKey,
         number: u32,
@@ -327,7 +327,7 @@ impl ParityPath<'_> {
     }
 
     /// Completes a request of a session in flight.
-    pub(in crate::server) fn complete_request(&mut self, key: ParityKey, id: Id<'_>) {
+    pub fn complete_request(&mut self, key: ParityKey, id: Id<'_>) {
         let Some(session) = self.parity.get_mut(key) else { return };
         session.state.in_flight.remove_any(id);
         session.pending_work.complete_request();
@@ -350,7 +350,7 @@ impl ParityPath<'_> {
 
     /// Cancels the calls of a session whose connection reads no more responses; those of streams
     /// that can be resumed continue.
-    pub(in crate::server) fn cancel_calls(&mut self, key: ParityKey) {
+    pub fn cancel_calls(&mut self, key: ParityKey) {
         let session = self.parity.get(key);
         let keeps_streams = session.is_some_and(ParitySession::is_resumable);
         self.cancel_if(key, |number| !(keeps_streams && is_stream(number)));
@@ -381,7 +381,7 @@ impl ParityPath<'_> {
     }
 
     /// A connection is gone: its session waits for another one, or ends.
-    pub(in crate::server) fn detach(&mut self, key: ParityKey) {
+    pub fn detach(&mut self, key: ParityKey) {
         if self.parity.get(key).is_some_and(|session| session.carrier.front().is_some()) {
             return self.end_session(key);
         }

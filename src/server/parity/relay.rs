@@ -18,12 +18,7 @@ use crate::transport::websocket::code::CloseCode;
 
 impl ParityPath<'_> {
     /// Closes the connection of a front: its session does not need it any more.
-    pub(in crate::server) fn close_front(
-        &mut self,
-        front: FrontAddress,
-        code: u16,
-        reason: &'static str,
-    ) {
+    pub fn close_front(&mut self, front: FrontAddress, code: u16, reason: &'static str) {
         let session = self.parity.get_mut(front.key);
         let Some(front) = session.and_then(|it| it.carrier.front_mut()) else { return };
         // The session handles and answers nothing more.
@@ -36,7 +31,7 @@ impl ParityPath<'_> {
     }
 
     /// What has carried a session is gone.
-    pub(in crate::server) fn close_carrier(&mut self, session: SessionId, carrier: CarrierAddress) {
+    pub fn close_carrier(&mut self, session: SessionId, carrier: CarrierAddress) {
         match carrier {
             CarrierAddress::Exchange(exchange) => self.close_exchange(session, exchange),
             CarrierAddress::Front(front) => {
@@ -56,7 +51,7 @@ impl ParityPath<'_> {
 
     /// Resumes a session for a client on a connection of another shard, which has authenticated it
     /// and opened its token.
-    pub(in crate::server) fn resume_relayed(&mut self, request: RelayedResume) {
+    pub fn resume_relayed(&mut self, request: RelayedResume) {
         let RelayedResume { session: id, generation, front, capabilities, .. } = request;
         let contents = TokenContents { session: id, generation };
         let claim = Claim { contents, acknowledged: request.acknowledged, capabilities };
@@ -82,7 +77,7 @@ impl ParityPath<'_> {
     }
 
     /// Handles a message of the client of a session.
-    pub(in crate::server) fn receive_relayed(
+    pub fn receive_relayed(
         &mut self,
         parser: &mut Parser,
         session: SessionId,
@@ -101,11 +96,7 @@ impl ParityPath<'_> {
     }
 
     /// The session that a front stands for was resumed, or its client has to start again.
-    pub(in crate::server) fn handle_resumed(
-        &mut self,
-        address: FrontAddress,
-        resumed: Result<(), &'static str>,
-    ) {
+    pub fn handle_resumed(&mut self, address: FrontAddress, resumed: Result<(), &'static str>) {
         if let Err(reason) = resumed {
             return self.restart_front(address.key, reason);
         }
@@ -120,7 +111,7 @@ impl ParityPath<'_> {
     }
 
     /// Writes the output of a session to the connection of its front.
-    pub(in crate::server) fn write_front_output(
+    pub fn write_front_output(
         &mut self,
         address: FrontAddress,
         texts: &[Vec<u8>],

@@ -13,7 +13,7 @@ use crate::parity::idempotency::hex;
 use crate::server::owner_id::SessionId;
 
 /// Issues and opens the tokens of a shard.
-pub(in crate::server) struct ResumeTokens {
+pub struct ResumeTokens {
     cipher: StateCipher,
     /// Names the process.
     life: String,
@@ -78,7 +78,7 @@ pub(super) enum TokenError {
 
 impl ResumeTokens {
     /// The tokens of `shard`. All shards of a process have the same `secret`.
-    pub(in crate::server) fn new(secret: &[u8; 32], shard: ShardId) -> Self {
+    pub fn new(secret: &[u8; 32], shard: ShardId) -> Self {
         let mut rng = SecureRng::new(secret, Purpose::ResumeTokens);
         let mut draw = || rng.next_u128().unwrap_or_default().to_le_bytes();
         let (mut key, life) = ([0; 32], draw());

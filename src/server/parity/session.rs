@@ -28,11 +28,11 @@ pub(super) const REVISION: Revision = Revision::LATEST_LEGACY;
 
 /// One session.
 #[derive(Debug)]
-pub(in crate::server) struct ParitySession {
-    pub(in crate::server) id: SessionId,
+pub struct ParitySession {
+    pub id: SessionId,
     /// The state as a client of MCP.
-    pub(in crate::server) state: ConnectionState,
-    pub(in crate::server) pending_work: PendingWork,
+    pub state: ConnectionState,
+    pub pending_work: PendingWork,
     pub(super) protocol: ServerSession,
     pub(super) carrier: SessionCarrier,
     pub(super) requests: SessionRequests,

@@ -9,13 +9,13 @@ use crate::server::options::{CapabilitiesTimeoutPolicy, Options};
 
 /// The settings of one shard.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct ParitySettings {
+pub struct ParitySettings {
     /// What every session is granted.
-    pub(in crate::server) session: SessionSettings,
+    pub session: SessionSettings,
     /// What a session over HTTP is granted: the same, with the keepalives of event streams.
-    pub(in crate::server) http_session: SessionSettings,
+    pub http_session: SessionSettings,
     /// Sessions of the shard.
-    pub(in crate::server) sessions_max: usize,
+    pub sessions_max: usize,
 }
 
 impl ParitySettings {
@@ -30,7 +30,7 @@ impl ParitySettings {
     }
 
     /// The settings of one of `shards` shards that has at most `connections_max` connections.
-    pub(in crate::server) fn new(options: &Options, connections_max: usize) -> Self {
+    pub fn new(options: &Options, connections_max: usize) -> Self {
         let parity = &options.parity;
         let mut capabilities = Capabilities::of(Feature::ALL);
         capabilities.max_concurrent = Some(parity.concurrent_max);

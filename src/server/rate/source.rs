@@ -33,7 +33,7 @@ impl SmallBurstAccess for SharedBursts {
 
 /// What limits requests and connections.
 #[derive(Debug)]
-pub(in crate::server) struct RateSource {
+pub struct RateSource {
     /// The rules at start.
     rules: Arc<RateRules>,
     /// Each shard starts with these; all hash with the same secret.
@@ -50,10 +50,7 @@ impl RateSource {
     /// # Errors
     ///
     /// Which option is malformed, and why.
-    pub(in crate::server) fn load(
-        options: &RateOptions,
-        secret: &[u8; KEY_BYTES],
-    ) -> Result<Self, String> {
+    pub fn load(options: &RateOptions, secret: &[u8; KEY_BYTES]) -> Result<Self, String> {
         let (rules, quota) = parse(options)?;
         let secret = SecureRng::new(secret, Purpose::RateHashes).next_u128().unwrap_or_default();
         let keys_max = options.keys_max as usize;
@@ -65,7 +62,7 @@ impl RateSource {
     }
 
     /// Returns the limits of one of `shards` shards.
-    pub(in crate::server) fn shard_part(&self, (shard, shards): (ShardId, u16)) -> RateLimits {
+    pub fn shard_part(&self, (shard, shards): (ShardId, u16)) -> RateLimits {
         let count = NonZeroU32::new(shards.into()).unwrap_or(NonZeroU32::MIN);
         let mut limiter =
             RateLimiter::new(self.secret, count, Rc::new(self.small_bursts.clone()), self.keys_max);
@@ -78,7 +75,7 @@ impl RateSource {
     /// # Errors
     ///
     /// Which option is malformed, and why; nothing changes.
-    pub(in crate::server) fn reload(
+    pub fn reload(
         &self,
         options: &RateOptions,
         publish: impl FnOnce(Arc<RateRules>),
@@ -94,11 +91,7 @@ impl RateSource {
     /// # Errors
     ///
     /// The time after which the address may open another one.
-    pub(in crate::server) fn admit_connection(
-        &self,
-        client: ClientAddress,
-        now: Instant,
-    ) -> Result<(), Duration> {
+    pub fn admit_connection(&self, client: ClientAddress, now: Instant) -> Result<(), Duration> {
         self.connections().admit(client, now.nanoseconds())
     }
 

@@ -36,12 +36,12 @@ use crate::transport::http::sse::EventId;
 use crate::transport::http::status::Status;
 
 /// The result of dispatching a text of a session.
-pub(in crate::server) struct Dispatched {
-    pub(in crate::server) outcome: Outcome,
+pub struct Dispatched {
+    pub outcome: Outcome,
     /// Number of its requests that are answered later.
-    pub(in crate::server) pending_responses: u32,
+    pub pending_responses: u32,
     /// Header fields of the response, if it is refused for lack of a scope or by a limit.
-    pub(in crate::server) refusal: Option<RefusalFields>,
+    pub refusal: Option<RefusalFields>,
 }
 
 impl Shard {
@@ -359,7 +359,7 @@ impl Shard {
 /// Begins the dispatch of a message of a session, whose responses, if they come later, are sent on
 /// the next stream.
 #[inline]
-pub(in crate::server) fn begin_message(
+pub fn begin_message(
     sessions: &mut SessionStore<HttpSession>,
     key: Key,
     now: Instant,
@@ -377,7 +377,7 @@ const fn context(key: Key, stream: u32, now: Instant) -> MessageContext {
 
 /// Dispatches one text of the session that is `peer`.
 #[inline]
-pub(in crate::server) fn dispatch_session_text(
+pub fn dispatch_session_text(
     parser: &mut Parser,
     dispatcher: &mut Dispatcher,
     ctx: MessageContext,

@@ -25,7 +25,7 @@ use crate::server::subscriptions::{
 
 /// Encodes notifications and writes them to the streams of subscribers.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Broadcaster {
+pub struct Broadcaster {
     /// The notification that is being published.
     notification: EncodedNotification,
     notified: Notified,
@@ -41,10 +41,10 @@ struct Notified {
 }
 
 /// What the notifications of a shard are written to.
-pub(in crate::server) struct Recipients<'a> {
-    pub(in crate::server) transports: &'a mut Transports,
-    pub(in crate::server) outbox: &'a mut Outbox,
-    pub(in crate::server) now: Instant,
+pub struct Recipients<'a> {
+    pub transports: &'a mut Transports,
+    pub outbox: &'a mut Outbox,
+    pub now: Instant,
 }
 
 impl Broadcaster {
@@ -52,7 +52,7 @@ impl Broadcaster {
     /// without subscription.
     ///
     /// Source: 2025-11-25, server/tools, "List Changed Notification", and its like.
-    pub(in crate::server) fn publish_list(
+    pub fn publish_list(
         &mut self,
         list: CatalogList,
         notifies_sessions: bool,
@@ -89,7 +89,7 @@ impl Broadcaster {
     }
 
     /// Notifies every subscribed stream of this shard.
-    pub(in crate::server) fn publish(
+    pub fn publish(
         &mut self,
         change: &ChangeNotification<'_>,
         registry: &mut SubscriptionRegistry,
@@ -118,7 +118,7 @@ impl Broadcaster {
     }
 
     /// Notifies the subscribers of a resource, each with the URI that it has subscribed with.
-    pub(in crate::server) fn publish_resource(
+    pub fn publish_resource(
         &mut self,
         uri: &str,
         registry: &mut SubscriptionRegistry,
@@ -133,7 +133,7 @@ impl Broadcaster {
     /// Sends the status of a task (`tail`, encoded by the shard that owns the task) to every
     /// subscribed stream of this shard, opened by the caller of the task, that has not received
     /// `version`.
-    pub(in crate::server) fn publish_task(
+    pub fn publish_task(
         &mut self,
         task: TaskId,
         version: u32,
@@ -162,7 +162,7 @@ impl Broadcaster {
 
     /// Notifies the streams of a connection whose queue has drained to half of what they missed.
     /// Returns the tasks whose status they missed: the shards that own them send it.
-    pub(in crate::server) fn send_missed(
+    pub fn send_missed(
         &mut self,
         key: Key,
         registry: &mut SubscriptionRegistry,
@@ -213,7 +213,7 @@ impl Broadcaster {
     }
 
     /// Notifies a legacy session that has opened its stream of the lists that have changed.
-    pub(in crate::server) fn send_missed_lists(
+    pub fn send_missed_lists(
         &mut self,
         key: Key,
         subscriptions: &mut ConnectionSubscriptions,
@@ -228,7 +228,7 @@ impl Broadcaster {
     }
 
     /// Takes a connection that was notified; its memory is to be checked.
-    pub(in crate::server) fn take_notified(&mut self) -> Option<Key> {
+    pub fn take_notified(&mut self) -> Option<Key> {
         self.notified.connections.pop_front()
     }
 

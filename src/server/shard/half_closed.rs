@@ -17,7 +17,7 @@ use crate::server::shard_message::HalfCloseLimits;
 /// The half-closed connections of one shard that wait for their calls. An idle connection costs
 /// nothing.
 #[derive(Debug)]
-pub(in crate::server) struct HalfClosed {
+pub struct HalfClosed {
     limits: HalfCloseLimits,
     /// Number of waiting connections of all shards.
     waiting: Arc<SharedCounter>,
@@ -27,7 +27,7 @@ pub(in crate::server) struct HalfClosed {
 
 /// What happens to the calls in flight at the end of the input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum HalfClose {
+pub enum HalfClose {
     /// They are cancelled without a response.
     Cancel,
     /// They have the timeout to complete.
@@ -37,20 +37,17 @@ pub(in crate::server) enum HalfClose {
 }
 
 impl HalfClosed {
-    pub(in crate::server) const fn new(
-        limits: HalfCloseLimits,
-        waiting: Arc<SharedCounter>,
-    ) -> Self {
+    pub const fn new(limits: HalfCloseLimits, waiting: Arc<SharedCounter>) -> Self {
         Self { limits, waiting, queue: VecDeque::new() }
     }
 
     /// Applies new limits, the timeout also to connections that wait already.
-    pub(in crate::server) const fn set_limits(&mut self, limits: HalfCloseLimits) {
+    pub const fn set_limits(&mut self, limits: HalfCloseLimits) {
         self.limits = limits;
     }
 
     /// Decides about the calls of a connection whose input has ended.
-    pub(in crate::server) fn admit(&mut self, key: Key, now: Instant) -> HalfClose {
+    pub fn admit(&mut self, key: Key, now: Instant) -> HalfClose {
         let HalfCloseLimits { timeout, waiting_max } = self.limits;
         if timeout.is_zero() {
             return HalfClose::Cancel;
@@ -64,13 +61,13 @@ impl HalfClosed {
 
     /// Returns when the next timeout passes.
     #[inline]
-    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         self.queue.front().map(|(_, ended_at)| ended_at.after(self.limits.timeout))
     }
 
     /// Removes one connection whose timeout has passed, and returns it with the timeout.
     #[inline]
-    pub(in crate::server) fn pop_expired(&mut self, now: Instant) -> Option<(Key, Duration)> {
+    pub fn pop_expired(&mut self, now: Instant) -> Option<(Key, Duration)> {
         self.next_deadline().filter(|deadline| *deadline <= now)?;
         let (key, _) = self.queue.pop_front()?;
         self.waiting.release();
@@ -78,7 +75,7 @@ impl HalfClosed {
     }
 
     /// Removes a connection that has closed. Cost: one pass over the waiting connections.
-    pub(in crate::server) fn remove(&mut self, key: Key) {
+    pub fn remove(&mut self, key: Key) {
         if let Some(index) = self.queue.iter().position(|(waiting, _)| *waiting == key) {
             self.queue.remove(index);
             self.waiting.release();
@@ -88,7 +85,7 @@ impl HalfClosed {
 
 /// The error of calls whose time after the end of the input has passed.
 #[cold]
-pub(in crate::server) fn half_close_timeout(timeout: Duration) -> Error {
+pub fn half_close_timeout(timeout: Duration) -> Error {
     Error::internal(format!(
         "the call was cancelled: {timeout:?} (tcp.half_close_timeout) have passed since the end of \
          the client's input"
@@ -97,7 +94,7 @@ pub(in crate::server) fn half_close_timeout(timeout: Duration) -> Error {
 
 /// The error of calls that cannot wait after the end of the input.
 #[cold]
-pub(in crate::server) fn half_close_refused(waiting_max: usize) -> Error {
+pub fn half_close_refused(waiting_max: usize) -> Error {
     Error::new(
         ErrorKind::TooManyRequests,
         format!(

@@ -9,10 +9,7 @@ use crate::telemetry::held_memory::HeldMemory;
 
 /// Returns what the shard of these components holds on behalf of clients.
 #[inline]
-pub(in crate::server) fn held_memory(
-    transports: &Transports,
-    dispatcher: &Dispatcher,
-) -> HeldMemory {
+pub fn held_memory(transports: &Transports, dispatcher: &Dispatcher) -> HeldMemory {
     let Transports { connections, http, parity, .. } = transports;
     let Dispatcher { handlers, deferred, subscriptions, facts, .. } = dispatcher;
     HeldMemory {
@@ -28,10 +25,7 @@ pub(in crate::server) fn held_memory(
 
 /// Returns what closing a connection frees: its input and output, what is kept of its peer, and
 /// what the handlers of its calls hold.
-pub(in crate::server) fn freeable_bytes(
-    connection: &Connection<ConnectionState>,
-    deferred: &DeferredWork,
-) -> usize {
+pub fn freeable_bytes(connection: &Connection<ConnectionState>, deferred: &DeferredWork) -> usize {
     let handlers = deferred.handler_bytes(&connection.state.in_flight);
     let facts = connection.state.facts_bytes();
     let facts = if facts > FACTS_BYTES_MIN { facts } else { 0 };

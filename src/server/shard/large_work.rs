@@ -15,7 +15,7 @@ use crate::server::shard_message::ShardMessage;
 
 /// The large work of a shard that waits, and when it may go on.
 #[derive(Debug, Default)]
-pub(in crate::server) struct LargeWork {
+pub struct LargeWork {
     /// Start of the turn that did large work, until the next turn.
     done_in: Option<Instant>,
     /// Whether that turn has ended.
@@ -39,7 +39,7 @@ pub(in crate::server) struct LargeWork {
 
 /// Large work that may go on.
 #[derive(Debug)]
-pub(in crate::server) enum NextWork {
+pub enum NextWork {
     Input(Key),
     Result(ShardMessage),
 }
@@ -58,14 +58,14 @@ const REST_MAX: Duration = Duration::from_secs(1);
 
 impl LargeWork {
     /// Records that this turn has done large work.
-    pub(in crate::server) const fn record(&mut self, now: Instant) {
+    pub const fn record(&mut self, now: Instant) {
         (self.done_in, self.last_done) = (Some(now), Some(now));
         self.is_turn_over = false;
     }
 
     /// Records the end of a turn that began at `now`; the shard has received `bytes_in` so far.
     #[inline]
-    pub(in crate::server) const fn end_turn(&mut self, bytes_in: u64, now: Instant) {
+    pub const fn end_turn(&mut self, bytes_in: u64, now: Instant) {
         if bytes_in - self.bytes_in > RECEIVED_MAX {
             self.record(now);
         }
@@ -77,18 +77,18 @@ impl LargeWork {
     /// Returns whether large work was done lately, so that small messages and the parts of large
     /// ones have to be told apart.
     #[inline]
-    pub(in crate::server) fn is_active(&self, now: Instant) -> bool {
+    pub fn is_active(&self, now: Instant) -> bool {
         is_recent(self.last_done, now)
     }
 
     /// Records a small message.
-    pub(in crate::server) const fn record_other(&mut self, now: Instant) {
+    pub const fn record_other(&mut self, now: Instant) {
         self.others_seen = Some(now);
     }
 
     /// Returns whether the input of a connection in the middle of a large message waits; it is read
     /// when [`LargeWork::next`] returns it.
-    pub(in crate::server) fn defer_input(&mut self, key: Key, now: Instant) -> bool {
+    pub fn defer_input(&mut self, key: Key, now: Instant) -> bool {
         let defers = is_recent(self.others_seen, now)
             && (self.done_in.is_some() || now < self.rests_until || !self.inputs.is_empty());
         if defers {
@@ -98,27 +98,27 @@ impl LargeWork {
     }
 
     /// Returns whether the input of a connection waits.
-    pub(in crate::server) fn defers(&self, key: Key) -> bool {
+    pub fn defers(&self, key: Key) -> bool {
         self.inputs.contains(&key)
     }
 
     /// Adds a large result; it is handled when [`LargeWork::next`] returns it.
-    pub(in crate::server) fn push_result(&mut self, message: ShardMessage) {
+    pub fn push_result(&mut self, message: ShardMessage) {
         self.results.push_back(message);
     }
 
     /// Returns whether nothing waits.
-    pub(in crate::server) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.inputs.is_empty() && self.results.is_empty()
     }
 
     /// Returns the number of inputs and results that wait.
-    pub(in crate::server) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.inputs.len() + self.results.len()
     }
 
     /// Takes the next work, unless the shard rests or has done some in this turn.
-    pub(in crate::server) fn next(&mut self, now: Instant) -> Option<NextWork> {
+    pub fn next(&mut self, now: Instant) -> Option<NextWork> {
         if self.is_turn_over
             && let Some(done_in) = self.done_in.take()
         {
@@ -142,7 +142,7 @@ impl LargeWork {
     }
 
     /// Returns when the next turn must begin at the latest: at once to measure the last one.
-    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         self.done_in.or_else(|| (!self.is_empty()).then_some(self.rests_until))
     }
 }

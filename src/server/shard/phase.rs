@@ -8,13 +8,13 @@ use crate::server::shard_message::DrainTimeouts;
 
 /// The phase of a shard, and what ends it.
 #[derive(Debug)]
-pub(in crate::server) struct ShardPhase {
+pub struct ShardPhase {
     phase: Phase,
     timeouts: DrainTimeouts,
     /// The shard ends with its only connection (stdio).
     ends_with_input: bool,
     /// HTTP sessions were ended in this turn because the server drains.
-    pub(in crate::server) has_ended_sessions: bool,
+    pub has_ended_sessions: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,22 +35,22 @@ enum Phase {
 }
 
 impl ShardPhase {
-    pub(in crate::server) const fn new(timeouts: DrainTimeouts) -> Self {
+    pub const fn new(timeouts: DrainTimeouts) -> Self {
         Self { phase: Phase::Serving, timeouts, ends_with_input: false, has_ended_sessions: false }
     }
 
     /// Sets the timeouts of a drain that has not begun.
-    pub(in crate::server) const fn set_timeouts(&mut self, timeouts: DrainTimeouts) {
+    pub const fn set_timeouts(&mut self, timeouts: DrainTimeouts) {
         self.timeouts = timeouts;
     }
 
     /// Has the shard end with its only connection (stdio).
-    pub(in crate::server) const fn end_with_input(&mut self) {
+    pub const fn end_with_input(&mut self) {
         self.ends_with_input = true;
     }
 
     /// Returns the maximum duration of the drain, and of calls after the end of the input (stdio).
-    pub(in crate::server) const fn drain_timeout(&self) -> Duration {
+    pub const fn drain_timeout(&self) -> Duration {
         self.timeouts.timeout
     }
 
@@ -58,11 +58,7 @@ impl ShardPhase {
     /// lasts no longer. Returns `false` if it was requested before; a `timeout` may shorten it
     /// then. Over stdio there is no delay. After the end of the input it ends at once: the peer has
     /// stopped waiting.
-    pub(in crate::server) fn request_drain(
-        &mut self,
-        now: Instant,
-        timeout: Option<Duration>,
-    ) -> bool {
+    pub fn request_drain(&mut self, now: Instant, timeout: Option<Duration>) -> bool {
         if let Some(timeout) = timeout {
             self.timeouts = DrainTimeouts { delay: Duration::ZERO, timeout };
         }
@@ -85,7 +81,7 @@ impl ShardPhase {
     }
 
     /// Begins the drain if its delay has passed; returns whether that is now.
-    pub(in crate::server) fn begin_drain(&mut self, now: Instant) -> bool {
+    pub fn begin_drain(&mut self, now: Instant) -> bool {
         let Phase::DrainRequested(requested) = self.phase else { return false };
         let is_due = requested.after(self.delay()) <= now;
         if is_due {
@@ -96,14 +92,14 @@ impl ShardPhase {
 
     /// Records the end of the input of the only connection (stdio). Does nothing if it ended before
     /// or the shard drains.
-    pub(in crate::server) fn end_input(&mut self, now: Instant) {
+    pub fn end_input(&mut self, now: Instant) {
         if self.phase == Phase::Serving {
             self.phase = Phase::InputEnded(Some(now.after(self.timeouts.timeout)));
         }
     }
 
     /// Returns whether the time of calls after the end of the input has passed, once.
-    pub(in crate::server) fn expire_input(&mut self, now: Instant) -> bool {
+    pub fn expire_input(&mut self, now: Instant) -> bool {
         let is_over = matches!(self.phase, Phase::InputEnded(Some(deadline)) if deadline <= now);
         if is_over {
             self.phase = Phase::InputEnded(None);
@@ -113,7 +109,7 @@ impl ShardPhase {
 
     /// Ends the drain if its timeout has passed: calls are cancelled from now on. Returns whether
     /// that is now.
-    pub(in crate::server) fn expire_drain(&mut self, now: Instant) -> bool {
+    pub fn expire_drain(&mut self, now: Instant) -> bool {
         let is_over = matches!(self.phase, Phase::Draining(deadline) if deadline <= now);
         if is_over {
             self.phase = Phase::Cutting(now.after(CUT_RESPONSE_TIMEOUT));
@@ -122,7 +118,7 @@ impl ShardPhase {
     }
 
     /// Ends the time of the last error responses if it has passed; returns whether that is now.
-    pub(in crate::server) fn abort(&mut self, now: Instant) -> bool {
+    pub fn abort(&mut self, now: Instant) -> bool {
         let is_over = matches!(self.phase, Phase::Cutting(deadline) if deadline <= now);
         if is_over {
             self.phase = Phase::Aborted;
@@ -131,30 +127,30 @@ impl ShardPhase {
     }
 
     /// Returns whether requests are read and connections accepted.
-    pub(in crate::server) const fn is_serving(&self) -> bool {
+    pub const fn is_serving(&self) -> bool {
         matches!(self.phase, Phase::Serving | Phase::DrainRequested(_))
     }
 
-    pub(in crate::server) const fn is_draining(&self) -> bool {
+    pub const fn is_draining(&self) -> bool {
         matches!(self.phase, Phase::Draining(_))
     }
 
     /// Returns whether calls are cancelled and their error responses sent.
-    pub(in crate::server) const fn is_cutting(&self) -> bool {
+    pub const fn is_cutting(&self) -> bool {
         matches!(self.phase, Phase::Cutting(_))
     }
 
-    pub(in crate::server) fn is_aborted(&self) -> bool {
+    pub fn is_aborted(&self) -> bool {
         self.phase == Phase::Aborted
     }
 
     /// Returns whether the shard ends once nothing is left.
-    pub(in crate::server) const fn ends(&self) -> bool {
+    pub const fn ends(&self) -> bool {
         (!self.is_serving() || self.ends_with_input) && !self.has_ended_sessions
     }
 
     /// Returns when the next phase begins, or calls are cancelled after the end of the input.
-    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Serving | Phase::Aborted => None,
             Phase::InputEnded(deadline) => deadline,

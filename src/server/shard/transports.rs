@@ -26,22 +26,22 @@ use crate::telemetry::metrics::{Gauges, OverloadGauges};
 use crate::telemetry::open_work::{OpenWork, QueueDepths};
 
 /// Connections, listeners, HTTP and WebSocket state of one shard.
-pub(in crate::server) struct Transports {
-    pub(in crate::server) connections: Connections<ConnectionState>,
-    pub(in crate::server) acceptor: Acceptor,
-    pub(in crate::server) half_closed: HalfClosed,
-    pub(in crate::server) http: HttpFrontend,
-    pub(in crate::server) websockets: WebSocketFrontend,
-    pub(in crate::server) holder_search: HolderSearch,
-    pub(in crate::server) large_work: LargeWork,
+pub struct Transports {
+    pub connections: Connections<ConnectionState>,
+    pub acceptor: Acceptor,
+    pub half_closed: HalfClosed,
+    pub http: HttpFrontend,
+    pub websockets: WebSocketFrontend,
+    pub holder_search: HolderSearch,
+    pub large_work: LargeWork,
     /// Begins and ends of connections that are handled behind the input of open ones.
-    pub(in crate::server) late_completions: VecDeque<Completion>,
-    pub(in crate::server) parity: ParityFrontend,
+    pub late_completions: VecDeque<Completion>,
+    pub parity: ParityFrontend,
 }
 
 impl Transports {
     /// Applies new limits. Connections that exceed one already stay open.
-    pub(in crate::server) fn set_limits(&mut self, limits: &ShardLimits) {
+    pub fn set_limits(&mut self, limits: &ShardLimits) {
         self.acceptor.set_limits(limits);
         self.half_closed.set_limits(limits.half_close);
         self.connections.shared.options = limits.connections;
@@ -50,13 +50,13 @@ impl Transports {
     }
 
     /// Returns the sessions of all kinds.
-    pub(in crate::server) fn session_peers(&mut self) -> Vec<PeerId> {
+    pub fn session_peers(&mut self) -> Vec<PeerId> {
         let legacy = self.http.sessions.iter_mut().map(|(key, _)| PeerId::HttpSession(key));
         legacy.chain(self.parity.session_keys().map(PeerId::Parity)).collect()
     }
 
     /// Returns the state and pending work of a peer, or `None` if it is gone.
-    pub(in crate::server) fn peer_mut(
+    pub fn peer_mut(
         &mut self,
         peer_id: PeerId,
     ) -> Option<(&mut ConnectionState, &mut PendingWork)> {
@@ -77,12 +77,12 @@ impl Transports {
     }
 
     /// Returns the requests of a peer in flight, or `None` if it is gone.
-    pub(in crate::server) fn in_flight(&mut self, peer_id: PeerId) -> Option<&RequestsInFlight> {
+    pub fn in_flight(&mut self, peer_id: PeerId) -> Option<&RequestsInFlight> {
         self.peer_mut(peer_id).map(|(state, _)| &state.in_flight)
     }
 
     /// Returns the connection of a peer, or `None` for a session that has none of its own.
-    pub(in crate::server) fn connection_of(&self, peer_id: PeerId) -> Option<Key> {
+    pub fn connection_of(&self, peer_id: PeerId) -> Option<Key> {
         match peer_id {
             PeerId::Connection(key) => Some(key),
             PeerId::Parity(session) => self.parity.connection_of(session),
@@ -93,7 +93,7 @@ impl Transports {
     /// Writes a message to a connection, and counts it. Returns whether the connection accepts
     /// output; what an HTTP exchange does not take is dropped.
     #[inline]
-    pub(in crate::server) fn write_message(
+    pub fn write_message(
         &mut self,
         key: Key,
         outcome: Outcome,
@@ -114,7 +114,7 @@ impl Transports {
     }
 
     /// Returns the path of messages of the parity dialect.
-    pub(in crate::server) const fn parity_path<'a>(
+    pub const fn parity_path<'a>(
         &'a mut self,
         dispatcher: &'a mut Dispatcher,
         outbox: &'a mut Outbox,
@@ -125,7 +125,7 @@ impl Transports {
     }
 
     /// Returns the next deadline of connections, their calls, exchanges and sessions.
-    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         let http = self.http.is_active().then(|| self.http.next_deadline()).flatten();
         let large_work = self.large_work.next_deadline();
         let parity = self.parity.next_deadline();
@@ -137,7 +137,7 @@ impl Transports {
     /// Has the input of a connection in the middle of a large message wait, if other large work
     /// was done lately and other clients send small messages. Returns whether it waits.
     #[inline]
-    pub(in crate::server) fn defers_input(&mut self, key: Key, now: Instant) -> bool {
+    pub fn defers_input(&mut self, key: Key, now: Instant) -> bool {
         let Self { connections, large_work, .. } = self;
         let defers = large_work.is_active(now)
             && connections.table.get(key).is_some_and(|it| it.input_bytes() > LARGE_TEXT_BYTES)
@@ -151,7 +151,7 @@ impl Transports {
 
     /// Records what `parser` has read from a connection.
     #[inline]
-    pub(in crate::server) fn record_read(&mut self, key: Key, parser: &mut Parser, now: Instant) {
+    pub fn record_read(&mut self, key: Key, parser: &mut Parser, now: Instant) {
         let Self { connections, large_work, .. } = self;
         if parser.take_is_large() {
             large_work.record(now);
@@ -164,12 +164,12 @@ impl Transports {
 
     /// Records the end of a turn that began at `now`.
     #[inline]
-    pub(in crate::server) const fn end_turn(&mut self, now: Instant) {
+    pub const fn end_turn(&mut self, now: Instant) {
         self.large_work.end_turn(self.connections.shared.statistics.bytes_in, now);
     }
 
     /// Counts connections, exchanges and sessions.
-    pub(in crate::server) const fn count_open(&self, open: &mut OpenWork) {
+    pub const fn count_open(&self, open: &mut OpenWork) {
         open.connections = self.connections.table.len();
         open.exchanges = self.http.open_exchanges();
         open.sessions = self.http.sessions.len() + self.parity.len();
@@ -177,7 +177,7 @@ impl Transports {
 
     /// Returns the numbers of all shards that are no counters, of a server with `shards` that have
     /// `rate_keys` together.
-    pub(in crate::server) fn gauges(
+    pub fn gauges(
         &self,
         shards: u16,
         rate_keys: usize,
@@ -203,7 +203,7 @@ impl Transports {
         }
     }
 
-    pub(in crate::server) const fn add_counters(&self, counters: &mut Counters) {
+    pub const fn add_counters(&self, counters: &mut Counters) {
         let ConnectionStatistics { read_pauses, sends, bytes_in, bytes_out, websocket } =
             &self.connections.shared.statistics;
         let traffic = &mut counters.traffic;

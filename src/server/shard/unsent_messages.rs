@@ -7,7 +7,7 @@ use crate::telemetry::throttle::EventThrottle;
 
 /// Logs how many messages were refused, at the end of a turn.
 #[derive(Debug, Default)]
-pub(in crate::server) struct UnsentMessages {
+pub struct UnsentMessages {
     /// The count that was logged last.
     logged: u64,
     throttle: EventThrottle,
@@ -16,7 +16,7 @@ pub(in crate::server) struct UnsentMessages {
 impl UnsentMessages {
     /// Logs what was added to `total`, the messages refused since the start.
     #[inline]
-    pub(in crate::server) fn report(&mut self, ShardId(shard): ShardId, total: u64, now: Instant) {
+    pub fn report(&mut self, ShardId(shard): ShardId, total: u64, now: Instant) {
         if total != self.logged {
             let refused = total - self.logged;
             self.logged = total;

@@ -36,25 +36,25 @@ type Mutex<T> = std::sync::Mutex<T>;
 /// At most one message is in delivery. So at most one message per shard is buffered, and no two
 /// shards receive two messages in different orders.
 #[derive(Debug)]
-pub(in crate::server) struct Broadcast {
+pub struct Broadcast {
     sender: Sender<ShardMessage>,
     /// The copies of the message in delivery that found their inbox full.
     send_queue: Mutex<SendQueue<ShardMessage>>,
 }
 
 impl Broadcast {
-    pub(in crate::server) fn new(sender: Sender<ShardMessage>) -> Self {
+    pub fn new(sender: Sender<ShardMessage>) -> Self {
         let send_queue = Mutex::new(SendQueue::new(sender.shards().count()));
         Self { sender, send_queue }
     }
 
     /// Returns the sender of messages to a single shard.
-    pub(in crate::server) const fn sender(&self) -> &Sender<ShardMessage> {
+    pub const fn sender(&self) -> &Sender<ShardMessage> {
         &self.sender
     }
 
     /// Number of shards, those that have ended included.
-    pub(in crate::server) fn shard_count(&self) -> usize {
+    pub fn shard_count(&self) -> usize {
         self.sender.shards().count()
     }
 
@@ -64,7 +64,7 @@ impl Broadcast {
     /// # Errors
     ///
     /// [`Busy`]: an earlier message is in delivery, and this one was not sent.
-    pub(in crate::server) fn try_send(&self, message: &BroadcastMessage) -> Result<(), Busy> {
+    pub fn try_send(&self, message: &BroadcastMessage) -> Result<(), Busy> {
         self.try_send_with(|| Some(message.clone()))
     }
 
@@ -73,7 +73,7 @@ impl Broadcast {
     /// # Errors
     ///
     /// [`Busy`], as [`Broadcast::try_send`]; `make` was not called.
-    pub(in crate::server) fn try_send_with(
+    pub fn try_send_with(
         &self,
         make: impl FnOnce() -> Option<BroadcastMessage>,
     ) -> Result<(), Busy> {
@@ -90,13 +90,13 @@ impl Broadcast {
     /// # Errors
     ///
     /// [`Busy`]: some inbox is still full.
-    pub(in crate::server) fn try_flush(&self) -> Result<(), Busy> {
+    pub fn try_flush(&self) -> Result<(), Busy> {
         self.flush_with(|_| {})
     }
 
     /// Sends a message to every shard and returns when every inbox has it. For threads that may
     /// wait: a shard's own thread would wait for itself.
-    pub(in crate::server) fn send(&self, message: &BroadcastMessage) {
+    pub fn send(&self, message: &BroadcastMessage) {
         while self.try_send(message).is_err() {
             std::thread::park_timeout(RETRY_INTERVAL);
         }

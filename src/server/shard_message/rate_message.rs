@@ -8,7 +8,7 @@ use crate::guard::rate::limiter::{ShareGift, ShareRequest};
 /// A message about shares of rate limits. Each request is answered, so that a shard has at most one
 /// request and one answer under way to each other shard.
 #[derive(Debug)]
-pub(in crate::server) enum RateMessage {
+pub enum RateMessage {
     /// A shard is short of requests for these keys.
     Request {
         /// The shard.

@@ -7,7 +7,7 @@ use crate::telemetry::open_work::QueueDepths;
 
 /// A report in progress.
 #[derive(Debug)]
-pub(in crate::server) enum ReportMessage {
+pub enum ReportMessage {
     /// The counters of all shards, as metrics.
     Metrics {
         /// The exchange that gets the report.

@@ -40,27 +40,27 @@ use crate::transport::http::status::Status;
 
 /// Address of an exchange: a request and its response on a connection of any shard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct ExchangeAddress {
+pub struct ExchangeAddress {
     /// Shard of the connection.
-    pub(in crate::server) shard: ShardId,
+    pub shard: ShardId,
     /// Key of the connection.
-    pub(in crate::server) connection: Key,
+    pub connection: Key,
     /// Serial number of the exchange on its connection.
-    pub(in crate::server) serial: u32,
+    pub serial: u32,
 }
 
 /// Address of a front.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct FrontAddress {
+pub struct FrontAddress {
     /// Shard of the connection.
-    pub(in crate::server) shard: ShardId,
+    pub shard: ShardId,
     /// Key of the front among the sessions of that shard.
-    pub(in crate::server) key: ParityKey,
+    pub key: ParityKey,
 }
 
 /// Address of what carries output of a session to its client, on any shard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum CarrierAddress {
+pub enum CarrierAddress {
     /// An HTTP exchange.
     Exchange(ExchangeAddress),
     /// The front on a connection of another shard.
@@ -69,7 +69,7 @@ pub(in crate::server) enum CarrierAddress {
 
 /// A message about a session and what carries it.
 #[derive(Debug)]
-pub(in crate::server) enum SessionMessage {
+pub enum SessionMessage {
     /// To the session: an HTTP request.
     Request {
         /// Id of the session; `None` for a handshake of the dialect.
@@ -160,24 +160,24 @@ impl From<SessionMessage> for ShardMessage {
 
 /// Who sends a message to a session, and the connection that it comes with.
 #[derive(Debug, Default)]
-pub(in crate::server) struct SessionCaller {
+pub struct SessionCaller {
     /// The authenticated caller.
-    pub(in crate::server) principal: Option<Arc<Principal>>,
+    pub principal: Option<Arc<Principal>>,
     /// The address that counts against the shares.
-    pub(in crate::server) client: Option<ClientAddress>,
+    pub client: Option<ClientAddress>,
     /// Address of the peer, if known.
-    pub(in crate::server) peer_addr: Option<PeerAddress>,
+    pub peer_addr: Option<PeerAddress>,
     /// Head of the HTTP request.
-    pub(in crate::server) http_head: Box<[u8]>,
+    pub http_head: Box<[u8]>,
     /// The id of the HTTP request.
-    pub(in crate::server) request_id: Option<RequestIdBuf>,
+    pub request_id: Option<RequestIdBuf>,
     /// The slot of the extensions of the connection.
-    pub(in crate::server) extensions: Option<ExtensionSlot>,
+    pub extensions: Option<ExtensionSlot>,
 }
 
 /// What an HTTP request asks of a session.
 #[derive(Debug)]
-pub(in crate::server) enum SessionOp {
+pub enum SessionOp {
     /// An operation on a legacy session.
     Legacy(LegacyOp),
     /// An operation on a session of the parity dialect.
@@ -189,7 +189,7 @@ pub(in crate::server) enum SessionOp {
 
 /// An operation on a legacy session.
 #[derive(Debug)]
-pub(in crate::server) enum LegacyOp {
+pub enum LegacyOp {
     /// Handles a JSON-RPC message.
     HandleMessage {
         /// Text of the message.
@@ -205,7 +205,7 @@ pub(in crate::server) enum LegacyOp {
 
 /// An operation on a session of the parity dialect.
 #[derive(Debug)]
-pub(in crate::server) enum ParityOp {
+pub enum ParityOp {
     /// Handles a message.
     Message {
         /// Its text.
@@ -226,16 +226,16 @@ pub(in crate::server) enum ParityOp {
 
 /// The last event that the client of an event stream has received: the value of `Last-Event-ID`.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::server) struct LastEvent {
+pub struct LastEvent {
     /// The session that it names.
-    pub(in crate::server) session: Option<SessionId>,
+    pub session: Option<SessionId>,
     /// Its position; `None` if no server of the dialect has written such an id.
-    pub(in crate::server) position: Option<EventPosition>,
+    pub position: Option<EventPosition>,
 }
 
 /// A position in the event stream of a session.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::server) enum EventPosition {
+pub enum EventPosition {
     /// Before the first chunk.
     Start,
     /// After this chunk of a stream.
@@ -249,18 +249,18 @@ pub(in crate::server) enum EventPosition {
 
 /// The response to a request that the shard of its connection has refused.
 #[derive(Debug)]
-pub(in crate::server) struct RefusedRequest {
+pub struct RefusedRequest {
     /// The complete response, with `Mcp-Session-Id`.
-    pub(in crate::server) named: Vec<u8>,
+    pub named: Vec<u8>,
     /// The complete response, without `Mcp-Session-Id`.
-    pub(in crate::server) unnamed: Vec<u8>,
+    pub unnamed: Vec<u8>,
     /// Why the connection closes after the response, if it does for what the client has sent.
-    pub(in crate::server) violation: Option<CloseReason>,
+    pub violation: Option<CloseReason>,
 }
 
 /// Output of a session for one exchange.
 #[derive(Debug)]
-pub(in crate::server) enum HttpOutput {
+pub enum HttpOutput {
     /// The complete response as JSON.
     Response {
         /// What was written.
@@ -323,7 +323,7 @@ pub(in crate::server) enum HttpOutput {
 
 impl HttpOutput {
     /// Returns the bytes of the chunk of a stream of the dialect in it; 0 without one.
-    pub(in crate::server) fn chunk_bytes(&self) -> usize {
+    pub fn chunk_bytes(&self) -> usize {
         match self {
             Self::Parity(ParityHttpOutput::Event { name: CHUNK_EVENT, data, .. }) => data.len(),
             _ => 0,
@@ -333,7 +333,7 @@ impl HttpOutput {
 
 /// Output of a session of the parity dialect for one exchange.
 #[derive(Debug)]
-pub(in crate::server) enum ParityHttpOutput {
+pub enum ParityHttpOutput {
     /// The complete response.
     Response {
         status: HttpStatus,
@@ -358,19 +358,19 @@ pub(in crate::server) enum ParityHttpOutput {
 }
 
 /// The name of the event of a chunk.
-pub(in crate::server) const CHUNK_EVENT: &str = "stream.chunk";
+pub const CHUNK_EVENT: &str = "stream.chunk";
 
 /// What a client resumes, on a connection of another shard.
 #[derive(Debug)]
-pub(in crate::server) struct RelayedResume {
-    pub(in crate::server) session: SessionId,
+pub struct RelayedResume {
+    pub session: SessionId,
     /// The generation in the token, which the shard of the connection has opened.
-    pub(in crate::server) generation: u32,
-    pub(in crate::server) front: FrontAddress,
+    pub generation: u32,
+    pub front: FrontAddress,
     /// The capabilities of the client and the server.
-    pub(in crate::server) capabilities: Capabilities,
+    pub capabilities: Capabilities,
     /// The last number received, by stream.
-    pub(in crate::server) acknowledged: Vec<(Box<str>, u64)>,
-    pub(in crate::server) transport: Transport,
-    pub(in crate::server) caller: SessionCaller,
+    pub acknowledged: Vec<(Box<str>, u64)>,
+    pub transport: Transport,
+    pub caller: SessionCaller,
 }

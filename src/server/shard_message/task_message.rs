@@ -17,7 +17,7 @@ use crate::service::{HandlerError, HandlerOutput};
 
 /// An event of a handler that runs as a task.
 #[derive(Debug)]
-pub(in crate::server) enum TaskEvent {
+pub enum TaskEvent {
     /// An input request was made.
     InputRequested,
     /// Progress was made.
@@ -35,7 +35,7 @@ pub(in crate::server) enum TaskEvent {
 
 /// An operation on a task.
 #[derive(Debug)]
-pub(in crate::server) enum TaskOp {
+pub enum TaskOp {
     /// Returns the state of the task (`tasks/get`).
     Get,
     /// Responds to its input requests (`tasks/update`).
@@ -48,26 +48,26 @@ pub(in crate::server) enum TaskOp {
 
 /// A request for a task of another shard.
 #[derive(Debug)]
-pub(in crate::server) struct RemoteTaskRequest {
+pub struct RemoteTaskRequest {
     /// Id of the task.
-    pub(in crate::server) task: TaskId,
+    pub task: TaskId,
     /// Shard that gets the response.
-    pub(in crate::server) shard: ShardId,
+    pub shard: ShardId,
     /// Call on that shard.
-    pub(in crate::server) call: CallId,
+    pub call: CallId,
     /// Deadline of the call.
-    pub(in crate::server) deadline: Instant,
+    pub deadline: Instant,
     /// Revision of the response.
-    pub(in crate::server) revision: Revision,
+    pub revision: Revision,
     /// The authenticated caller.
-    pub(in crate::server) principal: Option<Arc<Principal>>,
+    pub principal: Option<Arc<Principal>>,
     /// The requested operation.
-    pub(in crate::server) op: TaskOp,
+    pub op: TaskOp,
 }
 
 /// A message about a task.
 #[derive(Debug)]
-pub(in crate::server) enum TaskMessage {
+pub enum TaskMessage {
     /// To the owner of a task: a request.
     Request(RemoteTaskRequest),
     /// From the owner: the response.

@@ -29,14 +29,14 @@ const LINGERING_STREAMS_MAX: usize = 4_096;
 const HALF_CLOSED_PART: usize = 8;
 
 /// Connections that may be open at once, those being rejected and those of operators included.
-pub(in crate::server) fn connections_max(options: &Options) -> u32 {
+pub fn connections_max(options: &Options) -> u32 {
     let (served, _) = options.connections_max();
     u32::try_from(served).unwrap_or(u32::MAX).saturating_add(SPARE_CONNECTIONS_MAX)
 }
 
 /// The limits of one shard. The kernel distributes connections unevenly, so any shard may get all
 /// of them; their memory limit is divided evenly.
-pub(in crate::server) fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
+pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
     let stored_bytes_max = options.limits.stored_bytes_max() / shards.max(1);
     let connections = ConnectionOptions {
         connections_max: connections_max(options) as usize,

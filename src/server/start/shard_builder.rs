@@ -68,14 +68,14 @@ use crate::transport::websocket::handshake::HandshakeOptions;
 
 /// What the server offers, and the state that its handlers read.
 #[derive(Clone, Debug)]
-pub(in crate::server) struct Services {
-    pub(in crate::server) catalog: Arc<Catalog>,
-    pub(in crate::server) state_factory: StateFactory,
+pub struct Services {
+    pub catalog: Arc<Catalog>,
+    pub state_factory: StateFactory,
     /// The runtime of tokio handlers.
     #[cfg(feature = "tokio")]
-    pub(in crate::server) tokio: Option<tokio::runtime::Handle>,
+    pub tokio: Option<tokio::runtime::Handle>,
     /// Creates the driver that shares the ring of each shard thread.
-    pub(in crate::server) attached: Option<Arc<dyn DriverFactory>>,
+    pub attached: Option<Arc<dyn DriverFactory>>,
 }
 
 #[cfg(feature = "tokio")]

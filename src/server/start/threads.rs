@@ -36,7 +36,7 @@ use crate::telemetry::label::Transport;
 
 /// The descriptors of a shard's connections, before they are registered with a ring.
 #[derive(Debug)]
-pub(in crate::server) enum InputFds {
+pub enum InputFds {
     /// Listening sockets of this shard.
     Listeners(Vec<ListenerFd>),
     /// One connection over two pipes (stdio).
@@ -45,21 +45,21 @@ pub(in crate::server) enum InputFds {
 
 /// A listening socket of a shard.
 #[derive(Debug)]
-pub(in crate::server) struct ListenerFd {
-    pub(in crate::server) descriptor: OwnedFd,
-    pub(in crate::server) kind: ListenerKind,
+pub struct ListenerFd {
+    pub descriptor: OwnedFd,
+    pub kind: ListenerKind,
     /// `None` if its connections are not encrypted.
-    pub(in crate::server) tls: Option<TlsListener>,
+    pub tls: Option<TlsListener>,
 }
 
 #[derive(Debug)]
-pub(in crate::server) struct ShardThreads {
+pub struct ShardThreads {
     threads: ThreadGroup<Counters>,
 }
 
 /// Starts a thread per builder and returns when every one has its ring and inputs. Each publishes
 /// its counters when it ends. A shard that fails later calls `on_failure` on its thread.
-pub(in crate::server) fn start(
+pub fn start(
     placement: &Placement,
     loads: Vec<(ShardBuilder, InputFds)>,
     snapshots: &Arc<CounterSnapshots>,
@@ -274,12 +274,7 @@ fn register_listener<R: Ring>(
 
 impl ShardThreads {
     /// Logs the executor, the rings and the connection capacity; on stdio that is one connection.
-    pub(in crate::server) fn log_started(
-        &self,
-        options: &Options,
-        placement: &Placement,
-        is_piped: bool,
-    ) {
+    pub fn log_started(&self, options: &Options, placement: &Placement, is_piped: bool) {
         let granted = self.threads.descriptions();
         let ring = granted.first().and_then(|granted| granted.split(' ').next()).unwrap_or("poll");
         let shards = u16::try_from(placement.shard_count()).unwrap_or(u16::MAX);
@@ -306,15 +301,12 @@ impl ShardThreads {
     }
 
     /// Waits for every shard and returns the sum of their counters; once.
-    pub(in crate::server) fn join(&mut self) -> Result<Counters, StartError> {
+    pub fn join(&mut self) -> Result<Counters, StartError> {
         Ok(sum(&self.threads.join()?))
     }
 
     /// [`ShardThreads::join`] as a task.
-    pub(in crate::server) fn poll_join(
-        &mut self,
-        context: &Context<'_>,
-    ) -> Poll<Result<Counters, StartError>> {
+    pub fn poll_join(&mut self, context: &Context<'_>) -> Poll<Result<Counters, StartError>> {
         self.threads.poll_join(context).map(|ended| Ok(sum(&ended?)))
     }
 }

@@ -31,7 +31,7 @@ const DAY_SECONDS: i64 = 24 * 60 * 60;
 
 /// The TLS configurations of the listeners of a server.
 #[derive(Debug, Default)]
-pub(in crate::server) struct ListenerTls(Option<Configured>);
+pub struct ListenerTls(Option<Configured>);
 
 /// The files of a configuration.
 #[derive(Debug)]
@@ -67,10 +67,10 @@ struct Configured {
 
 /// The TLS of one listener.
 #[derive(Clone, Debug)]
-pub(in crate::server) struct TlsListener {
-    pub(in crate::server) slot: TlsSlot,
-    pub(in crate::server) limits: TlsLimits,
-    pub(in crate::server) counters: Arc<TlsCounters>,
+pub struct TlsListener {
+    pub slot: TlsSlot,
+    pub limits: TlsLimits,
+    pub counters: Arc<TlsCounters>,
 }
 
 impl ListenerTls {

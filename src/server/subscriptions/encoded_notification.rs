@@ -9,17 +9,17 @@ use crate::protocol::model::ChangeNotification;
 
 /// One change notification. Its buffers are reused by the next one.
 #[derive(Debug, Default)]
-pub(in crate::server) struct EncodedNotification {
+pub struct EncodedNotification {
     head: Vec<u8>,
     tail: Vec<u8>,
     legacy: Vec<u8>,
     /// Number of frames encoded since the start.
-    pub(in crate::server) encoded_frames: u64,
+    pub encoded_frames: u64,
 }
 
 impl EncodedNotification {
     /// Resets the buffers for another change.
-    pub(in crate::server) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.head.clear();
         self.tail.clear();
         self.legacy.clear();
@@ -27,11 +27,7 @@ impl EncodedNotification {
 
     /// Sets a change of a task, encoded by its shard: `tail` follows the subscription id of each
     /// stream.
-    pub(in crate::server) fn set_task_change(
-        &mut self,
-        change: &ChangeNotification<'_>,
-        tail: &[u8],
-    ) {
+    pub fn set_task_change(&mut self, change: &ChangeNotification<'_>, tail: &[u8]) {
         self.reset();
         change.write_head(&mut self.head);
         self.tail.extend_from_slice(tail);
@@ -40,7 +36,7 @@ impl EncodedNotification {
     /// Appends the frame of `change` for the stream `id`, or for a legacy session. The change must
     /// be the same since the last [`EncodedNotification::reset`].
     #[inline]
-    pub(in crate::server) fn write_frame(
+    pub fn write_frame(
         &mut self,
         change: &ChangeNotification<'_>,
         id: Option<Id<'_>>,

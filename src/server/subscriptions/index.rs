@@ -13,7 +13,7 @@ use crate::protocol::uri;
 
 /// Kind of a subscribed name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum TopicKind {
+pub enum TopicKind {
     /// A resource, by its URI.
     Resource,
     /// A task, by its id.

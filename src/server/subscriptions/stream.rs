@@ -14,7 +14,7 @@ use crate::service::ListChanges;
 
 /// A list of the catalog that has change notifications.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum CatalogList {
+pub enum CatalogList {
     /// `prompts/list`
     Prompts,
     /// `resources/list`
@@ -25,10 +25,10 @@ pub(in crate::server) enum CatalogList {
 
 impl CatalogList {
     /// All lists, in the order in which their changes are sent.
-    pub(in crate::server) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+    pub const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     /// Returns the notification of its change.
-    pub(in crate::server) const fn change_notification(self) -> ChangeNotification<'static> {
+    pub const fn change_notification(self) -> ChangeNotification<'static> {
         match self {
             Self::Prompts => ChangeNotification::PromptListChanged,
             Self::Resources => ChangeNotification::ResourceListChanged,
@@ -43,29 +43,29 @@ impl CatalogList {
 
 /// A set of lists, as a bit set.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::server) struct CatalogLists(u8);
+pub struct CatalogLists(u8);
 
 impl CatalogLists {
     /// The empty set.
-    pub(in crate::server) const NONE: Self = Self(0);
+    pub const NONE: Self = Self(0);
 
     /// Returns the set of lists for which `holds` is true.
-    pub(in crate::server) fn of(holds: impl Fn(CatalogList) -> bool) -> Self {
+    pub fn of(holds: impl Fn(CatalogList) -> bool) -> Self {
         let bits = CatalogList::ALL.into_iter().filter(|list| holds(*list)).map(CatalogList::bit);
         Self(bits.fold(0, |all, bit| all | bit))
     }
 
     /// Returns whether `list` is in the set.
-    pub(in crate::server) const fn contains(self, list: CatalogList) -> bool {
+    pub const fn contains(self, list: CatalogList) -> bool {
         self.0 & list.bit() != 0
     }
 
-    pub(in crate::server) const fn insert(&mut self, list: CatalogList) {
+    pub const fn insert(&mut self, list: CatalogList) {
         self.0 |= list.bit();
     }
 
     /// Removes `list`; returns `false` if it was not in the set.
-    pub(in crate::server) const fn remove(&mut self, list: CatalogList) -> bool {
+    pub const fn remove(&mut self, list: CatalogList) -> bool {
         let had = self.contains(list);
         self.0 &= !list.bit();
         had
@@ -86,9 +86,9 @@ pub(super) struct TopicRef {
 /// One stream: a `subscriptions/listen` of a modern client, or all resource subscriptions of a
 /// legacy session.
 #[derive(Debug)]
-pub(in crate::server) struct SubscriptionStream {
+pub struct SubscriptionStream {
     /// Peer that gets the notifications.
-    pub(in crate::server) peer: PeerId,
+    pub peer: PeerId,
     /// Subscription id of its notifications; `None` for a legacy session.
     id: Option<IdBuf>,
     /// Who opened it, if callers are authenticated: it gets the status of this caller's tasks only.
@@ -130,7 +130,7 @@ impl SubscriptionStream {
 
     /// Returns the subscription id of its notifications; `None` for a legacy session.
     #[inline]
-    pub(in crate::server) fn id(&self) -> Option<Id<'_>> {
+    pub fn id(&self) -> Option<Id<'_>> {
         self.id.as_ref().map(IdBuf::as_id)
     }
 

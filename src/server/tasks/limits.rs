@@ -16,7 +16,7 @@ use crate::telemetry::label::TaskLimit;
 /// # Errors
 ///
 /// The error response to the call: a limit is reached, or no id can be generated.
-pub(in crate::server) fn create_task(
+pub fn create_task(
     tasks: &mut Tasks,
     new_task: NewTask,
     now: Instant,
@@ -46,7 +46,7 @@ pub(in crate::server) fn create_task(
 }
 
 /// Stores the outcome of a task's handler, unless the task has ended before.
-pub(in crate::server) fn complete_task(
+pub fn complete_task(
     tasks: &mut Tasks,
     (key, outcome): (Key, TaskOutcome),
     now: Instant,

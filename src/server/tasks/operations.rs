@@ -25,12 +25,7 @@ use crate::service::Catalog;
 impl Tasks {
     /// Returns whether an operation has to wait for the end of the task. Fails if too many calls
     /// wait already.
-    pub(in crate::server) fn must_wait(
-        &mut self,
-        key: Key,
-        op: &TaskOp,
-        now: Instant,
-    ) -> Result<bool, Error> {
+    pub fn must_wait(&mut self, key: Key, op: &TaskOp, now: Instant) -> Result<bool, Error> {
         match self.table.get_mut(key) {
             Some(task) if matches!(op, TaskOp::Result) && !task.has_ended() => {
                 if task.observers.has_waiter_capacity(now) {
@@ -46,7 +41,7 @@ impl Tasks {
     }
 
     /// Registers a call that waits for the end of a task, after [`Tasks::must_wait`].
-    pub(in crate::server) fn wait(&mut self, key: Key, waiter: TaskWaiter) {
+    pub fn wait(&mut self, key: Key, waiter: TaskWaiter) {
         if let Some(task) = self.table.get_mut(key) {
             task.observers.add_waiter(waiter);
         }
@@ -54,7 +49,7 @@ impl Tasks {
 
     /// Runs an operation that need not wait: appends the result to `out`, whose content is
     /// unspecified after an error.
-    pub(in crate::server) fn apply(
+    pub fn apply(
         &mut self,
         (key, op): (Key, &TaskOp),
         (revision, out): (Revision, &mut Vec<u8>),
@@ -159,7 +154,7 @@ impl Tasks {
     }
 
     /// Writes the `CreateTaskResult` for the call `id`.
-    pub(in crate::server) fn write_create_result(
+    pub fn write_create_result(
         &mut self,
         (id, out): (Id<'_>, &mut Vec<u8>),
         task: Key,
@@ -176,7 +171,7 @@ impl Tasks {
 
     /// Writes the response to `tasks/list`: the tasks that `peer_id` began, which are all on this
     /// shard. Without authorization there is no other owner to select by.
-    pub(in crate::server) fn write_list(
+    pub fn write_list(
         &self,
         peer_id: PeerId,
         cursor: Option<&str>,
@@ -191,7 +186,7 @@ impl Tasks {
     }
 
     /// Returns how the handler of a task requests input.
-    pub(in crate::server) fn carrier(&mut self, key: Key) -> RequestCarrier {
+    pub fn carrier(&mut self, key: Key) -> RequestCarrier {
         match self.table.get_mut(key) {
             Some(task) if task.caller.revision().is_modern() => {
                 RequestCarrier::TaskInput(Rc::clone(&task.requests.inputs))
@@ -201,24 +196,20 @@ impl Tasks {
     }
 
     /// Returns the shard that owns a task.
-    pub(in crate::server) fn owner(&self, task: TaskId) -> ShardId {
+    pub fn owner(&self, task: TaskId) -> ShardId {
         task.owner(self.shards.count())
     }
 
     /// Returns whether `name` is a well-formed task id to which a stream can subscribe. Only its
     /// shard knows whether the task exists; an unknown one sends no notifications.
-    pub(in crate::server) fn is_watchable(&self, name: &str, outbox: &mut Outbox) -> bool {
+    pub fn is_watchable(&self, name: &str, outbox: &mut Outbox) -> bool {
         let owner = TaskId::parse(name).map(|task| self.owner(task));
         owner.is_some_and(|owner| self.check_backlog(owner, outbox).is_ok())
     }
 
     /// Rejects a request for a shard whose message queue is full. This bounds what peers can cause;
     /// responses and status notifications are bounded by the requests and tasks.
-    pub(in crate::server) fn check_backlog(
-        &self,
-        shard: ShardId,
-        outbox: &mut Outbox,
-    ) -> Result<(), Error> {
+    pub fn check_backlog(&self, shard: ShardId, outbox: &mut Outbox) -> Result<(), Error> {
         if !self.shards.is_slow(shard) {
             return Ok(());
         }
@@ -231,7 +222,7 @@ impl Tasks {
 
     /// Subscribes this shard to a task. The current status is sent at once, and again if it is
     /// subscribed again, so that no change is missed.
-    pub(in crate::server) fn watch(&mut self, name: &str, outbox: &mut Outbox) {
+    pub fn watch(&mut self, name: &str, outbox: &mut Outbox) {
         let Some(task) = TaskId::parse(name) else { return };
         let (owner, shard) = (self.owner(task), self.shards.own());
         if owner != shard {
@@ -243,7 +234,7 @@ impl Tasks {
 }
 
 /// Returns the task `id` if `principal` has created it in the generation of `revision`.
-pub(in crate::server) fn find_task(
+pub fn find_task(
     tasks: &mut Tasks,
     id: TaskId,
     revision: Revision,
@@ -255,6 +246,6 @@ pub(in crate::server) fn find_task(
 
 /// The error for an invalid, unknown, foreign or expired task id.
 #[cold]
-pub(in crate::server) fn unknown_task_error() -> Error {
+pub fn unknown_task_error() -> Error {
     Error::invalid_params("unknown or expired task id")
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// Whether deserialization checks everything that `schema` requires. `schema` must be derived from
 /// the type that is deserialized.
-pub(in crate::service) fn is_implied(schema: &Value) -> bool {
+pub fn is_implied(schema: &Value) -> bool {
     match schema {
         Value::Bool(_) => true,
         Value::Object(schema) => is_object_implied(schema),

@@ -13,18 +13,18 @@ use crate::session::CallRequest;
 use corelane_engine::mesh::ShardId;
 
 /// The only shard of the mesh of an I/O thread.
-pub(crate) const SHARD: ShardId = ShardId(0);
+pub const SHARD: ShardId = ShardId(0);
 
 /// Names a server of an I/O thread.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(crate) struct PeerId(pub(crate) u64);
+pub struct PeerId(pub u64);
 
 /// A call to make.
-pub(crate) type NewCall = (Box<CallRequest>, CallToken);
+pub type NewCall = (Box<CallRequest>, CallToken);
 
 /// A message to the I/O thread.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub enum Command {
     /// Adds a server, which is not connected yet.
     AddPeer(PeerId, Box<PeerHandle>),
     /// Adds a server of the parity dialect, which is not connected yet.

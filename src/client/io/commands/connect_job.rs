@@ -16,7 +16,7 @@ use corelane_engine::mesh::Sender;
 use corelane_tls::TlsClient;
 
 /// What a connection is for.
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// The messages of the server.
     Server { tls: Option<TlsClient>, on_event: Option<ProgramCallback> },
     /// A request of a flow of authorization, by its number.
@@ -24,20 +24,20 @@ pub(crate) enum Purpose {
 }
 
 /// Opens the streams of one server and reports them.
-pub(crate) struct ConnectJob {
-    pub(crate) peer: PeerId,
-    pub(crate) purpose: Purpose,
-    pub(crate) target: Arc<Target>,
+pub struct ConnectJob {
+    pub peer: PeerId,
+    pub purpose: Purpose,
+    pub target: Arc<Target>,
     /// Connected to instead of the address of the target.
-    pub(crate) address: Option<Arc<HostAddress>>,
-    pub(crate) route: Route,
-    pub(crate) timeout: Duration,
-    pub(crate) commands: Sender<Command>,
+    pub address: Option<Arc<HostAddress>>,
+    pub route: Route,
+    pub timeout: Duration,
+    pub commands: Sender<Command>,
 }
 
 impl ConnectJob {
     /// Creates the job for a server, or for the target of a request of a flow.
-    pub(crate) fn new(
+    pub fn new(
         peer: PeerId,
         handle: &PeerHandle,
         flow_target: Option<(u64, Arc<Target>)>,
@@ -59,7 +59,7 @@ impl ConnectJob {
     }
 
     /// Returns the report of a connection that is not opened because of `error`.
-    pub(crate) fn fail(self, error: io::Error) -> Command {
+    pub fn fail(self, error: io::Error) -> Command {
         self.report(Err(OpenError::from(error)))
     }
 

@@ -18,7 +18,7 @@ const CONNECTS_MAX: usize = 65_536;
 
 /// Opens connections: on the ring where nothing blocks, otherwise on threads, which report them by
 /// commands.
-pub(crate) struct Connector {
+pub struct Connector {
     on_ring: RingConnector,
     means: Means,
 }
@@ -36,20 +36,20 @@ enum Means {
 
 impl Connector {
     /// Creates a connector that starts a thread when it is needed.
-    pub(crate) fn with_threads() -> Self {
+    pub fn with_threads() -> Self {
         let threads = BlockingPool::new(CONNECT_THREADS_MAX, CONNECTS_MAX);
         Self { on_ring: RingConnector::new(), means: Means::Threads(threads) }
     }
 
     /// Creates a connector for a simulation. `seed` determines the delays between attempts.
     #[cfg(feature = "test-support")]
-    pub(crate) fn simulated(seed: u64) -> Self {
+    pub fn simulated(seed: u64) -> Self {
         Self { on_ring: RingConnector::new(), means: Means::Nothing { seed } }
     }
 
     /// Begins to open a connection. Returns the report of one that cannot be opened now: this or,
     /// in its place, another.
-    pub(crate) fn open<R: Ring>(
+    pub fn open<R: Ring>(
         &mut self,
         ring: &mut R,
         job: ConnectJob,
@@ -81,7 +81,7 @@ impl Connector {
     }
 
     /// Returns the report of an attempt on the ring that has completed.
-    pub(crate) fn report<R: Ring>(
+    pub fn report<R: Ring>(
         &mut self,
         ring: &mut R,
         token: u64,
@@ -91,17 +91,17 @@ impl Connector {
     }
 
     /// Returns the report of an attempt on the ring whose time is over.
-    pub(crate) fn expire(&mut self, now: Instant) -> Option<Command> {
+    pub fn expire(&mut self, now: Instant) -> Option<Command> {
         self.on_ring.expire(now)
     }
 
     /// Returns when the time of an attempt on the ring may be over.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         self.on_ring.next_deadline()
     }
 
     /// Returns the seed of the delays between the attempts to connect to a server.
-    pub(crate) fn backoff_seed(&self, peer: PeerId) -> u64 {
+    pub fn backoff_seed(&self, peer: PeerId) -> u64 {
         match self.means {
             Means::Threads(_) => getrandom::u64().unwrap_or(peer.0),
             #[cfg(feature = "test-support")]
@@ -110,7 +110,7 @@ impl Connector {
     }
 
     /// Returns whether the driver may end.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         match self.means {
             // What a thread opens later is closed with its command, what the ring opens with it.
             Means::Threads(_) => true,

@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// Adds a command to the calling thread. Fails if the thread is ending.
-pub(crate) fn push(command: Command) -> Result<(), ()> {
+pub fn push(command: Command) -> Result<(), ()> {
     let pushed = COMMANDS.try_with(|commands| {
         let mut commands = commands.borrow_mut();
         match command {
@@ -42,7 +42,7 @@ pub(crate) fn push(command: Command) -> Result<(), ()> {
 
 /// Appends to `commands` the servers that the calling thread adds, and then at most `commands_max`
 /// commands of other threads. Returns whether more of these wait.
-pub(crate) fn receive(
+pub fn receive(
     inbox: &mut Inbox<Command>,
     commands: &mut Vec<Command>,
     commands_max: usize,
@@ -52,11 +52,11 @@ pub(crate) fn receive(
 }
 
 /// Removes the oldest command of the calling thread; first those that add servers.
-pub(crate) fn pop() -> Option<Command> {
+pub fn pop() -> Option<Command> {
     COMMANDS.with_borrow_mut(|own| own.additions.pop_front().or_else(|| own.others.pop_front()))
 }
 
 /// Returns whether the calling thread has no commands to itself.
-pub(crate) fn is_empty() -> bool {
+pub fn is_empty() -> bool {
     COMMANDS.with_borrow(|own| own.additions.is_empty() && own.others.is_empty())
 }

@@ -39,15 +39,15 @@ pub(super) struct HttpConnection<E> {
 
 /// A request as it is sent.
 #[derive(Debug)]
-pub(crate) struct HttpRequest {
-    pub(crate) bytes: Vec<u8>,
+pub struct HttpRequest {
+    pub bytes: Vec<u8>,
     /// When the exchange is given up, unless the session counts its time.
-    pub(crate) deadline: Option<Instant>,
+    pub deadline: Option<Instant>,
 }
 
 /// Why an exchange has ended without its response.
 #[derive(Debug)]
-pub(crate) enum ExchangeLoss<'a> {
+pub enum ExchangeLoss<'a> {
     /// The response is invalid.
     Response(ResponseError),
     /// The connection has ended.
@@ -58,26 +58,26 @@ pub(crate) enum ExchangeLoss<'a> {
 
 /// An exchange that has ended without its response.
 #[derive(Debug)]
-pub(crate) struct LostExchange<E> {
-    pub(crate) exchange: E,
+pub struct LostExchange<E> {
+    pub exchange: E,
     /// The event stream so far.
     pub(super) events: EventReader,
     /// Its connection was used before, and has ended without a part of the response: the server
     /// has closed it while it was idle.
-    pub(crate) met_idle_close: bool,
+    pub met_idle_close: bool,
 }
 
 /// A response whose messages have been passed on, as far as it is an event stream.
 #[derive(Debug)]
-pub(crate) struct Response {
-    pub(crate) head: ResponseHead,
-    pub(crate) body: Vec<u8>,
+pub struct Response {
+    pub head: ResponseHead,
+    pub body: Vec<u8>,
     pub(super) events: EventReader,
 }
 
 impl Response {
     /// Returns the body as a message; `None` if it is empty.
-    pub(crate) fn message(&mut self) -> Option<PaddedText<'_>> {
+    pub fn message(&mut self) -> Option<PaddedText<'_>> {
         let length = self.body.len();
         if length == 0 {
             return None;

@@ -87,7 +87,7 @@ impl StreamCursor {
 
 /// What authorizes one request.
 #[derive(Default)]
-pub(in crate::io) struct RequestAuthorization<'a> {
+pub struct RequestAuthorization<'a> {
     /// `Authorization`.
     pub(super) value: Option<&'a str>,
     /// `DPoP`.
@@ -113,7 +113,7 @@ struct Repeats {
 
 /// A request to send, and what happened to it before.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub struct Exchange {
     kind: ExchangeKind,
     revision: Revision,
     name: Option<Box<str>>,

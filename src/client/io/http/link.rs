@@ -19,8 +19,8 @@ use corelane_transport::http::client::response_head::ResponseLimits;
 use corelane_transport::http::client::response_reader::ResponseEvent;
 
 /// The connections of one session, and what waits for them.
-pub(crate) struct HttpLink<R: HttpRules> {
-    pub(crate) rules: R,
+pub struct HttpLink<R: HttpRules> {
+    pub rules: R,
     pool: HttpPool<R::Exchange>,
     limits: ResponseLimits,
     closing: Closing,
@@ -29,7 +29,7 @@ pub(crate) struct HttpLink<R: HttpRules> {
 /// Connections.
 impl<R: HttpRules> HttpLink<R> {
     /// Creates a link without connections. `seed` determines the delays of the session.
-    pub(crate) fn new(
+    pub fn new(
         endpoint: &HttpEndpoint,
         handle: &PeerHandle,
         redirects: &RedirectSender,
@@ -45,7 +45,7 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Returns the flow that authorizes the requests, while it runs.
-    pub(crate) fn flow(&mut self) -> Option<&mut FlowRun> {
+    pub fn flow(&mut self) -> Option<&mut FlowRun> {
         self.rules.authorization()?.run()
     }
 
@@ -56,7 +56,7 @@ impl<R: HttpRules> HttpLink<R> {
 
     /// Lets the session send what it can, and starts the exchanges that can be. Returns the number
     /// of connections to open for others.
-    pub(crate) fn advance(
+    pub fn advance(
         &mut self,
         ring: &mut dyn Ring,
         input: &mut SessionInput<'_, R::Session>,
@@ -78,12 +78,12 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Adds an open connection.
-    pub(crate) fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
+    pub fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
         self.pool.add(ring, socket);
     }
 
     /// Handles a connection that cannot be opened.
-    pub(crate) fn handle_connect_failure(
+    pub fn handle_connect_failure(
         &mut self,
         error: ClientError,
         input: &mut SessionInput<'_, R::Session>,
@@ -97,7 +97,7 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Handles received bytes.
-    pub(crate) fn receive(
+    pub fn receive(
         &mut self,
         ring: &mut dyn Ring,
         socket: Socket,
@@ -130,12 +130,12 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Handles the end of a send.
-    pub(crate) fn handle_sent(&mut self, socket: Socket, is_failed: bool, now: Instant) {
+    pub fn handle_sent(&mut self, socket: Socket, is_failed: bool, now: Instant) {
         self.pool.handle_sent(socket, is_failed, now);
     }
 
     /// Handles the end or the failure of a connection.
-    pub(crate) fn handle_end(
+    pub fn handle_end(
         &mut self,
         ring: &mut dyn Ring,
         socket: Socket,
@@ -154,14 +154,14 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Returns when [`HttpLink::expire`] must be called next.
-    pub(crate) fn deadline(&mut self, now: Instant) -> Option<Instant> {
+    pub fn deadline(&mut self, now: Instant) -> Option<Instant> {
         let authorization = self.rules.authorization().and_then(|it| it.deadline());
         let exchanges = self.pool.deadline(self.rules.waiting(), now);
         Instant::earliest([exchanges, self.closing.deadline(), authorization])
     }
 
     /// Ends what has timed out, and what the session no longer waits for.
-    pub(crate) fn expire(&mut self, ring: &mut dyn Ring, input: &mut SessionInput<'_, R::Session>) {
+    pub fn expire(&mut self, ring: &mut dyn Ring, input: &mut SessionInput<'_, R::Session>) {
         let now = input.now;
         self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
@@ -175,12 +175,7 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Closes the connections, except those needed to end the session on the server.
-    pub(crate) fn begin_close(
-        &mut self,
-        ring: &mut dyn Ring,
-        server: Option<&R::Server>,
-        now: Instant,
-    ) {
+    pub fn begin_close(&mut self, ring: &mut dyn Ring, server: Option<&R::Server>, now: Instant) {
         self.cancel_authorization(ring);
         let has_end = self.rules.end(server);
         self.pool.close(ring, has_end);
@@ -191,12 +186,12 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Returns whether nothing is left since [`HttpLink::begin_close`].
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.closing == Closing::Done
     }
 
     /// Closes the connections.
-    pub(crate) fn close(&mut self, ring: &mut dyn Ring) {
+    pub fn close(&mut self, ring: &mut dyn Ring) {
         self.pool.close(ring, false);
         self.cancel_authorization(ring);
     }

@@ -15,7 +15,7 @@ const SEND_FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECT_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(crate) struct HttpPool<E> {
+pub struct HttpPool<E> {
     connections: Vec<HttpConnection<E>>,
     /// Connections that are being opened.
     connecting: usize,

@@ -46,7 +46,7 @@ enum SessionStream {
 
 /// Takes the messages of a session, in order.
 #[derive(Debug, Default)]
-pub(crate) struct HttpQueue {
+pub struct HttpQueue {
     waiting: WaitingExchanges<Exchange>,
     /// Requests that the session has cancelled, and streams that were resumed for a request that is
     /// answered; they may be in flight.

@@ -6,7 +6,7 @@ use crate::target::HttpEndpoint;
 use corelane_transport::http::client::request_writer::RequestWriter;
 
 /// Returns what writes the requests to an endpoint.
-pub(crate) fn request_writer(endpoint: &HttpEndpoint, handle: &PeerHandle) -> RequestWriter {
+pub fn request_writer(endpoint: &HttpEndpoint, handle: &PeerHandle) -> RequestWriter {
     let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
     let writer = RequestWriter::new(scheme, &authority, &endpoint.path, &handle.extra_fields);
     match handle.connect.proxies.route(&handle.target) {

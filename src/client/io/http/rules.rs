@@ -15,7 +15,7 @@ use corelane_transport::http::client::response_head::ResponseHead;
 
 /// The rules of a dialect for the exchanges of one session. The connections are those of
 /// [`HttpLink`](super::HttpLink), which calls these methods.
-pub(crate) trait HttpRules {
+pub trait HttpRules {
     type Exchange: HttpExchange;
     /// What the server declares in the handshake.
     type Server;

@@ -13,10 +13,10 @@ use corelane_protocol::json::PaddedText;
 
 /// A session with what its methods are passed, except the sink.
 #[derive(Debug)]
-pub(crate) struct SessionInput<'a, S> {
-    pub(crate) session: &'a mut S,
-    pub(crate) workspace: &'a mut Workspace,
-    pub(crate) now: Instant,
+pub struct SessionInput<'a, S> {
+    pub session: &'a mut S,
+    pub workspace: &'a mut Workspace,
+    pub now: Instant,
 }
 
 /// A session of MCP.

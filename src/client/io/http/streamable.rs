@@ -37,7 +37,7 @@ use corelane_transport::http::client::response_head::ResponseHead;
 const NOT_FOUND: u16 = 404;
 
 #[derive(Debug)]
-pub(crate) struct StreamableHttp {
+pub struct StreamableHttp {
     writer: RequestWriter,
     /// Time for exchanges that have no timeout of the session, and for retries.
     timeout: Duration,

@@ -19,7 +19,7 @@ pub(super) const MESSAGES_MAX: usize = 4;
 
 /// How many exchanges of a kind may be in flight.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ExchangeClass {
+pub enum ExchangeClass {
     /// [`REQUESTS_MAX`].
     Request,
     /// [`MESSAGES_MAX`].
@@ -29,7 +29,7 @@ pub(crate) enum ExchangeClass {
 }
 
 /// One request of HTTP and its response, as they wait for a connection.
-pub(crate) trait HttpExchange {
+pub trait HttpExchange {
     /// Returns its class.
     fn class(&self) -> ExchangeClass;
 
@@ -84,7 +84,7 @@ impl InFlight {
 
 /// The exchanges that wait, in order.
 #[derive(Debug)]
-pub(crate) struct WaitingExchanges<E> {
+pub struct WaitingExchanges<E> {
     exchanges: VecDeque<E>,
     in_flight: InFlight,
 }
@@ -96,7 +96,7 @@ impl<E> Default for WaitingExchanges<E> {
 }
 
 impl<E: HttpExchange> WaitingExchanges<E> {
-    pub(crate) fn push_back(&mut self, exchange: E) {
+    pub fn push_back(&mut self, exchange: E) {
         self.exchanges.push_back(exchange);
     }
 
@@ -106,7 +106,7 @@ impl<E: HttpExchange> WaitingExchanges<E> {
     }
 
     /// Adds an exchange before the others, but not before a message that must precede it.
-    pub(crate) fn push_front(&mut self, exchange: E) {
+    pub fn push_front(&mut self, exchange: E) {
         let ordered = self.exchanges.iter().rposition(E::is_ordered);
         let index = ordered.filter(|_| !exchange.is_ordered()).map_or(0, |index| index + 1);
         self.exchanges.insert(index, exchange);
@@ -150,7 +150,7 @@ impl<E: HttpExchange> WaitingExchanges<E> {
     }
 
     /// Returns whether as many requests as allowed wait or are in flight.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         let is_request = |exchange: &&E| exchange.class() == ExchangeClass::Request;
         let waiting = self.exchanges.iter().filter(is_request).count();
         self.in_flight.requests + waiting >= REQUESTS_MAX
@@ -177,7 +177,7 @@ impl<E: HttpExchange> WaitingExchanges<E> {
     }
 
     /// Takes what waits.
-    pub(crate) fn take(&mut self) -> VecDeque<E> {
+    pub fn take(&mut self) -> VecDeque<E> {
         std::mem::take(&mut self.exchanges)
     }
 

@@ -11,7 +11,7 @@ use corelane_engine::ring::{Operation, Ring, Socket};
 
 /// A socket to read to its end.
 #[derive(Debug)]
-pub(crate) struct ClosingSocket {
+pub struct ClosingSocket {
     pub(super) socket: Socket,
     /// Bytes to send.
     pub(super) output: Option<Vec<u8>>,
@@ -26,7 +26,7 @@ pub(crate) struct ClosingSocket {
 
 /// Sockets that are being closed.
 #[derive(Debug, Default)]
-pub(crate) struct ClosingSockets(BTreeMap<Socket, Entry>);
+pub struct ClosingSockets(BTreeMap<Socket, Entry>);
 
 #[derive(Debug)]
 struct Entry {
@@ -39,7 +39,7 @@ struct Entry {
 
 impl ClosingSockets {
     /// Adds a socket.
-    pub(crate) fn insert<R: Ring>(&mut self, ring: &mut R, closing: ClosingSocket, now: Instant) {
+    pub fn insert<R: Ring>(&mut self, ring: &mut R, closing: ClosingSocket, now: Instant) {
         let ClosingSocket { socket, output, is_sending, timeout, exit } = closing;
         let deadline = timeout.map(|timeout| now.after(timeout));
         let mut entry = Entry { output, is_sending, deadline, exit };
@@ -48,7 +48,7 @@ impl ClosingSockets {
     }
 
     /// Handles the end of a send.
-    pub(crate) fn handle_sent<R: Ring>(&mut self, ring: &mut R, socket: Socket, is_ok: bool) {
+    pub fn handle_sent<R: Ring>(&mut self, ring: &mut R, socket: Socket, is_ok: bool) {
         let Some(entry) = self.0.get_mut(&socket) else { return };
         entry.is_sending = false;
         if is_ok {
@@ -57,19 +57,19 @@ impl ClosingSockets {
     }
 
     /// Handles the end of a stream.
-    pub(crate) fn handle_end<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
+    pub fn handle_end<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
         if self.0.remove(&socket).is_some() {
             ring.submit(Operation::Close(socket));
         }
     }
 
     /// Returns when [`ClosingSockets::expire`] must be called next.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         self.0.values().filter_map(|entry| entry.deadline).min()
     }
 
     /// Closes the sockets whose peers have not ended their streams in time.
-    pub(crate) fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+    pub fn expire<R: Ring>(&mut self, ring: &mut R, now: Instant) {
         self.0.retain(|socket, entry| {
             let is_expired = entry.deadline.is_some_and(|deadline| deadline <= now);
             if is_expired {
@@ -80,7 +80,7 @@ impl ClosingSockets {
     }
 
     /// Returns whether no socket is being closed.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

@@ -10,7 +10,7 @@ use corelane_base::time::Instant;
 use corelane_engine::ring::{Ring, Socket};
 
 /// Starts the codec of a connection.
-pub(crate) fn open_stream(
+pub fn open_stream(
     handle: &PeerHandle,
     upgrades: &UpgradeAuthorization,
     ring: &mut dyn Ring,

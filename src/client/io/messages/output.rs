@@ -26,7 +26,7 @@ thread_local! {
 
 /// Takes the messages of a session, and frames them.
 #[derive(Debug)]
-pub(crate) struct StreamOutput {
+pub struct StreamOutput {
     bytes: Vec<u8>,
     /// The keys of WebSocket frames; `None` for lines.
     masks: Option<MaskKeys>,

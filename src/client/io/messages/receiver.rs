@@ -6,7 +6,7 @@ use corelane_base::time::Instant;
 use corelane_protocol::json::PaddedText;
 
 /// Receives the messages of a stream. What it sends goes to `output`.
-pub(crate) trait MessageReceiver {
+pub trait MessageReceiver {
     /// Returns the present.
     fn now(&self) -> Instant;
 

@@ -25,7 +25,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The sockets, the incomplete message and the output of a connection.
 #[derive(Debug)]
-pub(crate) struct MessageStream {
+pub struct MessageStream {
     receive: Socket,
     send: Socket,
     codec: Codec,
@@ -95,27 +95,27 @@ impl MessageStream {
     }
 
     /// Returns the sockets; both are the same for a socket, and differ for pipes.
-    pub(crate) const fn sockets(&self) -> [Socket; 2] {
+    pub const fn sockets(&self) -> [Socket; 2] {
         [self.receive, self.send]
     }
 
     /// Returns the output.
-    pub(crate) const fn output(&mut self) -> &mut StreamOutput {
+    pub const fn output(&mut self) -> &mut StreamOutput {
         &mut self.output
     }
 
     /// Returns whether something is to be sent, or a send is in flight.
-    pub(crate) fn is_sending(&self) -> bool {
+    pub fn is_sending(&self) -> bool {
         self.is_sending || !self.output.is_empty()
     }
 
     /// Returns whether the session may send.
-    pub(crate) const fn is_open(&self) -> bool {
+    pub const fn is_open(&self) -> bool {
         self.open_deadline.is_none()
     }
 
     /// Takes the refusal of the upgrade to WebSocket, if it was refused.
-    pub(crate) fn take_refusal(&mut self) -> Option<Box<UpgradeRefusal>> {
+    pub fn take_refusal(&mut self) -> Option<Box<UpgradeRefusal>> {
         match &mut self.codec {
             Codec::WebSocket(codec) => codec.take_refusal(),
             Codec::Lines(_) => None,
@@ -123,16 +123,12 @@ impl MessageStream {
     }
 
     /// Returns why the connection must end, if it must.
-    pub(crate) fn failure(&self) -> Option<&ClientError> {
+    pub fn failure(&self) -> Option<&ClientError> {
         self.failure.as_ref()
     }
 
     /// Passes the messages in `text` to `receiver`.
-    pub(crate) fn receive(
-        &mut self,
-        mut text: PaddedText<'_>,
-        receiver: &mut impl MessageReceiver,
-    ) {
+    pub fn receive(&mut self, mut text: PaddedText<'_>, receiver: &mut impl MessageReceiver) {
         if self.failure.is_some() {
             return;
         }
@@ -165,7 +161,7 @@ impl MessageStream {
 
     /// Passes the last line of a stream that has ended to `receiver`, if it is complete but for its
     /// line break.
-    pub(crate) fn receive_last(&mut self, receiver: &mut impl MessageReceiver) {
+    pub fn receive_last(&mut self, receiver: &mut impl MessageReceiver) {
         let Codec::Lines(reader) = &mut self.codec else { return };
         let Some(mut line) = reader.finish().filter(|_| self.failure.is_none()) else { return };
         let text = line.as_bytes();
@@ -176,7 +172,7 @@ impl MessageStream {
     }
 
     /// Sends the output, unless a send is in flight.
-    pub(crate) fn flush(&mut self, ring: &mut dyn Ring) {
+    pub fn flush(&mut self, ring: &mut dyn Ring) {
         if self.is_sending {
             return;
         }
@@ -187,20 +183,20 @@ impl MessageStream {
     }
 
     /// Handles a completed send; its buffer is used again.
-    pub(crate) fn handle_sent(&mut self, buffer: Vec<u8>) {
+    pub fn handle_sent(&mut self, buffer: Vec<u8>) {
         self.is_sending = false;
         output::give_back(buffer);
     }
 
     /// Returns when [`MessageStream::expire`] must be called.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         let deadline = self.open_deadline.or_else(|| self.pings.deadline());
         deadline.filter(|_| self.failure.is_none())
     }
 
     /// Fails the connection if the server has not accepted the upgrade in time, or has not answered
     /// a ping; pings it if it is idle.
-    pub(crate) fn expire(&mut self, now: Instant) {
+    pub fn expire(&mut self, now: Instant) {
         if self.deadline().is_none_or(|deadline| deadline > now) {
             return;
         }
@@ -223,7 +219,7 @@ impl MessageStream {
     /// Closes the connection, of which the input `has_ended` or not. Returns the socket to read to
     /// its end and then to close: that of WebSocket, whose server receives a close frame, and that
     /// of a pipe, so that a program which still writes does not fail.
-    pub(crate) fn close(
+    pub fn close(
         &mut self,
         ring: &mut dyn Ring,
         has_ended: bool,

@@ -42,7 +42,7 @@ impl ParityInput<'_> {
 
 /// The exchanges of a session.
 #[derive(Debug)]
-pub(crate) struct ParityHttp {
+pub struct ParityHttp {
     target: Arc<Target>,
     messages: RequestWriter,
     events: RequestWriter,

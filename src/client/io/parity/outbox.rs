@@ -5,7 +5,7 @@ use crate::parity_session::{ParityMessage, ParityMessageKind, ParitySink};
 
 /// What a request of HTTP is for.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum ParityExchange {
+pub enum ParityExchange {
     /// It carries a message.
     Post(ParityMessageKind, Vec<u8>),
     /// Its response is the event stream of the session.
@@ -36,7 +36,7 @@ impl HttpExchange for ParityExchange {
 
 /// The messages of a session that are not sent yet.
 #[derive(Debug, Default)]
-pub(crate) struct ParityOutbox {
+pub struct ParityOutbox {
     pub(super) waiting: WaitingExchanges<ParityExchange>,
     /// The session has sent a request whose chunks come on the event stream.
     needs_events: bool,

@@ -19,14 +19,14 @@ use corelane_base::time::Instant;
 use corelane_protocol::json::PaddedText;
 
 /// The session with one server.
-pub(crate) struct Parity {
+pub struct Parity {
     requests: ParityRequests<ParityToken>,
     on_event: Option<ParityEventCallback>,
 }
 
 impl Parity {
     /// Creates a session without a connection. `seed` determines its delays.
-    pub(crate) fn new(
+    pub fn new(
         config: Arc<ParityConfig>,
         on_event: Option<ParityEventCallback>,
         seed: u64,
@@ -35,7 +35,7 @@ impl Parity {
     }
 
     /// Makes a request.
-    pub(crate) fn call(&mut self, call: ParityCall, step: &mut Step<'_, Self>) {
+    pub fn call(&mut self, call: ParityCall, step: &mut Step<'_, Self>) {
         let ParityCall { request, token } = call;
         token.set_id(CallId(self.requests.next_id()));
         let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
@@ -43,7 +43,7 @@ impl Parity {
     }
 
     /// Cancels a request.
-    pub(crate) fn cancel(&mut self, slot: &ParitySlot, step: &mut Step<'_, Self>) {
+    pub fn cancel(&mut self, slot: &ParitySlot, step: &mut Step<'_, Self>) {
         if let Some(CallId(id)) = slot.id() {
             let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
             self.requests.cancel(id, &mut ctx);
@@ -51,7 +51,7 @@ impl Parity {
     }
 
     /// Replaces the token of the caller.
-    pub(crate) fn set_auth_token(&mut self, token: &str) {
+    pub fn set_auth_token(&mut self, token: &str) {
         self.requests.set_auth_token(token);
     }
 

@@ -18,7 +18,7 @@ pub enum ProgramEvent<'a> {
 }
 
 /// Called for each event.
-pub(crate) type ProgramCallback = Arc<dyn Fn(ProgramEvent<'_>) + Send + Sync>;
+pub type ProgramCallback = Arc<dyn Fn(ProgramEvent<'_>) + Send + Sync>;
 
 /// Time for which the end of a program waits for that of its standard error.
 const STDERR_END_TIMEOUT: Duration = Duration::from_secs(1);

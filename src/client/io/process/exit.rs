@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 /// How a program has ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ProgramExit {
+pub enum ProgramExit {
     /// It has exited with this status.
     Status(i32),
     /// This signal has ended it.

@@ -8,7 +8,7 @@ mod server_process;
 
 mod start;
 
-pub(crate) use self::events::ProgramCallback;
+pub use self::events::ProgramCallback;
 pub use self::events::ProgramEvent;
 pub(super) use self::exit::ProgramExit;
 pub(super) use self::server_process::{ExitNotifier, ServerProcess};

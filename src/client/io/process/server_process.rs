@@ -21,7 +21,7 @@ type Mutex<T> = std::sync::Mutex<T>;
 /// A running program. Dropping it, after its input is closed, ends it on a thread of its own: it
 /// has its exit timeout to exit, then gets SIGTERM, and as much later SIGKILL, its process group
 /// too.
-pub(crate) struct ServerProcess {
+pub struct ServerProcess {
     /// With its events; `None` once it is ended.
     child: Option<(Child, ProgramEvents)>,
     /// Another descriptor of the pipe that is its standard input.
@@ -46,18 +46,18 @@ impl ServerProcess {
     }
 
     /// Holds `exit` until the program has ended.
-    pub(crate) fn hold(&mut self, exit: &Arc<ExitNotifier>) {
+    pub fn hold(&mut self, exit: &Arc<ExitNotifier>) {
         self.exit = Some(Arc::clone(exit));
     }
 
     /// Returns how the program has ended, or `None` while it runs.
-    pub(crate) fn exit(&self) -> Option<ProgramExit> {
+    pub fn exit(&self) -> Option<ProgramExit> {
         let (child, _) = self.child.as_ref()?;
         ProgramExit::of(process_id(child)?)
     }
 
     /// Returns whether something that was sent to the program was not read.
-    pub(crate) fn has_unread_input(&self) -> bool {
+    pub fn has_unread_input(&self) -> bool {
         let input = self.input.as_ref();
         input.is_some_and(|input| ioctl_fionread(input).is_ok_and(|bytes| bytes > 0))
     }
@@ -72,11 +72,11 @@ impl fmt::Debug for ServerProcess {
 
 /// Sets slots when it is dropped: once the programs that hold it have ended.
 #[derive(Debug, Default)]
-pub(crate) struct ExitNotifier(Mutex<Vec<CloseSlot>>);
+pub struct ExitNotifier(Mutex<Vec<CloseSlot>>);
 
 impl ExitNotifier {
     /// Adds a slot, if there is one.
-    pub(crate) fn notify(&self, slot: Option<CloseSlot>) {
+    pub fn notify(&self, slot: Option<CloseSlot>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(slot);
     }
 }

@@ -16,19 +16,16 @@ const INHERITED_VARIABLES: [&str; 8] =
     ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
 /// A program and its pipes.
-pub(crate) struct StartedProgram {
+pub struct StartedProgram {
     /// Written to.
-    pub(crate) input: OwnedFd,
+    pub input: OwnedFd,
     /// Read from.
-    pub(crate) output: OwnedFd,
-    pub(crate) process: ServerProcess,
+    pub output: OwnedFd,
+    pub process: ServerProcess,
 }
 
 /// Starts `program`. Its events are passed to `on_event`, if there is one.
-pub(crate) fn start(
-    program: &Program,
-    on_event: Option<ProgramCallback>,
-) -> io::Result<StartedProgram> {
+pub fn start(program: &Program, on_event: Option<ProgramCallback>) -> io::Result<StartedProgram> {
     let mut command = Command::new(&program.program);
     let watcher = Watcher::start();
     let leader = watcher.as_ref().and_then(|watcher| i32::try_from(watcher.leader().id()).ok());

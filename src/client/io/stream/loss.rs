@@ -9,7 +9,7 @@ use corelane_tls::TlsError;
 
 /// How a connection was lost.
 #[derive(Debug)]
-pub(crate) enum Loss {
+pub enum Loss {
     /// The server ended it, or receiving failed.
     EndOfStream(io::Result<()>),
     /// Sending failed.
@@ -28,23 +28,23 @@ pub(crate) enum Loss {
 
 impl Loss {
     /// Returns whether the server has ended the stream, all of which was received.
-    pub(crate) const fn is_end_of_stream(&self) -> bool {
+    pub const fn is_end_of_stream(&self) -> bool {
         matches!(self, Self::EndOfStream(Ok(())) | Self::Exit { has_ended: true, .. })
     }
 
     /// Returns whether nothing more can be received.
-    pub(crate) const fn has_ended(&self) -> bool {
+    pub const fn has_ended(&self) -> bool {
         matches!(self, Self::EndOfStream(_) | Self::Exit { has_ended: true, .. })
     }
 
     /// Returns whether something could not be sent.
-    pub(crate) const fn is_send_failure(&self) -> bool {
+    pub const fn is_send_failure(&self) -> bool {
         matches!(self, Self::Send(_))
     }
 
     /// Returns whether the loss may be the answer of a server to a request that it does not know.
     /// A program that ends without reading it, or by a signal, cannot start or has crashed.
-    pub(crate) const fn may_be_answer(&self) -> bool {
+    pub const fn may_be_answer(&self) -> bool {
         match self {
             Self::Exit { exit: ProgramExit::Status(_), has_read, .. } => *has_read,
             Self::Exit { exit: ProgramExit::Signal(_), .. } => false,
@@ -53,12 +53,12 @@ impl Loss {
     }
 
     /// Returns the failure of the TLS of the connection.
-    pub(crate) fn tls_error(&self) -> Option<&TlsError> {
+    pub fn tls_error(&self) -> Option<&TlsError> {
         self.error()?.get_ref()?.downcast_ref()
     }
 
     /// Returns why the calls to `target` fail.
-    pub(crate) fn describe(&self, target: &Target) -> ClientError {
+    pub fn describe(&self, target: &Target) -> ClientError {
         let cause = match self {
             Self::EndOfStream(Ok(())) => "the server closed the connection".to_owned(),
             Self::EndOfStream(Err(error)) | Self::Send(error) => {
@@ -77,7 +77,7 @@ impl Loss {
     }
 
     /// Returns the error of the system, if there is one.
-    pub(crate) const fn error(&self) -> Option<&io::Error> {
+    pub const fn error(&self) -> Option<&io::Error> {
         match self {
             Self::EndOfStream(Err(error)) | Self::Send(error) => Some(error),
             Self::EndOfStream(Ok(())) | Self::Handshake | Self::Exit { .. } => None,

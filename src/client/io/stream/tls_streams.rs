@@ -22,10 +22,10 @@ const PLAINTEXT: u16 = u16::MAX;
 
 /// A TLS connection after its handshake.
 #[derive(Debug)]
-pub(crate) struct TlsConnection {
-    pub(crate) filter: Box<TlsFilter>,
+pub struct TlsConnection {
+    pub filter: Box<TlsFilter>,
     /// Plaintext that came with the end of the handshake.
-    pub(crate) received: Vec<u8>,
+    pub received: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct Entry {
 
 /// The encrypted sockets of a thread.
 #[derive(Debug, Default)]
-pub(crate) struct TlsStreams {
+pub struct TlsStreams {
     /// By socket; shorter if the later ones are not encrypted.
     entries: Vec<Option<Box<Entry>>>,
     /// The plaintext that was received last, with its padding.
@@ -52,7 +52,7 @@ pub(crate) struct TlsStreams {
 
 impl TlsStreams {
     /// Adds a socket.
-    pub(crate) fn insert(&mut self, socket: Socket, connection: TlsConnection) {
+    pub fn insert(&mut self, socket: Socket, connection: TlsConnection) {
         let index = socket.index();
         if self.entries.len() <= index {
             self.entries.resize_with(index + 1, || None);
@@ -65,13 +65,13 @@ impl TlsStreams {
     }
 
     /// Returns whether a socket is encrypted.
-    pub(crate) fn is_encrypted(&self, socket: Socket) -> bool {
+    pub fn is_encrypted(&self, socket: Socket) -> bool {
         self.entries.get(socket.index()).is_some_and(Option::is_some)
     }
 
     /// Decrypts received bytes. Returns the plaintext, which [`TlsRing::bytes`] has, or `None` if
     /// the socket is not encrypted.
-    pub(crate) fn receive(&mut self, socket: Socket, bytes: &[u8]) -> Option<ReceiveBuffer> {
+    pub fn receive(&mut self, socket: Socket, bytes: &[u8]) -> Option<ReceiveBuffer> {
         let entry = self.entries.get_mut(socket.index())?.as_deref_mut()?;
         let TlsConnection { filter, received } = &mut entry.connection;
         self.scratch.plaintext.clear();
@@ -88,12 +88,12 @@ impl TlsStreams {
     }
 
     /// Takes the end of the plaintext of a socket, once.
-    pub(crate) fn take_end(&mut self, socket: Socket) -> Option<io::Result<()>> {
+    pub fn take_end(&mut self, socket: Socket) -> Option<io::Result<()>> {
         self.entry(socket)?.end.take()
     }
 
     /// Returns how the stream of a socket ended whose bytes end with `result`.
-    pub(crate) fn end(&mut self, socket: Socket, result: io::Result<()>) -> io::Result<()> {
+    pub fn end(&mut self, socket: Socket, result: io::Result<()>) -> io::Result<()> {
         match self.entry(socket) {
             Some(entry) if !entry.connection.filter.is_closed() => result.and_then(|()| {
                 let text = "the server closed the TLS connection without close_notify";
@@ -104,7 +104,7 @@ impl TlsStreams {
     }
 
     /// Handles the end of a send. Returns its buffer, or `None` if the rest of it is being sent.
-    pub(crate) fn handle_sent<R: Ring>(
+    pub fn handle_sent<R: Ring>(
         &mut self,
         ring: &mut R,
         socket: Socket,
@@ -119,12 +119,12 @@ impl TlsStreams {
     }
 
     /// Notes that a socket is used for a new connection.
-    pub(crate) fn begin_sends(&mut self, socket: Socket) {
+    pub fn begin_sends(&mut self, socket: Socket) {
         self.sends.open(socket);
     }
 
     /// Takes a socket whose output could not be encrypted.
-    pub(crate) fn take_failed(&mut self) -> Option<(Socket, TlsError)> {
+    pub fn take_failed(&mut self) -> Option<(Socket, TlsError)> {
         self.failed.pop()
     }
 
@@ -158,13 +158,13 @@ impl TlsStreams {
 
 /// A ring whose encrypted sockets send and receive plaintext.
 #[derive(Debug)]
-pub(crate) struct TlsRing<'a, R> {
+pub struct TlsRing<'a, R> {
     ring: &'a mut R,
     tls: &'a mut TlsStreams,
 }
 
 impl<'a, R> TlsRing<'a, R> {
-    pub(crate) const fn new(ring: &'a mut R, tls: &'a mut TlsStreams) -> Self {
+    pub const fn new(ring: &'a mut R, tls: &'a mut TlsStreams) -> Self {
         Self { ring, tls }
     }
 }

@@ -12,8 +12,8 @@ use std::thread::ThreadId;
 
 use crossbeam::channel::bounded;
 
-pub(crate) use self::peer_ref::{ParityPeerRef, PeerRef};
-pub(crate) use self::shard::ShardIo;
+pub use self::peer_ref::{ParityPeerRef, PeerRef};
+pub use self::shard::ShardIo;
 use super::call_slot::stopped;
 use super::commands::{Command, Connector, SHARD, own_commands};
 use super::driver::IoDriver;

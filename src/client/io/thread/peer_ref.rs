@@ -18,10 +18,10 @@ use crate::session::{CallRequest, ServerInfo, SessionConfig};
 use crate::target::Target;
 
 /// A server of an I/O thread, with what its callers share. Dropping it disconnects the server.
-pub(crate) struct PeerRef<S = McpShared> {
+pub struct PeerRef<S = McpShared> {
     thread: IoThread,
     id: PeerId,
-    pub(crate) shared: S,
+    pub shared: S,
 }
 
 impl<S> PeerRef<S> {
@@ -60,7 +60,7 @@ impl<S> PeerRef<S> {
     ///
     /// [`ClientErrorKind::InvalidInput`] on the thread that does the I/O of the server, and those
     /// of `request`.
-    pub(crate) fn wait<O>(
+    pub fn wait<O>(
         &self,
         request: impl IntoFuture<Output = Result<O, ClientError>>,
     ) -> Result<O, ClientError> {
@@ -68,7 +68,7 @@ impl<S> PeerRef<S> {
     }
 
     /// Disconnects the server, and waits until its programs have ended.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         let closed = Arc::new(Oneshot::new());
         let slot = Some(Arc::clone(&closed));
         if self.send(|id| Command::RemovePeer(id, slot)).is_ok() {
@@ -85,18 +85,18 @@ impl<S> Drop for PeerRef<S> {
 }
 
 /// What the callers of a server of MCP share.
-pub(crate) struct McpShared {
+pub struct McpShared {
     /// What its sessions have in common.
-    pub(crate) config: Arc<SessionConfig>,
+    pub config: Arc<SessionConfig>,
     /// What its tools have declared.
-    pub(crate) tools: KnownTools,
+    pub tools: KnownTools,
     /// Its results that may be used again.
-    pub(crate) cache: Arc<Cache>,
+    pub cache: Arc<Cache>,
 }
 
 impl PeerRef {
     /// Adds a server, which is not connected yet.
-    pub(crate) fn of_mcp(thread: IoThread, handle: PeerHandle) -> Result<Self, ClientError> {
+    pub fn of_mcp(thread: IoThread, handle: PeerHandle) -> Result<Self, ClientError> {
         let is_http = matches!(*handle.target, Target::Http(_));
         let (config, cache) = (Arc::clone(&handle.config), Arc::clone(&handle.cache));
         let shared = McpShared { config, tools: KnownTools::new(is_http), cache };
@@ -104,48 +104,44 @@ impl PeerRef {
     }
 
     /// Returns what the server declared in the handshake, and connects if it is not connected.
-    pub(crate) async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
+    pub async fn server(&self) -> Result<Arc<ServerInfo>, ClientError> {
         self.connect(Command::Connect).await
     }
 
     /// Makes a call.
-    pub(crate) fn call(
-        &self,
-        request: Box<CallRequest>,
-        slot: Arc<CallSlot>,
-    ) -> Result<(), ClientError> {
+    pub fn call(&self, request: Box<CallRequest>, slot: Arc<CallSlot>) -> Result<(), ClientError> {
         self.send(|id| Command::Call(id, (request, CallToken::first(slot))))
     }
 
     /// Cancels a call.
-    pub(crate) fn cancel(&self, slot: Arc<CallSlot>) {
+    pub fn cancel(&self, slot: Arc<CallSlot>) {
         // Fails if the thread has ended, and the call with it.
         drop(self.send(|id| Command::Cancel(id, slot)));
     }
 }
 
 /// What the callers of a server of the parity dialect share.
-pub(crate) struct ParityShared {
+pub struct ParityShared {
     is_http: bool,
 }
 
 /// A server of the parity dialect.
-pub(crate) type ParityPeerRef = PeerRef<ParityShared>;
+pub type ParityPeerRef = PeerRef<ParityShared>;
 
 impl ParityPeerRef {
     /// Adds a server, which is not connected yet.
-    pub(crate) fn of_parity(thread: IoThread, new: NewParityPeer) -> Result<Self, ClientError> {
+    pub fn of_parity(thread: IoThread, new: NewParityPeer) -> Result<Self, ClientError> {
         let shared = ParityShared { is_http: matches!(*new.handle.target, Target::Http(_)) };
         Self::add(thread, shared, |id| Command::AddParityPeer(id, Box::new(new)))
     }
 
     /// Returns what the server declared in the handshake, and connects if it is not connected.
-    pub(crate) async fn server(&self) -> Result<Arc<ParityServerInfo>, ClientError> {
+    pub async fn server(&self) -> Result<Arc<ParityServerInfo>, ClientError> {
         self.connect(|id, token| Command::Parity(id, ParityCommand::Connect(token))).await
     }
 
     /// Makes a request.
-    pub(crate) fn call(
+    pub fn call(
         &self,
         request: Box<ParityCallRequest>,
         slot: Arc<ParitySlot>,
@@ -155,13 +151,13 @@ impl ParityPeerRef {
     }
 
     /// Cancels a request.
-    pub(crate) fn cancel(&self, slot: Arc<ParitySlot>) {
+    pub fn cancel(&self, slot: Arc<ParitySlot>) {
         // Fails if the thread has ended, and the request with it.
         drop(self.send(|id| Command::Parity(id, ParityCommand::Cancel(slot))));
     }
 
     /// Replaces the token of the caller.
-    pub(crate) fn set_auth_token(&self, token: &str) -> Result<(), ClientError> {
+    pub fn set_auth_token(&self, token: &str) -> Result<(), ClientError> {
         if self.shared.is_http {
             let text = "the header Authorization of HTTP requests cannot be replaced";
             return Err(ClientError::new(ClientErrorKind::Unsupported, text));

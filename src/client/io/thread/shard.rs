@@ -9,7 +9,7 @@ use corelane_engine::ring::Waker;
 
 /// Has each shard of a server drive clients.
 #[derive(Debug)]
-pub(crate) struct ShardIo;
+pub struct ShardIo;
 
 /// Commands of other threads that may wait; those of the shard itself do not count.
 const COMMANDS_MAX: u32 = 1_024;

@@ -18,17 +18,17 @@ use crate::oauth::tokens::StoredTokens;
 const REDIRECTS_MAX: u32 = 3;
 
 /// Fills a slice with unpredictable bytes.
-pub(crate) type RandomSource = Box<dyn FnMut(&mut [u8])>;
+pub type RandomSource = Box<dyn FnMut(&mut [u8])>;
 
 /// An HTTP request, of which redirects are not followed. It has secrets: the debug format omits
 /// them.
 #[derive(Clone, Eq, PartialEq)]
-pub(crate) struct FetchRequest {
-    pub(crate) method: &'static str,
-    pub(crate) url: Url,
+pub struct FetchRequest {
+    pub method: &'static str,
+    pub url: Url,
     /// Fields besides those of the connection and of the body.
-    pub(crate) fields: Vec<(&'static str, String)>,
-    pub(crate) body: Vec<u8>,
+    pub fields: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
 }
 
 impl FetchRequest {
@@ -53,11 +53,11 @@ impl fmt::Debug for FetchRequest {
 
 /// A response to a [`FetchRequest`]. It may have secrets: the debug format omits them.
 #[derive(Clone, Default, Eq, PartialEq)]
-pub(crate) struct FetchResponse {
-    pub(crate) status: u16,
-    pub(crate) location: Option<String>,
-    pub(crate) dpop_nonce: Option<String>,
-    pub(crate) body: Vec<u8>,
+pub struct FetchResponse {
+    pub status: u16,
+    pub location: Option<String>,
+    pub dpop_nonce: Option<String>,
+    pub body: Vec<u8>,
 }
 
 impl FetchResponse {
@@ -98,7 +98,7 @@ impl fmt::Debug for FetchResponse {
 }
 
 /// What a flow needs next.
-pub(crate) enum FlowStep {
+pub enum FlowStep {
     /// Send this and provide [`FlowInput::Response`].
     Fetch(FetchRequest),
     /// Listen for the redirect of the browser on this port, or any if it is zero, and provide
@@ -115,7 +115,7 @@ pub(crate) enum FlowStep {
 }
 
 /// What a driver provides.
-pub(crate) enum FlowInput {
+pub enum FlowInput {
     Start,
     Response(Result<FetchResponse, String>),
     RedirectUri(Result<String, String>),

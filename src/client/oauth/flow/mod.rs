@@ -27,7 +27,7 @@ use std::task::{Context, Poll, Waker};
 use url::Url;
 
 use self::channel::{Channel, RandomSource};
-pub(crate) use self::channel::{FetchRequest, FetchResponse, FlowInput, FlowStep};
+pub use self::channel::{FetchRequest, FetchResponse, FlowInput, FlowStep};
 use self::run::FlowTask;
 use super::challenge::Challenge;
 use super::options::OAuthOptions;
@@ -36,7 +36,7 @@ use crate::error::ClientError;
 
 /// Why a flow runs.
 #[derive(Clone, Debug)]
-pub(crate) enum FlowCause {
+pub enum FlowCause {
     /// The access token expires soon.
     Refresh,
     /// The server has refused a request.
@@ -50,7 +50,7 @@ pub(crate) enum FlowCause {
 }
 
 /// One run.
-pub(crate) struct Flow {
+pub struct Flow {
     channel: Rc<Channel>,
     future: Pin<Box<dyn Future<Output = Result<StoredTokens, ClientError>>>>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Flow {
 impl Flow {
     /// Creates a flow for the server at the URL `server`; `stored` is what earlier ones have
     /// obtained.
-    pub(crate) fn new(
+    pub fn new(
         server: Url,
         options: Arc<OAuthOptions>,
         stored: Option<StoredTokens>,
@@ -71,12 +71,12 @@ impl Flow {
     }
 
     /// Takes the registration that was made in this run, without tokens.
-    pub(crate) fn take_registration(&self) -> Option<StoredTokens> {
+    pub fn take_registration(&self) -> Option<StoredTokens> {
         self.channel.take_registration()
     }
 
     /// Goes on with what the last step asked for; the first input is [`FlowInput::Start`].
-    pub(crate) fn advance(&mut self, input: FlowInput, unix_seconds: u64) -> FlowStep {
+    pub fn advance(&mut self, input: FlowInput, unix_seconds: u64) -> FlowStep {
         self.channel.provide(input, unix_seconds);
         match self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => FlowStep::Done(outcome),

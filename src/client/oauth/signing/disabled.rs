@@ -5,10 +5,10 @@ use crate::error::ClientError;
 
 /// The private key of a client; there is none.
 #[derive(Debug)]
-pub(crate) enum ClientKey {}
+pub enum ClientKey {}
 
 impl ClientKey {
-    pub(crate) fn assertion(
+    pub fn assertion(
         &self,
         _client_id: &str,
         _audience: &str,
@@ -20,24 +20,24 @@ impl ClientKey {
 
 /// The key of proofs of possession; there is none.
 #[derive(Debug)]
-pub(crate) enum DpopKey {}
+pub enum DpopKey {}
 
 impl DpopKey {
-    pub(crate) fn generate() -> Result<Self, ClientError> {
+    pub fn generate() -> Result<Self, ClientError> {
         let text = "the server requires DPoP, which this build does not support: build it with \
                     the feature oauth-jwt";
         Err(ClientError::authorization(text))
     }
 
-    pub(crate) fn decode(_text: &str) -> Option<Self> {
+    pub fn decode(_text: &str) -> Option<Self> {
         None
     }
 
-    pub(crate) fn encode(&self) -> String {
+    pub fn encode(&self) -> String {
         match *self {}
     }
 
-    pub(crate) fn proof(
+    pub fn proof(
         &self,
         _target: &ProofTarget<'_>,
         _claims: Claims<'_>,

@@ -62,14 +62,14 @@ impl SigningAlgorithm {
 }
 
 /// The private key with which a client authenticates.
-pub(crate) struct ClientKey {
+pub struct ClientKey {
     algorithm: Algorithm,
     key: EncodingKey,
 }
 
 impl ClientKey {
     /// Reads a key in PEM: PKCS#8, or PKCS#1 for RSA.
-    pub(crate) fn from_pem(pem: &[u8], algorithm: SigningAlgorithm) -> Result<Self, ClientError> {
+    pub fn from_pem(pem: &[u8], algorithm: SigningAlgorithm) -> Result<Self, ClientError> {
         let key = match algorithm {
             SigningAlgorithm::Es256 | SigningAlgorithm::Es384 => EncodingKey::from_ec_pem(pem),
             SigningAlgorithm::Rs256 | SigningAlgorithm::Ps256 => EncodingKey::from_rsa_pem(pem),
@@ -83,7 +83,7 @@ impl ClientKey {
     }
 
     /// Returns an assertion of the client `client_id` for `audience`, the issuer.
-    pub(crate) fn assertion(
+    pub fn assertion(
         &self,
         client_id: &str,
         audience: &str,
@@ -116,7 +116,7 @@ impl fmt::Debug for ClientKey {
 }
 
 /// The key of proofs of possession: ES256.
-pub(crate) struct DpopKey {
+pub struct DpopKey {
     pkcs8: Vec<u8>,
     key: EncodingKey,
     header: Header,
@@ -124,7 +124,7 @@ pub(crate) struct DpopKey {
 
 impl DpopKey {
     /// Creates a key.
-    pub(crate) fn generate() -> Result<Self, ClientError> {
+    pub fn generate() -> Result<Self, ClientError> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
         let pkcs8 =
@@ -145,17 +145,17 @@ impl DpopKey {
     }
 
     /// Reads what [`DpopKey::encode`] has written.
-    pub(crate) fn decode(text: &str) -> Option<Self> {
+    pub fn decode(text: &str) -> Option<Self> {
         Self::from_pkcs8(BASE64_URL_SAFE_NO_PAD.decode(text).ok()?)
     }
 
     /// Returns the key as text, which is secret.
-    pub(crate) fn encode(&self) -> String {
+    pub fn encode(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(&self.pkcs8)
     }
 
     /// Returns a proof.
-    pub(crate) fn proof(
+    pub fn proof(
         &self,
         target: &ProofTarget<'_>,
         claims: Claims<'_>,

@@ -8,31 +8,31 @@ mod keys;
 mod disabled;
 
 #[cfg(not(feature = "oauth-jwt"))]
-pub(crate) use self::disabled::{ClientKey, DpopKey};
+pub use self::disabled::{ClientKey, DpopKey};
 #[cfg(feature = "oauth-jwt")]
 pub use self::keys::SigningAlgorithm;
 #[cfg(feature = "oauth-jwt")]
-pub(crate) use self::keys::{ClientKey, DpopKey};
+pub use self::keys::{ClientKey, DpopKey};
 
 /// The variable parts of a signed assertion.
 #[cfg_attr(not(feature = "oauth-jwt"), expect(dead_code, reason = "nothing is signed"))]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Claims<'a> {
+pub struct Claims<'a> {
     /// Seconds since 1970-01-01 UTC.
-    pub(crate) unix_seconds: u64,
+    pub unix_seconds: u64,
     /// `jti`: unique to the assertion.
-    pub(crate) id: &'a str,
+    pub id: &'a str,
 }
 
 /// What a proof of possession is for (RFC 9449, section 4.2).
 #[cfg_attr(not(feature = "oauth-jwt"), expect(dead_code, reason = "nothing is signed"))]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ProofTarget<'a> {
+pub struct ProofTarget<'a> {
     /// `htm`.
-    pub(crate) method: &'a str,
+    pub method: &'a str,
     /// `htu`: without query and fragment.
-    pub(crate) url: &'a str,
+    pub url: &'a str,
     /// The access token that is sent with the proof.
-    pub(crate) access_token: Option<&'a str>,
-    pub(crate) nonce: Option<&'a str>,
+    pub access_token: Option<&'a str>,
+    pub nonce: Option<&'a str>,
 }

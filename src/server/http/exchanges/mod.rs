@@ -23,19 +23,19 @@ use crate::transport::http::sse::EventId;
 /// Number and timers of the open exchanges, and the clock of their response heads. The exchanges
 /// themselves are in the state of their connections.
 #[derive(Debug)]
-pub(in crate::server) struct Exchanges {
+pub struct Exchanges {
     shard: ShardId,
     shard_count: u16,
-    pub(in crate::server) timeouts: HttpTimeouts,
+    pub timeouts: HttpTimeouts,
     open: usize,
     /// Timers of incomplete exchanges, by connection and serial number.
     timers: TimerWheel<(Key, u32)>,
-    pub(in crate::server) wall_clock: WallClock,
+    pub wall_clock: WallClock,
     heads: HeadTemplate,
 }
 
 impl Exchanges {
-    pub(in crate::server) fn new(
+    pub fn new(
         shard: ShardId,
         shard_count: u16,
         timeouts: HttpTimeouts,
@@ -47,39 +47,39 @@ impl Exchanges {
     }
 
     /// Returns the number of incomplete exchanges.
-    pub(in crate::server) const fn open(&self) -> usize {
+    pub const fn open(&self) -> usize {
         self.open
     }
 
     /// Returns the id of this shard.
-    pub(in crate::server) const fn shard(&self) -> ShardId {
+    pub const fn shard(&self) -> ShardId {
         self.shard
     }
 
     /// Returns the shard that owns a session.
-    pub(in crate::server) fn owner_of(&self, session: SessionId) -> ShardId {
+    pub fn owner_of(&self, session: SessionId) -> ShardId {
         session.owner(self.shard_count)
     }
 
     /// Returns what response heads at `now` have in common.
     #[inline]
-    pub(in crate::server) fn heads(&mut self, now: Instant) -> &mut HeadTemplate {
+    pub fn heads(&mut self, now: Instant) -> &mut HeadTemplate {
         self.heads.advance(self.wall_clock.unix_ms(now) / 1_000);
         &mut self.heads
     }
 
     /// Returns the same as of the last response.
-    pub(in crate::server) const fn template(&self) -> &HeadTemplate {
+    pub const fn template(&self) -> &HeadTemplate {
         &self.heads
     }
 
     /// Begins a request, whose id is [`HeadTemplate::request_id`] if it brings none.
     #[inline]
-    pub(in crate::server) fn begin_request(&mut self) {
+    pub fn begin_request(&mut self) {
         self.heads.begin_request();
     }
 
-    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
 
@@ -97,17 +97,17 @@ impl Exchanges {
 
 /// The exchanges together with the connections that carry them.
 #[derive(Debug)]
-pub(in crate::server) struct ExchangePath<'a> {
-    pub(in crate::server) exchanges: &'a mut Exchanges,
-    pub(in crate::server) connections: &'a mut Connections<ConnectionState>,
-    pub(in crate::server) outbox: &'a mut Outbox,
-    pub(in crate::server) now: Instant,
+pub struct ExchangePath<'a> {
+    pub exchanges: &'a mut Exchanges,
+    pub connections: &'a mut Connections<ConnectionState>,
+    pub outbox: &'a mut Outbox,
+    pub now: Instant,
 }
 
 impl ExchangePath<'_> {
     /// Opens an exchange for the request with these fields, the last one that has begun, and pauses
     /// the connection until it is over.
-    pub(in crate::server) fn open(
+    pub fn open(
         &mut self,
         key: Key,
         echoed: EchoedFields<'_>,
@@ -153,7 +153,7 @@ impl ExchangePath<'_> {
 
     /// Marks the exchange of a connection as a stream on which nothing is outstanding: it neither
     /// delays a drain nor is subject to a timeout.
-    pub(in crate::server) fn mark_idle_stream(&mut self, key: Key) {
+    pub fn mark_idle_stream(&mut self, key: Key) {
         if let Some(connection) = self.connections.table.get_mut(key)
             && connection.state.exchange.is_some()
         {
@@ -164,7 +164,7 @@ impl ExchangePath<'_> {
 
     /// Marks the stream of a connection as one on which a response is outstanding: its connection
     /// stays open until the stream has ended.
-    pub(in crate::server) fn mark_awaited_stream(&mut self, key: Key) {
+    pub fn mark_awaited_stream(&mut self, key: Key) {
         if let Some(connection) = self.connections.table.get_mut(key) {
             connection.pending_work.pending_responses += 1;
             connection.pending_work.has_open_stream = false;
@@ -173,7 +173,7 @@ impl ExchangePath<'_> {
 
     /// Writes a message to the exchange of a connection, and ends the exchange if that completes
     /// the response.
-    pub(in crate::server) fn write_message(
+    pub fn write_message(
         &mut self,
         key: Key,
         outcome: Outcome,
@@ -196,7 +196,7 @@ impl ExchangePath<'_> {
 
     /// Runs `write` on the exchange of a connection, then closes the exchange if it is complete.
     /// The caller accounts the memory of a connection that is still waiting.
-    pub(in crate::server) fn with_exchange(
+    pub fn with_exchange(
         &mut self,
         key: Key,
         write: impl FnOnce(&mut HttpExchange, &mut Vec<u8>, &mut HeadTemplate),
@@ -224,7 +224,7 @@ impl ExchangePath<'_> {
 
     /// After a send: closes an exchange whose last bytes have left.
     #[inline]
-    pub(in crate::server) fn close_sent(&mut self, key: Key) {
+    pub fn close_sent(&mut self, key: Key) {
         let Some(connection) = self.connections.table.get(key) else { return };
         if connection.is_read() {
             // Not paused, so it has no exchange.
@@ -238,7 +238,7 @@ impl ExchangePath<'_> {
     }
 
     /// Closes the exchange of a connection and informs its session.
-    pub(in crate::server) fn close(&mut self, key: Key, is_sent: bool) {
+    pub fn close(&mut self, key: Key, is_sent: bool) {
         let Some(connection) = self.connections.table.get_mut(key) else { return };
         let Some(exchange) = connection.state.exchange.take() else { return };
         connection.state.is_closing |= exchange.format.closes || !exchange.is_reusable();
@@ -250,7 +250,7 @@ impl ExchangePath<'_> {
     }
 
     /// Informs the session of an exchange that was closed.
-    pub(in crate::server) fn release(&mut self, key: Key, exchange: &HttpExchange, is_sent: bool) {
+    pub fn release(&mut self, key: Key, exchange: &HttpExchange, is_sent: bool) {
         let Self { exchanges, outbox, .. } = self;
         exchanges.open -= 1;
         let address =
@@ -263,7 +263,7 @@ impl ExchangePath<'_> {
     }
 
     /// Ends a session's stream without outstanding responses, because the server drains.
-    pub(in crate::server) fn end_idle_stream(&mut self, key: Key) {
+    pub fn end_idle_stream(&mut self, key: Key) {
         let connection = self.connections.table.get(key);
         if connection.is_none_or(|it| {
             !it.pending_work.has_open_stream || it.pending_work.pending_responses > 0
@@ -280,7 +280,7 @@ impl ExchangePath<'_> {
 
     /// Processes due exchanges: a slow response becomes an event stream, and an idle event stream
     /// gets a comment.
-    pub(in crate::server) fn expire(&mut self) {
+    pub fn expire(&mut self) {
         let now = self.now;
         while let Some((key, serial)) = self.exchanges.timers.pop_expired(now) {
             let connection = self.connections.table.get(key);

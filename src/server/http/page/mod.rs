@@ -8,7 +8,7 @@
 //! Path, access checks and other headers are in `transport::http::checks`.
 
 /// Returns the page, `text/html; charset=utf-8`, about 45 KB, for the path of the MCP endpoint.
-pub(in crate::server) fn write_page(mcp_path: &str) -> String {
+pub fn write_page(mcp_path: &str) -> String {
     let path = mcp_path.replace('&', "&amp;").replace('"', "&quot;");
     [BEFORE_PATH, &path, AFTER_PATH].concat()
 }
@@ -40,7 +40,7 @@ const AFTER_PATH: &str = concat!(
 /// contain images and audio inline, hence `data:`.
 ///
 /// Source: W3C Content Security Policy Level 3; Trusted Types.
-pub(in crate::server) const CONTENT_SECURITY_POLICY: &str = concat!(
+pub const CONTENT_SECURITY_POLICY: &str = concat!(
     "default-src 'none'; ",
     "script-src 'sha256-gFSljcMjVSdQDbZUGum7DCWqEXKTqAucpFc6YMh3ALk='; ",
     "style-src 'sha256-Dq8n34sLSBY8r8XDiLCVqtS1W5wXwntMbG2TzkE/EWc='; ",

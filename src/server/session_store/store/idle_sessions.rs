@@ -18,9 +18,9 @@ use crate::telemetry::label::EvictionReason;
 
 /// A session to be evicted, and why this one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct Eviction {
-    pub(in crate::server) key: Key,
-    pub(in crate::server) reason: EvictionReason,
+pub struct Eviction {
+    pub key: Key,
+    pub reason: EvictionReason,
 }
 
 /// The idle sessions of a shard, also by address.

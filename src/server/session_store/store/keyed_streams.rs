@@ -16,7 +16,7 @@ use crate::server::session_store::streams::{
 use crate::server::shard_message::{ExchangeAddress, SessionLimits};
 
 /// The streams of one session of a store. If the session was removed, nothing is changed.
-pub(in crate::server) struct KeyedStreams<'a, S> {
+pub struct KeyedStreams<'a, S> {
     pub(super) store: &'a mut SessionStore<S>,
     pub(super) key: Key,
 }
@@ -27,10 +27,7 @@ impl<S> KeyedStreams<'_, S> {
     /// # Errors
     ///
     /// [`SessionError::UnknownSession`], [`SessionError::StreamLimit`]; nothing is changed then.
-    pub(in crate::server) fn open(
-        &mut self,
-        exchange: ExchangeAddress,
-    ) -> Result<u32, SessionError> {
+    pub fn open(&mut self, exchange: ExchangeAddress) -> Result<u32, SessionError> {
         let bounds = self.store.limits.streams;
         self.attach(|streams| streams.open(exchange, bounds))
     }
@@ -41,10 +38,7 @@ impl<S> KeyedStreams<'_, S> {
     ///
     /// [`SessionError::UnknownSession`], [`SessionError::Conflict`], [`SessionError::StreamLimit`];
     /// nothing is changed then.
-    pub(in crate::server) fn listen(
-        &mut self,
-        exchange: ExchangeAddress,
-    ) -> Result<ListeningStream, SessionError> {
+    pub fn listen(&mut self, exchange: ExchangeAddress) -> Result<ListeningStream, SessionError> {
         let bounds = self.store.limits.streams;
         self.attach(|streams| listening::attach(streams, exchange, bounds))
     }
@@ -55,7 +49,7 @@ impl<S> KeyedStreams<'_, S> {
     /// # Errors
     ///
     /// [`SessionError::UnknownSession`], [`SessionError::UnknownEvent`]; nothing is changed then.
-    pub(in crate::server) fn resume(
+    pub fn resume(
         &mut self,
         number: u32,
         after: u32,
@@ -77,7 +71,7 @@ impl<S> KeyedStreams<'_, S> {
     /// numbers (2³² − 1 events), or the session was removed; the event is dropped then.
     ///
     /// `text` is stored as it is: a slice of a larger buffer would retain all of that.
-    pub(in crate::server) fn push(&mut self, number: u32, text: Bytes) -> Option<PushedEvent> {
+    pub fn push(&mut self, number: u32, text: Bytes) -> Option<PushedEvent> {
         let SessionStore { limits, sessions, lingering, totals, .. } = &mut *self.store;
         // A lingering stream has most likely arrived: it is worth less than a new event.
         while totals.free_event_bytes(limits.event_bytes_max) < event_log::stored_bytes(&text)
@@ -89,11 +83,7 @@ impl<S> KeyedStreams<'_, S> {
 
     /// Finishes the stream of a request; returns the exchange that must end when everything pushed
     /// is sent.
-    pub(in crate::server) fn finish(
-        &mut self,
-        number: u32,
-        now: Instant,
-    ) -> Option<ExchangeAddress> {
+    pub fn finish(&mut self, number: u32, now: Instant) -> Option<ExchangeAddress> {
         let bounds = self.store.limits.streams;
         let exchange = self.update(|streams| streams.finish(number, bounds, now))?;
         self.enqueue_lingering(number);
@@ -103,7 +93,7 @@ impl<S> KeyedStreams<'_, S> {
     /// Detaches a stream from an exchange that has ended. If everything pushed was sent
     /// (`is_sent`), a finished stream lingers; otherwise it is retained for its client to resume.
     /// Returns `false` if it was not attached to that exchange.
-    pub(in crate::server) fn detach(
+    pub fn detach(
         &mut self,
         number: u32,
         exchange: ExchangeAddress,
@@ -122,12 +112,7 @@ impl<S> KeyedStreams<'_, S> {
     }
 
     /// Detaches an exchange that has ended from its stream, as [`KeyedStreams::detach`] does.
-    pub(in crate::server) fn detach_exchange(
-        &mut self,
-        exchange: ExchangeAddress,
-        is_sent: bool,
-        now: Instant,
-    ) {
+    pub fn detach_exchange(&mut self, exchange: ExchangeAddress, is_sent: bool, now: Instant) {
         let streams = self.store.streams(self.key);
         if let Some(number) = streams.and_then(|streams| streams.stream_of_exchange(exchange)) {
             self.detach(number, exchange, is_sent, now);

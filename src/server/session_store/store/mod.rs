@@ -38,7 +38,7 @@ mod keyed_streams;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-pub(in crate::server) use self::idle_sessions::Eviction;
+pub use self::idle_sessions::Eviction;
 use self::idle_sessions::IdleSessions;
 use self::keyed_streams::KeyedStreams;
 use self::lingering_queue::LingeringQueue;
@@ -53,9 +53,9 @@ use crate::server::shard_message::{ExchangeAddress, SessionLimits};
 
 /// The sessions of one shard, each with a state `S`.
 #[derive(Debug)]
-pub(in crate::server) struct SessionStore<S> {
+pub struct SessionStore<S> {
     /// Limits from now on; sessions stored already are not changed.
-    pub(in crate::server) limits: SessionLimits,
+    pub limits: SessionLimits,
     ids: OwnerIds,
     sessions: Slab<StoredSession<S>>,
     keys: HashMap<SessionId, Key, BuildHasherDefault<SessionIdHasher>>,
@@ -66,24 +66,24 @@ pub(in crate::server) struct SessionStore<S> {
 
 /// A created session. It is idle until its first request begins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct CreatedSession {
-    pub(in crate::server) key: Key,
-    pub(in crate::server) id: SessionId,
+pub struct CreatedSession {
+    pub key: Key,
+    pub id: SessionId,
     /// The session to remove once this one is certain to stay.
-    pub(in crate::server) evicts: Option<Eviction>,
+    pub evicts: Option<Eviction>,
 }
 
 /// A session that was removed.
 #[derive(Debug)]
-pub(in crate::server) struct RemovedSession<S> {
-    pub(in crate::server) key: Key,
-    pub(in crate::server) session: S,
+pub struct RemovedSession<S> {
+    pub key: Key,
+    pub session: S,
     /// Exchanges that its streams were attached to, which must end. Empty if it was idle.
-    pub(in crate::server) exchanges: Vec<ExchangeAddress>,
+    pub exchanges: Vec<ExchangeAddress>,
 }
 
 impl<S> SessionStore<S> {
-    pub(in crate::server) fn new(limits: SessionLimits, ids: OwnerIds) -> Self {
+    pub fn new(limits: SessionLimits, ids: OwnerIds) -> Self {
         Self {
             limits,
             ids,
@@ -97,7 +97,7 @@ impl<S> SessionStore<S> {
 
     /// Generates an id for a session stored elsewhere; it is unique and unknown to this store.
     /// Returns `None` if no random bits are available.
-    pub(in crate::server) fn generate_id(&mut self) -> Option<SessionId> {
+    pub fn generate_id(&mut self) -> Option<SessionId> {
         self.ids.session_id()
     }
 
@@ -109,7 +109,7 @@ impl<S> SessionStore<S> {
     ///
     /// [`SessionError::SessionLimit`] if it can evict none, [`SessionError::NoEntropy`]; nothing is
     /// changed then.
-    pub(in crate::server) fn create(
+    pub fn create(
         &mut self,
         session: S,
         address: Option<ClientAddress>,
@@ -135,7 +135,7 @@ impl<S> SessionStore<S> {
     }
 
     /// Removes a session, idle or not; returns `None` if it was removed before.
-    pub(in crate::server) fn remove(&mut self, key: Key) -> Option<RemovedSession<S>> {
+    pub fn remove(&mut self, key: Key) -> Option<RemovedSession<S>> {
         self.idle.remove(&mut self.sessions, key);
         let removed = self.sessions.remove(key)?;
         self.idle.remove_session(&removed);
@@ -146,13 +146,13 @@ impl<S> SessionStore<S> {
     }
 
     /// Removes one session whose idle timeout has expired.
-    pub(in crate::server) fn expire_idle(&mut self, now: Instant) -> Option<RemovedSession<S>> {
+    pub fn expire_idle(&mut self, now: Instant) -> Option<RemovedSession<S>> {
         let (key, expiry) = self.idle.next_expiry(&self.sessions, self.limits.idle_timeout)?;
         if expiry <= now { self.remove(key) } else { None }
     }
 
     /// Removes the streams whose linger time is over.
-    pub(in crate::server) fn expire_lingering(&mut self, now: Instant) {
+    pub fn expire_lingering(&mut self, now: Instant) {
         let timeout = self.limits.linger_timeout;
         while self.lingering.next_expiry(timeout).is_some_and(|expiry| expiry <= now) {
             self.lingering.remove_first(&mut self.sessions, &mut self.totals);
@@ -161,46 +161,46 @@ impl<S> SessionStore<S> {
 
     /// Returns the next deadline: of [`SessionStore::expire_idle`], unless the session becomes
     /// active, or of [`SessionStore::expire_lingering`].
-    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         let idle = self.idle.next_expiry(&self.sessions, self.limits.idle_timeout);
         let lingering = self.lingering.next_expiry(self.limits.linger_timeout);
         Instant::earliest([idle.map(|(_, expiry)| expiry), lingering])
     }
 
     /// Returns the key of the session with this id.
-    pub(in crate::server) fn find(&self, id: SessionId) -> Option<Key> {
+    pub fn find(&self, id: SessionId) -> Option<Key> {
         self.keys.get(&id).copied()
     }
 
     /// Returns the state of a session.
-    pub(in crate::server) fn get_mut(&mut self, key: Key) -> Option<&mut S> {
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut S> {
         self.sessions.get_mut(key).map(|held| &mut held.session)
     }
 
     /// Returns whether a session is stored.
-    pub(in crate::server) fn contains(&self, key: Key) -> bool {
+    pub fn contains(&self, key: Key) -> bool {
         self.sessions.get(key).is_some()
     }
 
     /// Returns the id of a session.
     #[cfg(test)]
-    pub(in crate::server) fn id(&self, key: Key) -> Option<SessionId> {
+    pub fn id(&self, key: Key) -> Option<SessionId> {
         self.sessions.get(key).map(|held| held.id)
     }
 
     /// Returns all sessions in arbitrary order.
-    pub(in crate::server) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut S)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut S)> {
         self.sessions.iter_mut().map(|(key, held)| (key, &mut held.session))
     }
 
     /// Returns all states in arbitrary order.
     #[cfg(feature = "internals")]
-    pub(in crate::server) fn iter(&self) -> impl Iterator<Item = &S> {
+    pub fn iter(&self) -> impl Iterator<Item = &S> {
         self.sessions.iter().map(|(_, held)| &held.session)
     }
 
     /// Restarts the idle time of a session that got a message, which is used from now on.
-    pub(in crate::server) fn touch(&mut self, key: Key, now: Instant) {
+    pub fn touch(&mut self, key: Key, now: Instant) {
         self.idle.remove(&mut self.sessions, key);
         if let Some(held) = self.sessions.get_mut(key) {
             held.is_used = true;
@@ -209,14 +209,14 @@ impl<S> SessionStore<S> {
     }
 
     /// Counts a running request; returns `false` if the session was removed.
-    pub(in crate::server) fn begin_request(&mut self, key: Key) -> bool {
+    pub fn begin_request(&mut self, key: Key) -> bool {
         self.idle.remove(&mut self.sessions, key);
         let held = self.sessions.get_mut(key);
         held.map(|held| held.in_flight = held.in_flight.saturating_add(1)).is_some()
     }
 
     /// Counts a request that has completed or was cancelled.
-    pub(in crate::server) fn end_request(&mut self, key: Key, now: Instant) {
+    pub fn end_request(&mut self, key: Key, now: Instant) {
         if let Some(held) = self.sessions.get_mut(key) {
             debug_assert!(held.in_flight > 0, "a request ends once");
             held.in_flight = held.in_flight.saturating_sub(1);
@@ -225,46 +225,46 @@ impl<S> SessionStore<S> {
     }
 
     /// Returns the streams of a session, to change them.
-    pub(in crate::server) const fn streams_mut(&mut self, key: Key) -> KeyedStreams<'_, S> {
+    pub const fn streams_mut(&mut self, key: Key) -> KeyedStreams<'_, S> {
         KeyedStreams { store: self, key }
     }
 
     /// Returns the streams of a session.
-    pub(in crate::server) fn streams(&self, key: Key) -> Option<&SessionStreams> {
+    pub fn streams(&self, key: Key) -> Option<&SessionStreams> {
         self.sessions.get(key).map(|held| &held.streams)
     }
 
     /// Returns the number of the next stream of a request; `None` if the limit is reached or the
     /// session was removed.
-    pub(in crate::server) fn next_stream_number(&self, key: Key) -> Option<u32> {
+    pub fn next_stream_number(&self, key: Key) -> Option<u32> {
         self.streams(key)?.next_number(self.limits.streams).ok()
     }
 
     /// Returns whether the listening stream is attached.
-    pub(in crate::server) fn has_listener(&self, key: Key) -> bool {
+    pub fn has_listener(&self, key: Key) -> bool {
         self.streams(key).and_then(|streams| streams.exchange(streams.listening())).is_some()
     }
 
     /// Returns the number of sessions.
-    pub(in crate::server) const fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.sessions.len()
     }
 
     /// Returns the number of attached streams.
-    pub(in crate::server) const fn attached_streams(&self) -> usize {
+    pub const fn attached_streams(&self) -> usize {
         self.totals.attached()
     }
 
     /// Returns an upper estimate of the bytes of all sessions, without what an `S` allocates;
     /// events shared by several streams are counted in each.
-    pub(in crate::server) const fn held_bytes(&self) -> usize {
+    pub const fn held_bytes(&self) -> usize {
         let sessions = self.sessions.len() * StoredSession::<S>::BYTES;
         sessions + self.idle.held_bytes() + self.totals.held_bytes()
     }
 
     /// Like [`SessionStore::held_bytes`], from the sessions and their stored events.
     #[cfg(feature = "internals")]
-    pub(in crate::server) fn recount_bytes(&self) -> usize {
+    pub fn recount_bytes(&self) -> usize {
         let streams = self.sessions.iter().map(|(_, held)| held.streams.recount_bytes());
         let sessions = self.sessions.len() * StoredSession::<S>::BYTES;
         sessions + IdleSessions::recount_bytes(&self.sessions) + streams.sum::<usize>()
@@ -272,7 +272,7 @@ impl<S> SessionStore<S> {
 
     /// Asserts the invariants.
     #[cfg(test)]
-    pub(in crate::server) fn check_invariants(&mut self) {
+    pub fn check_invariants(&mut self) {
         for (key, held) in self.sessions.iter() {
             assert_eq!(self.find(held.id), Some(key));
         }

@@ -10,17 +10,17 @@ use crate::server::shard_message::{ExchangeAddress, StreamLimits};
 
 /// A listening stream that was attached by GET.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct ListeningStream {
+pub struct ListeningStream {
     /// Number of the stream.
-    pub(in crate::server) number: u32,
+    pub number: u32,
     /// Number after which it must be replayed: that of the last event given to an exchange.
-    pub(in crate::server) after: u32,
+    pub after: u32,
     /// Exchange of the listening stream that it replaces, which must end.
-    pub(in crate::server) replaced_listener: Option<ExchangeAddress>,
+    pub replaced_listener: Option<ExchangeAddress>,
 }
 
 /// Attaches a listening stream to `exchange`: the current one, or a new one if that is attached.
-pub(in crate::server) fn attach(
+pub fn attach(
     streams: &mut SessionStreams,
     exchange: ExchangeAddress,
     bounds: StreamLimits,

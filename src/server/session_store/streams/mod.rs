@@ -36,7 +36,7 @@
 //! Source: MCP 2025-11-25, basic/transports, "Listening for Messages from the Server", "Multiple
 //! Connections", "Resumability and Redelivery".
 
-pub(in crate::server) mod listening;
+pub mod listening;
 
 use bytes::Bytes;
 
@@ -46,11 +46,11 @@ use crate::server::shard_message::{EventLogLimits, ExchangeAddress, StreamLimits
 
 /// Number of the first stream that a client opens by GET. As the stream of a message it stands for
 /// the current listening stream.
-pub(in crate::server) const LISTENING_STREAM: u32 = 0;
+pub const LISTENING_STREAM: u32 = 0;
 
 /// Why an operation on a session or its streams failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum SessionError {
+pub enum SessionError {
     /// No session id can be generated: 500.
     NoEntropy,
     /// A listening stream is attached already, and another one is refused: 409.
@@ -68,26 +68,26 @@ pub(in crate::server) enum SessionError {
 
 /// An event that was pushed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct PushedEvent {
+pub struct PushedEvent {
     /// Number in the stream.
-    pub(in crate::server) number: u32,
+    pub number: u32,
     /// Whether it was stored. If not, and without an exchange, it is lost.
-    pub(in crate::server) is_stored: bool,
+    pub is_stored: bool,
     /// Exchange to which it must be sent.
-    pub(in crate::server) exchange: Option<ExchangeAddress>,
+    pub exchange: Option<ExchangeAddress>,
 }
 
 /// A stream that was attached to another exchange.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct ResumedStream {
+pub struct ResumedStream {
     /// Exchange it was attached to before, which must end and need not be detached.
-    pub(in crate::server) replaced_exchange: Option<ExchangeAddress>,
+    pub replaced_exchange: Option<ExchangeAddress>,
     /// Exchange of the listening stream that it replaces, which must end.
-    pub(in crate::server) replaced_listener: Option<ExchangeAddress>,
+    pub replaced_listener: Option<ExchangeAddress>,
     /// Events that the client did not receive and that are not stored any more.
-    pub(in crate::server) missing_events: u32,
+    pub missing_events: u32,
     /// Whether no event will follow the replayed ones.
-    pub(in crate::server) is_finished: bool,
+    pub is_finished: bool,
 }
 
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl SessionStream {
 
 /// The streams of one session. Allocates nothing before the first one.
 #[derive(Debug, Default)]
-pub(in crate::server) struct SessionStreams {
+pub struct SessionStreams {
     /// In the order of their numbers.
     streams: Vec<SessionStream>,
     /// Number of the newest stream.
@@ -138,7 +138,7 @@ pub(in crate::server) struct SessionStreams {
 
 impl SessionStreams {
     /// Opens the stream of a request, attached to `exchange`; returns its number.
-    pub(in crate::server) fn open(
+    pub fn open(
         &mut self,
         exchange: ExchangeAddress,
         bounds: StreamLimits,
@@ -153,7 +153,7 @@ impl SessionStreams {
     /// Attaches a stream to `exchange`; its client received event `after` last (0: none), and later
     /// events must be replayed. `room` is the number of bytes that streams may use beyond those
     /// used now.
-    pub(in crate::server) fn resume(
+    pub fn resume(
         &mut self,
         number: u32,
         after: u32,
@@ -180,7 +180,7 @@ impl SessionStreams {
 
     /// Pushes an event. `room` is the number of bytes that streams may use beyond those used now.
     /// Returns `None` if the stream has ended, or has had 2³² − 1 events.
-    pub(in crate::server) fn push(
+    pub fn push(
         &mut self,
         number: u32,
         text: Bytes,
@@ -205,7 +205,7 @@ impl SessionStreams {
 
     /// Finishes the stream of a request; returns the exchange that must end after what was pushed.
     /// A listening stream is not changed.
-    pub(in crate::server) fn finish(
+    pub fn finish(
         &mut self,
         number: u32,
         bounds: StreamLimits,
@@ -222,7 +222,7 @@ impl SessionStreams {
 
     /// Detaches a stream from an exchange that has ended; returns `false` if it is attached to
     /// another exchange or was removed. `is_sent` is whether everything pushed was sent.
-    pub(in crate::server) fn detach(
+    pub fn detach(
         &mut self,
         number: u32,
         exchange: ExchangeAddress,
@@ -243,40 +243,36 @@ impl SessionStreams {
     }
 
     /// Returns the number of the current listening stream.
-    pub(in crate::server) const fn listening(&self) -> u32 {
+    pub const fn listening(&self) -> u32 {
         self.listening
     }
 
     /// Returns whether a stream was opened by GET.
-    pub(in crate::server) fn is_listening(&self, number: u32) -> bool {
+    pub fn is_listening(&self, number: u32) -> bool {
         self.index_of(number).is_some_and(|place| self.streams[place].is_listening)
     }
 
     /// Returns since when a stream lingers, if it does.
-    pub(in crate::server) fn lingering_since(&self, number: u32) -> Option<Instant> {
+    pub fn lingering_since(&self, number: u32) -> Option<Instant> {
         let stream = &self.streams[self.index_of(number)?];
         stream.is_lingering().then_some(stream.lingering_since)
     }
 
     /// Removes a stream that has lingered since `since`, unless it was resumed.
-    pub(in crate::server) fn expire_lingering(&mut self, number: u32, since: Instant) {
+    pub fn expire_lingering(&mut self, number: u32, since: Instant) {
         if self.lingering_since(number) == Some(since) {
             self.remove(number);
         }
     }
 
     /// Returns the stored events of a stream after number `after`.
-    pub(in crate::server) fn replay(
-        &self,
-        number: u32,
-        after: u32,
-    ) -> impl Iterator<Item = (u32, &Bytes)> {
+    pub fn replay(&self, number: u32, after: u32) -> impl Iterator<Item = (u32, &Bytes)> {
         let stream = self.index_of(number).map(|place| &self.streams[place]);
         stream.into_iter().flat_map(move |stream| stream.log.replay(after))
     }
 
     /// Returns the number of the next stream.
-    pub(in crate::server) fn next_number(&self, bounds: StreamLimits) -> Result<u32, SessionError> {
+    pub fn next_number(&self, bounds: StreamLimits) -> Result<u32, SessionError> {
         let is_open =
             |stream: &&SessionStream| stream.number != LISTENING_STREAM && !stream.is_retained();
         let open = self.streams.iter().filter(is_open).count();
@@ -285,44 +281,44 @@ impl SessionStreams {
     }
 
     /// Returns whether an event was ever pushed on a stream.
-    pub(in crate::server) fn has_events(&self, number: u32) -> bool {
+    pub fn has_events(&self, number: u32) -> bool {
         self.index_of(number).is_some_and(|place| self.streams[place].log.last_number() > 0)
     }
 
     /// Returns the stream attached to `exchange`.
-    pub(in crate::server) fn stream_of_exchange(&self, exchange: ExchangeAddress) -> Option<u32> {
+    pub fn stream_of_exchange(&self, exchange: ExchangeAddress) -> Option<u32> {
         let carried = |stream: &&SessionStream| stream.exchange == Some(exchange);
         self.streams.iter().find(carried).map(|stream| stream.number)
     }
 
     /// Returns the exchange of a stream.
-    pub(in crate::server) fn exchange(&self, number: u32) -> Option<ExchangeAddress> {
+    pub fn exchange(&self, number: u32) -> Option<ExchangeAddress> {
         self.streams[self.index_of(number)?].exchange
     }
 
     /// Returns all exchanges with a stream attached.
-    pub(in crate::server) fn exchanges(&self) -> impl Iterator<Item = ExchangeAddress> {
+    pub fn exchanges(&self) -> impl Iterator<Item = ExchangeAddress> {
         self.streams.iter().filter_map(|stream| stream.exchange)
     }
 
     /// Returns the number of streams, retained ones included.
-    pub(in crate::server) const fn len(&self) -> usize {
+    pub const fn len(&self) -> usize {
         self.streams.len()
     }
 
     /// Returns the number of attached streams.
-    pub(in crate::server) const fn attached(&self) -> u32 {
+    pub const fn attached(&self) -> u32 {
         self.attached
     }
 
     /// Returns the bytes of the stored events of all streams.
-    pub(in crate::server) const fn bytes(&self) -> usize {
+    pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Returns the bytes of all streams with their stored events, from the events.
     #[cfg(feature = "internals")]
-    pub(in crate::server) fn recount_bytes(&self) -> usize {
+    pub fn recount_bytes(&self) -> usize {
         let events = self.streams.iter().map(|stream| stream.log.recount_bytes());
         self.streams.len() * STREAM_BYTES + events.sum::<usize>()
     }
@@ -401,7 +397,7 @@ impl SessionStreams {
 
 /// Bytes of one stream besides its events: its slot, which may be in a vector that has just
 /// doubled.
-pub(in crate::server) const STREAM_BYTES: usize = 2 * size_of::<SessionStream>();
+pub const STREAM_BYTES: usize = 2 * size_of::<SessionStream>();
 
 const _: () = assert!(STREAM_BYTES <= 192, "a stream without events holds at most 192 bytes");
 

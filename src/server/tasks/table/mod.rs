@@ -16,9 +16,9 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub(in crate::server) use self::stored_tasks::Room;
+pub use self::stored_tasks::Room;
 use self::stored_tasks::StoredTasks;
-pub(in crate::server) use self::task_owners::TaskUsage;
+pub use self::task_owners::TaskUsage;
 use super::task::{NewTask, Task, TaskOutcome};
 use crate::base::slab::Key;
 use crate::base::time::Instant;
@@ -35,9 +35,9 @@ use crate::telemetry::label::TaskLimit;
 
 /// The tasks of one shard, each with a handler `W`.
 #[derive(Debug)]
-pub(in crate::server) struct TaskTable<W> {
+pub struct TaskTable<W> {
     /// Limits from now on; the ttl of stored tasks is not changed.
-    pub(in crate::server) limits: TaskLimits,
+    pub limits: TaskLimits,
     pub(super) tasks: StoredTasks<W>,
     ids: OwnerIds,
     expiry_timers: TimerWheel<Key>,
@@ -48,7 +48,7 @@ pub(in crate::server) struct TaskTable<W> {
 
 /// Why a task was not created.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) enum TaskRefusal {
+pub enum TaskRefusal {
     /// A limit is reached, although `evicted` tasks were removed.
     Limit { limit: TaskLimit, evicted: usize },
     /// No id can be generated.
@@ -57,14 +57,14 @@ pub(in crate::server) enum TaskRefusal {
 
 /// A created task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct CreatedTask {
-    pub(in crate::server) key: Key,
+pub struct CreatedTask {
+    pub key: Key,
     /// Number of tasks that were evicted for it.
-    pub(in crate::server) evicted: usize,
+    pub evicted: usize,
 }
 
 impl<W> TaskTable<W> {
-    pub(in crate::server) fn new(limits: TaskLimits, ids: OwnerIds) -> Self {
+    pub fn new(limits: TaskLimits, ids: OwnerIds) -> Self {
         Self {
             limits,
             tasks: StoredTasks::new(),
@@ -80,11 +80,7 @@ impl<W> TaskTable<W> {
     /// # Errors
     ///
     /// A limit of the connection, the address or the shard is reached, or no id can be generated.
-    pub(in crate::server) fn create(
-        &mut self,
-        birth: NewTask,
-        now: Instant,
-    ) -> Result<CreatedTask, TaskRefusal> {
+    pub fn create(&mut self, birth: NewTask, now: Instant) -> Result<CreatedTask, TaskRefusal> {
         let id = self.ids.task_id().ok_or(TaskRefusal::NoRandomBits)?;
         let owner = (birth.peer, birth.address);
         let Room { evicted, refused } = self.tasks.make_room_for_task(&self.limits, owner);
@@ -106,22 +102,22 @@ impl<W> TaskTable<W> {
 
     /// Marks the tasks of a connection or session that has gone: they are evicted at the limits
     /// once they have ended.
-    pub(in crate::server) fn remove_owner(&mut self, peer: PeerId) {
+    pub fn remove_owner(&mut self, peer: PeerId) {
         self.tasks.remove_owner(peer);
     }
 
     /// Records that the outcome of a task was written to a client.
-    pub(in crate::server) fn mark_fetched(&mut self, key: Key) {
+    pub fn mark_fetched(&mut self, key: Key) {
         self.tasks.mark_fetched(key);
     }
 
     /// Returns the task of a key.
-    pub(in crate::server) fn get_mut(&mut self, key: Key) -> Option<&mut Task<W>> {
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut Task<W>> {
         self.tasks.get_mut(key)
     }
 
     /// Returns the task `id` if it was created by a caller of the same generation.
-    pub(in crate::server) fn find(&self, id: TaskId, is_modern: bool) -> Option<Key> {
+    pub fn find(&self, id: TaskId, is_modern: bool) -> Option<Key> {
         let key = self.tasks.find(id)?;
         let task = self.tasks.get(key)?;
         (task.caller.revision().is_modern() == is_modern).then_some(key)
@@ -133,7 +129,7 @@ impl<W> TaskTable<W> {
     /// # Errors
     ///
     /// Invalid params (-32602) for a cursor that this shard did not issue.
-    pub(in crate::server) fn list_page(
+    pub fn list_page(
         &self,
         peer: PeerId,
         cursor: Option<&str>,
@@ -152,7 +148,7 @@ impl<W> TaskTable<W> {
 
     /// Stores the outcome of a handler, unless the task has ended before. A task whose outcome is
     /// refused has failed.
-    pub(in crate::server) fn complete(&mut self, key: Key, end: TaskOutcome, now: Instant) -> Room {
+    pub fn complete(&mut self, key: Key, end: TaskOutcome, now: Instant) -> Room {
         let Some(task) = self.tasks.get_mut(key) else { return Room::default() };
         task.set_handler(None);
         if task.has_ended() {
@@ -175,13 +171,13 @@ impl<W> TaskTable<W> {
     }
 
     /// Cancels a task; returns `false` if it has ended before. The caller cancels its handler.
-    pub(in crate::server) fn cancel(&mut self, key: Key, why: &'static str, now: Instant) -> bool {
+    pub fn cancel(&mut self, key: Key, why: &'static str, now: Instant) -> bool {
         self.end(key, (TaskStatus::Cancelled, Some(Cow::Borrowed(why))), None, now)
     }
 
     /// Fails a task whose input request was not fulfilled; returns `false` if it has ended before.
     /// The caller cancels its handler.
-    pub(in crate::server) fn fail(&mut self, key: Key, error: Error, now: Instant) -> bool {
+    pub fn fail(&mut self, key: Key, error: Error, now: Instant) -> bool {
         let status = (TaskStatus::Failed, Some(error.message.clone()));
         self.end(key, status, Some(TaskOutcome::Error(error)), now)
     }
@@ -203,7 +199,7 @@ impl<W> TaskTable<W> {
 
     /// Adds request `number` of a task to its client; returns `false` if the task has ended or has
     /// too many open requests.
-    pub(in crate::server) fn add_client_request(
+    pub fn add_client_request(
         &mut self,
         key: Key,
         number: u64,
@@ -220,7 +216,7 @@ impl<W> TaskTable<W> {
     }
 
     /// Removes request `number` of a task, which was completed.
-    pub(in crate::server) fn remove_client_request(&mut self, key: Key, number: u64, now: Instant) {
+    pub fn remove_client_request(&mut self, key: Key, number: u64, now: Instant) {
         if let Some(task) = self.tasks.get_mut(key) {
             task.requests.client_requests.remove(number, now);
             self.update_input_status(key, now);
@@ -228,14 +224,14 @@ impl<W> TaskTable<W> {
     }
 
     /// Updates the status of a task: `input_required` while a request is open.
-    pub(in crate::server) fn update_input_status(&mut self, key: Key, now: Instant) {
+    pub fn update_input_status(&mut self, key: Key, now: Instant) {
         if self.tasks.get_mut(key).is_some_and(|task| task.update_input_status(now)) {
             self.mark_changed(key);
         }
     }
 
     /// Subscribes a shard to a task; the current state is sent first.
-    pub(in crate::server) fn watch(&mut self, key: Key, shard: ShardId) {
+    pub fn watch(&mut self, key: Key, shard: ShardId) {
         if let Some(task) = self.tasks.get_mut(key) {
             task.observers.add_watcher(shard);
             self.mark_changed(key);
@@ -251,7 +247,7 @@ impl<W> TaskTable<W> {
     }
 
     /// Takes one task with unsent changes; several changes are sent as one.
-    pub(in crate::server) fn take_changed(&mut self) -> Option<Key> {
+    pub fn take_changed(&mut self) -> Option<Key> {
         while let Some(key) = self.changed.pop_front() {
             if let Some(task) = self.tasks.get_mut(key) {
                 task.observers.mark_sent();
@@ -263,7 +259,7 @@ impl<W> TaskTable<W> {
 
     /// Removes and returns one task whose ttl has expired; its handler may still run, and calls may
     /// wait for its end.
-    pub(in crate::server) fn expire(&mut self, now: Instant) -> Option<Task<W>> {
+    pub fn expire(&mut self, now: Instant) -> Option<Task<W>> {
         loop {
             let key = self.expiry_timers.pop_expired(now)?;
             // A task that could not be started left its deadline in the wheel.
@@ -274,12 +270,12 @@ impl<W> TaskTable<W> {
     }
 
     /// Removes a task; also one whose id was not sent to a client, because it could not be started.
-    pub(in crate::server) fn remove(&mut self, key: Key) -> Option<Task<W>> {
+    pub fn remove(&mut self, key: Key) -> Option<Task<W>> {
         self.tasks.remove(key)
     }
 
     /// Returns when the next ttl expires.
-    pub(in crate::server) fn next_deadline(&self) -> Option<Instant> {
+    pub fn next_deadline(&self) -> Option<Instant> {
         self.expiry_timers.next_deadline()
     }
 
@@ -291,18 +287,18 @@ impl<W> TaskTable<W> {
 
     /// Returns what the table holds.
     #[inline]
-    pub(in crate::server) const fn usage(&self) -> TaskUsage {
+    pub const fn usage(&self) -> TaskUsage {
         self.tasks.usage()
     }
 
     /// Returns the open requests to `peer` of the tasks that it created.
-    pub(in crate::server) fn client_requests_to(&self, peer: PeerId) -> Vec<u64> {
+    pub fn client_requests_to(&self, peer: PeerId) -> Vec<u64> {
         let own = self.tasks.tasks_of(peer);
         own.flat_map(|task| task.requests.client_requests.numbers()).copied().collect()
     }
 
     /// Returns all tasks that have not ended.
-    pub(in crate::server) fn unfinished(&self) -> Vec<Key> {
+    pub fn unfinished(&self) -> Vec<Key> {
         self.tasks.iter().filter(|(_, task)| !task.has_ended()).map(|(key, _)| key).collect()
     }
 }
@@ -310,7 +306,7 @@ impl<W> TaskTable<W> {
 #[cfg(feature = "internals")]
 impl TaskTable<HandlerWork> {
     /// Returns the bytes of what the handlers hold and of the results, from what is stored.
-    pub(in crate::server) fn recount_bytes(&self) -> (usize, usize) {
+    pub fn recount_bytes(&self) -> (usize, usize) {
         let (mut handlers, mut results) = (0, 0);
         for (_, task) in self.tasks.iter() {
             handlers += task.running_handler().map_or(0, HandlerWork::argument_bytes);
@@ -347,4 +343,4 @@ fn result_refused(limit: TaskLimit) -> Error {
 const TTL_MIN: Duration = Duration::from_secs(1);
 
 /// Tasks on one page of `tasks/list`.
-pub(in crate::server) const PAGE_SIZE: usize = 50;
+pub const PAGE_SIZE: usize = 50;

@@ -21,7 +21,7 @@ use crate::telemetry::label::TaskLimit;
 
 /// The tasks of a shard, each with a handler `W`.
 #[derive(Debug)]
-pub(in crate::server::tasks) struct StoredTasks<W> {
+pub struct StoredTasks<W> {
     slab: Slab<Task<W>>,
     keys: HashMap<TaskId, Key>,
     owners: TaskOwners,
@@ -30,11 +30,11 @@ pub(in crate::server::tasks) struct StoredTasks<W> {
 
 /// How room was made for a task or a result.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::server) struct Room {
+pub struct Room {
     /// Number of tasks that were evicted for it.
-    pub(in crate::server) evicted: usize,
+    pub evicted: usize,
     /// The limit for which there is none.
-    pub(in crate::server) refused: Option<TaskLimit>,
+    pub refused: Option<TaskLimit>,
 }
 
 impl<W> StoredTasks<W> {
@@ -180,13 +180,13 @@ impl<W> StoredTasks<W> {
 
     /// Returns the number of stored owners and addresses.
     #[cfg(test)]
-    pub(in crate::server::tasks) fn owner_counts(&self) -> (usize, usize) {
+    pub fn owner_counts(&self) -> (usize, usize) {
         self.owners.counts()
     }
 
     /// Returns the numbers of all tasks, in the order of creation.
     #[cfg(test)]
-    pub(in crate::server::tasks) fn numbers(&self) -> Vec<u64> {
+    pub fn numbers(&self) -> Vec<u64> {
         let mut numbers: Vec<u64> = self.slab.iter().map(|(_, task)| task.number()).collect();
         numbers.sort_unstable();
         numbers

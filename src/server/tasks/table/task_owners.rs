@@ -14,13 +14,13 @@ use crate::telemetry::label::TaskLimit;
 
 /// What a table, or one address, holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::server) struct TaskUsage {
+pub struct TaskUsage {
     /// Tasks, running or ended.
-    pub(in crate::server) tasks: usize,
+    pub tasks: usize,
     /// Tasks that have not ended.
-    pub(in crate::server) running: usize,
+    pub running: usize,
     /// Bytes of their results.
-    pub(in crate::server) result_bytes: usize,
+    pub result_bytes: usize,
 }
 
 /// The tasks of each owner, and the usage of each address that is not exempt.

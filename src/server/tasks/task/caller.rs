@@ -10,7 +10,7 @@ use crate::server::reply_to::{PeerId, ReplyTo};
 
 /// The caller of a task. It may disconnect before the task ends.
 #[derive(Debug)]
-pub(in crate::server) struct TaskCaller {
+pub struct TaskCaller {
     peer: PeerId,
     address: Option<ClientAddress>,
     principal: Option<Arc<Principal>>,
@@ -41,46 +41,46 @@ impl TaskCaller {
     }
 
     /// Returns the address of the peer, unless it is exempt from the shares.
-    pub(in crate::server) const fn address(&self) -> Option<ClientAddress> {
+    pub const fn address(&self) -> Option<ClientAddress> {
         self.address
     }
 
     /// Returns whether a request of `principal` may find the task.
-    pub(in crate::server) fn is_caller(&self, principal: Option<&Principal>) -> bool {
+    pub fn is_caller(&self, principal: Option<&Principal>) -> bool {
         is_same_caller(self.principal.as_deref(), principal)
     }
 
     /// Returns who it is, if callers are authenticated.
-    pub(in crate::server) const fn principal(&self) -> Option<&Arc<Principal>> {
+    pub const fn principal(&self) -> Option<&Arc<Principal>> {
         self.principal.as_ref()
     }
 
     /// Returns whether the peer has gone.
-    pub(in crate::server) const fn is_gone(&self) -> bool {
+    pub const fn is_gone(&self) -> bool {
         self.is_gone
     }
 
     /// Records that the peer has gone.
-    pub(in crate::server) const fn mark_gone(&mut self) {
+    pub const fn mark_gone(&mut self) {
         self.is_gone = true;
     }
 
-    pub(in crate::server) const fn peer(&self) -> PeerId {
+    pub const fn peer(&self) -> PeerId {
         self.peer
     }
 
     /// Returns the revision of its call, in which the result is stored.
-    pub(in crate::server) const fn revision(&self) -> Revision {
+    pub const fn revision(&self) -> Revision {
         self.revision
     }
 
     /// Returns where its notifications are sent.
-    pub(in crate::server) const fn reply_to(&self) -> ReplyTo {
+    pub const fn reply_to(&self) -> ReplyTo {
         ReplyTo::standalone(self.peer)
     }
 
     /// Sets the last progress that the call was sent before it became a task.
-    pub(in crate::server) const fn set_last_progress(&mut self, progress: f64) {
+    pub const fn set_last_progress(&mut self, progress: f64) {
         self.last_progress = progress;
     }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use self::caller::TaskCaller;
 use self::observers::TaskObservers;
-pub(in crate::server) use self::observers::TaskWaiter;
+pub use self::observers::TaskWaiter;
 use self::requests::TaskRequests;
 use self::state::TaskState;
 use crate::base::client_address::ClientAddress;
@@ -35,24 +35,24 @@ use crate::service::ClientInfo;
 
 /// Parameters of a new task.
 #[derive(Debug)]
-pub(in crate::server) struct NewTask {
+pub struct NewTask {
     /// Peer that made the call. It may disconnect before the task ends.
-    pub(in crate::server) peer: PeerId,
+    pub peer: PeerId,
     /// Its address, unless it is exempt from the shares.
-    pub(in crate::server) address: Option<ClientAddress>,
+    pub address: Option<ClientAddress>,
     /// Revision and capabilities of the caller; the result is stored in its revision.
-    pub(in crate::server) client: ClientInfo,
+    pub client: ClientInfo,
     /// Token of progress notifications, if the caller requested them.
-    pub(in crate::server) progress_token: Option<IdBuf>,
+    pub progress_token: Option<IdBuf>,
     /// Requested ttl.
-    pub(in crate::server) ttl: Option<Duration>,
+    pub ttl: Option<Duration>,
     /// The authenticated caller, who alone finds the task.
-    pub(in crate::server) principal: Option<Arc<Principal>>,
+    pub principal: Option<Arc<Principal>>,
 }
 
 /// Outcome of a task that was not cancelled.
 #[derive(Clone, Debug)]
-pub(in crate::server) enum TaskOutcome {
+pub enum TaskOutcome {
     /// A result.
     Result {
         /// One JSON object, in the revision of the caller.
@@ -78,7 +78,7 @@ impl TaskOutcome {
 
 /// One task of a shard, with a handler `W`.
 #[derive(Debug)]
-pub(in crate::server) struct Task<W> {
+pub struct Task<W> {
     id: TaskId,
     id_text: String,
     /// Number of the task on its shard, in order of creation.
@@ -89,8 +89,8 @@ pub(in crate::server) struct Task<W> {
     is_fetched: bool,
     /// The handler, until it completes.
     handler: Option<W>,
-    pub(in crate::server) caller: TaskCaller,
-    pub(in crate::server) requests: TaskRequests,
+    pub caller: TaskCaller,
+    pub requests: TaskRequests,
     pub(super) observers: TaskObservers,
 }
 
@@ -118,12 +118,12 @@ impl<W> Task<W> {
     }
 
     /// Returns its id.
-    pub(in crate::server) const fn id(&self) -> TaskId {
+    pub const fn id(&self) -> TaskId {
         self.id
     }
 
     /// Returns its id as text.
-    pub(in crate::server) fn id_text(&self) -> &str {
+    pub fn id_text(&self) -> &str {
         &self.id_text
     }
 
@@ -133,12 +133,12 @@ impl<W> Task<W> {
     }
 
     /// Returns its status.
-    pub(in crate::server) const fn status(&self) -> TaskStatus {
+    pub const fn status(&self) -> TaskStatus {
         self.state.status()
     }
 
     /// Returns whether its status is final.
-    pub(in crate::server) const fn has_ended(&self) -> bool {
+    pub const fn has_ended(&self) -> bool {
         self.status().is_terminal()
     }
 
@@ -148,12 +148,12 @@ impl<W> Task<W> {
     }
 
     /// Returns what both generations of the protocol show.
-    pub(in crate::server) fn view(&self, calendar: WallClock) -> TaskView<'_> {
+    pub fn view(&self, calendar: WallClock) -> TaskView<'_> {
         self.state.view(&self.id_text, calendar)
     }
 
     /// Calls `tell` with the view of the task and the details of the extension.
-    pub(in crate::server) fn with_detail<T>(
+    pub fn with_detail<T>(
         &self,
         calendar: WallClock,
         tell: impl FnOnce(TaskView<'_>, TaskDetail<'_>) -> T,
@@ -170,7 +170,7 @@ impl<W> Task<W> {
     }
 
     /// Returns its outcome; `None` while it runs, and if it was cancelled.
-    pub(in crate::server) const fn outcome(&self) -> Option<&TaskOutcome> {
+    pub const fn outcome(&self) -> Option<&TaskOutcome> {
         self.outcome.as_ref()
     }
 
@@ -200,7 +200,7 @@ impl<W> Task<W> {
     }
 
     /// Returns the handler while it runs.
-    pub(in crate::server) const fn handler(&mut self) -> Option<&mut W> {
+    pub const fn handler(&mut self) -> Option<&mut W> {
         self.handler.as_mut()
     }
 
@@ -211,7 +211,7 @@ impl<W> Task<W> {
     }
 
     /// Stores the handler, or removes it when it has completed.
-    pub(in crate::server) fn set_handler(&mut self, handler: Option<W>) {
+    pub fn set_handler(&mut self, handler: Option<W>) {
         self.handler = handler;
     }
 

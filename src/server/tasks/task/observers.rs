@@ -6,18 +6,18 @@ use crate::protocol::in_flight::CallId;
 
 /// A call, on any shard, that waits for the end of a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::server) struct TaskWaiter {
+pub struct TaskWaiter {
     /// Shard of the call.
-    pub(in crate::server) shard: ShardId,
+    pub shard: ShardId,
     /// The call.
-    pub(in crate::server) call: CallId,
+    pub call: CallId,
     /// Deadline of the call.
-    pub(in crate::server) deadline: Instant,
+    pub deadline: Instant,
 }
 
 /// The waiting calls and the subscribed shards of one task.
 #[derive(Debug, Default)]
-pub(in crate::server) struct TaskObservers {
+pub struct TaskObservers {
     waiters: Vec<TaskWaiter>,
     watchers: Vec<ShardId>,
     /// Whether the task is in the queue of unsent changes.
@@ -26,19 +26,19 @@ pub(in crate::server) struct TaskObservers {
 
 impl TaskObservers {
     /// Returns the shards with a subscription to the task.
-    pub(in crate::server) fn watchers(&self) -> &[ShardId] {
+    pub fn watchers(&self) -> &[ShardId] {
         &self.watchers
     }
 
     /// Adds a shard that is notified of every change.
-    pub(in crate::server) fn add_watcher(&mut self, shard: ShardId) {
+    pub fn add_watcher(&mut self, shard: ShardId) {
         if !self.watchers.contains(&shard) {
             self.watchers.push(shard);
         }
     }
 
     /// Returns whether another call may wait for the end of the task.
-    pub(in crate::server) fn has_waiter_capacity(&mut self, now: Instant) -> bool {
+    pub fn has_waiter_capacity(&mut self, now: Instant) -> bool {
         if self.waiters.len() >= WAITERS_MAX {
             // Cancelled calls are not removed one by one: they time out.
             self.waiters.retain(|waiter| waiter.deadline > now);
@@ -47,27 +47,27 @@ impl TaskObservers {
     }
 
     /// Adds a call that waits for the end of the task.
-    pub(in crate::server) fn add_waiter(&mut self, waiter: TaskWaiter) {
+    pub fn add_waiter(&mut self, waiter: TaskWaiter) {
         self.waiters.push(waiter);
     }
 
     /// Removes and returns the calls that wait for the end of the task.
-    pub(in crate::server) fn take_waiters(&mut self) -> Vec<TaskWaiter> {
+    pub fn take_waiters(&mut self) -> Vec<TaskWaiter> {
         std::mem::take(&mut self.waiters)
     }
 
     /// Marks a change as unsent; returns `false` if one was already.
-    pub(in crate::server) const fn mark_changed(&mut self) -> bool {
+    pub const fn mark_changed(&mut self) -> bool {
         !std::mem::replace(&mut self.has_unsent_change, true)
     }
 
     /// Returns whether a change is unsent.
-    pub(in crate::server) const fn has_unsent_change(&self) -> bool {
+    pub const fn has_unsent_change(&self) -> bool {
         self.has_unsent_change
     }
 
     /// Marks all changes as sent.
-    pub(in crate::server) const fn mark_sent(&mut self) {
+    pub const fn mark_sent(&mut self) {
         self.has_unsent_change = false;
     }
 }

@@ -6,11 +6,11 @@ use crate::server::client_requests::{OpenRequests, TaskInputs};
 
 /// Requests to the client in the forms of both protocol generations; a task uses one of them.
 #[derive(Debug, Default)]
-pub(in crate::server) struct TaskRequests {
+pub struct TaskRequests {
     /// Input requests (2026-07-28).
-    pub(in crate::server) inputs: Rc<TaskInputs>,
+    pub inputs: Rc<TaskInputs>,
     /// Requests from the server to the client (2025-11-25).
-    pub(in crate::server) client_requests: OpenRequests,
+    pub client_requests: OpenRequests,
 }
 
 impl TaskRequests {

@@ -15,7 +15,7 @@ use corelane_engine::clock::unix_ms;
 use corelane_engine::ring::{Ring, Socket};
 
 #[derive(Debug)]
-pub(crate) struct FlowRun {
+pub struct FlowRun {
     flow: Flow,
     number: u64,
     fetches: u64,
@@ -118,21 +118,16 @@ impl FlowRun {
 /// Input.
 impl FlowRun {
     /// Returns what to connect to, once for each request, with its number.
-    pub(crate) fn take_target(&mut self) -> Option<(u64, Arc<Target>)> {
+    pub fn take_target(&mut self) -> Option<(u64, Arc<Target>)> {
         self.fetch.as_mut()?.take_target()
     }
 
-    pub(crate) fn owns(&self, socket: Socket) -> bool {
+    pub fn owns(&self, socket: Socket) -> bool {
         self.fetch.as_ref().is_some_and(|fetch| fetch.owns(socket))
     }
 
     /// Handles the connection for request `number`. Returns `false` if it is not needed.
-    pub(crate) fn handle_connected(
-        &mut self,
-        ring: &mut dyn Ring,
-        number: u64,
-        socket: Socket,
-    ) -> bool {
+    pub fn handle_connected(&mut self, ring: &mut dyn Ring, number: u64, socket: Socket) -> bool {
         match self.fetch.as_mut().filter(|fetch| fetch.number() == number) {
             Some(fetch) => {
                 fetch.handle_connected(ring, socket);
@@ -143,21 +138,21 @@ impl FlowRun {
     }
 
     /// Handles the failure to connect for request `number`.
-    pub(crate) fn handle_connect_failure(&mut self, number: u64, error: OpenError, now: Instant) {
+    pub fn handle_connect_failure(&mut self, number: u64, error: OpenError, now: Instant) {
         if let Some(fetch) = self.fetch.take_if(|fetch| fetch.number() == number) {
             let error = error.describe(fetch.target()).to_string();
             self.advance(FlowInput::Response(Err(error)), now);
         }
     }
 
-    pub(crate) fn receive(&mut self, ring: &mut dyn Ring, bytes: &[u8], now: Instant) {
+    pub fn receive(&mut self, ring: &mut dyn Ring, bytes: &[u8], now: Instant) {
         if let Some(outcome) = self.fetch.as_mut().and_then(|fetch| fetch.receive(bytes, now)) {
             self.finish_fetch(ring, outcome, now);
         }
     }
 
     /// Handles the end of the connection, or the failure of a send.
-    pub(crate) fn handle_end(&mut self, ring: &mut dyn Ring, is_failed: bool, now: Instant) {
+    pub fn handle_end(&mut self, ring: &mut dyn Ring, is_failed: bool, now: Instant) {
         if let Some(outcome) = self.fetch.as_mut().map(|fetch| fetch.handle_end(is_failed, now)) {
             self.finish_fetch(ring, outcome, now);
         }
@@ -171,12 +166,7 @@ impl FlowRun {
     }
 
     /// Handles the redirect of the browser for flow `number`.
-    pub(crate) fn handle_redirect(
-        &mut self,
-        number: u64,
-        query: Result<Secret, String>,
-        now: Instant,
-    ) {
+    pub fn handle_redirect(&mut self, number: u64, query: Result<Secret, String>, now: Instant) {
         if number == self.number && self.login_deadline.take().is_some() {
             self.listener = None;
             self.advance(FlowInput::Redirect(query), now);

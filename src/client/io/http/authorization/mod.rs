@@ -9,8 +9,8 @@ mod server_authorization;
 
 mod upgrade;
 
-pub(crate) use self::flow_run::FlowRun;
-pub(crate) use self::redirect::RedirectSender;
-pub(crate) use self::server_authorization::HttpAuthorization;
+pub use self::flow_run::FlowRun;
+pub use self::redirect::RedirectSender;
+pub use self::server_authorization::HttpAuthorization;
 pub(super) use self::server_authorization::{FlowEnd, Verdict};
-pub(crate) use self::upgrade::{UpgradeAuthorization, UpgradeVerdict};
+pub use self::upgrade::{UpgradeAuthorization, UpgradeVerdict};

@@ -23,13 +23,13 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Passes redirects to the flow of one server.
 #[derive(Clone)]
-pub(crate) struct RedirectSender {
+pub struct RedirectSender {
     peer: PeerId,
     commands: Sender<Command>,
 }
 
 impl RedirectSender {
-    pub(crate) const fn new(peer: PeerId, commands: Sender<Command>) -> Self {
+    pub const fn new(peer: PeerId, commands: Sender<Command>) -> Self {
         Self { peer, commands }
     }
 

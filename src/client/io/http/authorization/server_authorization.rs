@@ -37,7 +37,7 @@ const FORBIDDEN: u16 = 403;
 
 /// What becomes of a response.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// It is an answer to this request.
     Answer(Exchange),
     /// The request is sent again.
@@ -76,15 +76,15 @@ enum FlowState {
 
 /// How a flow has ended for the requests that waited for it.
 #[derive(Debug)]
-pub(crate) struct FlowEnd {
+pub struct FlowEnd {
     /// The requests that the server has refused.
-    pub(crate) parked: Vec<Exchange>,
+    pub parked: Vec<Exchange>,
     /// Why they fail.
-    pub(crate) error: Option<ClientError>,
+    pub error: Option<ClientError>,
 }
 
 #[derive(Debug)]
-pub(crate) struct HttpAuthorization {
+pub struct HttpAuthorization {
     server: Url,
     options: Arc<OAuthOptions>,
     entry: TokenEntry,
@@ -106,7 +106,7 @@ pub(crate) struct HttpAuthorization {
 
 impl HttpAuthorization {
     /// Creates the authorization of a server, if it has options for it, with what is stored.
-    pub(crate) fn new(handle: &PeerHandle, redirects: &RedirectSender) -> Option<Self> {
+    pub fn new(handle: &PeerHandle, redirects: &RedirectSender) -> Option<Self> {
         let options = Arc::clone(handle.oauth.as_ref()?);
         let server = handle.target.http_url()?;
         let entry = TokenEntry::open(Arc::clone(&options.store), server.as_str());
@@ -127,7 +127,7 @@ impl HttpAuthorization {
     }
 
     /// Returns what authorizes a request with this HTTP method.
-    pub(in crate::io) fn fields(&self, method: &str) -> RequestAuthorization<'_> {
+    pub fn fields(&self, method: &str) -> RequestAuthorization<'_> {
         let generation = self.generation;
         let Some(credentials) = &self.credentials else {
             return RequestAuthorization { generation, ..RequestAuthorization::default() };
@@ -149,7 +149,7 @@ impl HttpAuthorization {
     }
 
     /// Judges the response to `exchange`; begins a flow if the server asks for authorization.
-    pub(crate) fn handle_response(
+    pub fn handle_response(
         &mut self,
         mut exchange: Exchange,
         head: &ResponseHead,
@@ -193,7 +193,7 @@ impl HttpAuthorization {
     }
 
     /// Begins to refresh the token if it expires soon.
-    pub(crate) fn refresh_if_due(&mut self, now: Instant) {
+    pub fn refresh_if_due(&mut self, now: Instant) {
         let Some(credentials) = self.credentials.as_ref().filter(|_| !self.is_running()) else {
             return;
         };
@@ -239,11 +239,11 @@ impl HttpAuthorization {
     }
 
     /// Returns whether requests wait for a flow.
-    pub(crate) const fn is_running(&self) -> bool {
+    pub const fn is_running(&self) -> bool {
         !matches!(self.state, FlowState::Idle)
     }
 
-    pub(crate) fn run(&mut self) -> Option<&mut FlowRun> {
+    pub fn run(&mut self) -> Option<&mut FlowRun> {
         match &mut self.state {
             FlowState::Running(run) => Some(run),
             FlowState::Idle | FlowState::Waiting { .. } | FlowState::Replaced => None,
@@ -251,7 +251,7 @@ impl HttpAuthorization {
     }
 
     /// Ends the flow, if it has ended.
-    pub(crate) fn take_end(&mut self) -> Option<FlowEnd> {
+    pub fn take_end(&mut self) -> Option<FlowEnd> {
         let (outcome, registration) = match &mut self.state {
             FlowState::Running(run) => (Some(run.take_outcome()?), run.take_registration()),
             FlowState::Replaced => (None, None),
@@ -294,7 +294,7 @@ impl HttpAuthorization {
     }
 
     /// Returns when [`HttpAuthorization::expire`] must be called next.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         match &self.state {
             FlowState::Running(run) => run.deadline(),
             FlowState::Waiting { retry_at, .. } => Some(*retry_at),
@@ -303,7 +303,7 @@ impl HttpAuthorization {
     }
 
     /// Ends what has timed out, and looks whether another client still replaces the tokens.
-    pub(crate) fn expire(&mut self, ring: &mut dyn Ring, now: Instant) {
+    pub fn expire(&mut self, ring: &mut dyn Ring, now: Instant) {
         match std::mem::take(&mut self.state) {
             FlowState::Waiting { cause, retry_at, deadline } if retry_at <= now => {
                 self.start_locked(cause, deadline, now);
@@ -317,7 +317,7 @@ impl HttpAuthorization {
     }
 
     /// Ends the flow without an outcome.
-    pub(crate) fn cancel(&mut self, ring: &mut dyn Ring) {
+    pub fn cancel(&mut self, ring: &mut dyn Ring) {
         if let Some(run) = self.run() {
             run.close(ring);
         }

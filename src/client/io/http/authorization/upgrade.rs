@@ -10,7 +10,7 @@ use corelane_transport::websocket::client::handshake::UpgradeRefusal;
 
 /// What the upgrades of one client have in common. Tokens are in the store.
 #[derive(Debug)]
-pub(crate) struct UpgradeAuthorization {
+pub struct UpgradeAuthorization {
     redirects: RedirectSender,
     /// Refusals since the last connection that was of use.
     refusals: u32,
@@ -20,7 +20,7 @@ pub(crate) struct UpgradeAuthorization {
 
 /// What follows a refused upgrade.
 #[derive(Debug)]
-pub(crate) enum UpgradeVerdict {
+pub enum UpgradeVerdict {
     /// The refusal does not concern authorization.
     Other,
     /// The upgrade is requested again after this.
@@ -32,16 +32,16 @@ pub(crate) enum UpgradeVerdict {
 }
 
 impl UpgradeAuthorization {
-    pub(crate) const fn new(redirects: RedirectSender) -> Self {
+    pub const fn new(redirects: RedirectSender) -> Self {
         Self { redirects, refusals: 0, nonce: None }
     }
 
-    pub(crate) const fn redirects(&self) -> &RedirectSender {
+    pub const fn redirects(&self) -> &RedirectSender {
         &self.redirects
     }
 
     /// Passes the fields that authorize an upgrade to `write`.
-    pub(crate) fn with_fields<O>(
+    pub fn with_fields<O>(
         &self,
         handle: &PeerHandle,
         write: impl FnOnce(&RequestFields<'_>) -> O,
@@ -57,13 +57,13 @@ impl UpgradeAuthorization {
     }
 
     /// Notes that an upgrade was accepted and a handshake is complete.
-    pub(crate) const fn handle_ready(&mut self) {
+    pub const fn handle_ready(&mut self) {
         self.refusals = 0;
     }
 
     /// Judges why an upgrade was refused, if it was; begins a flow if the server asks for
     /// authorization.
-    pub(crate) fn handle_refusal(
+    pub fn handle_refusal(
         &mut self,
         refusal: Option<&UpgradeRefusal>,
         handle: &PeerHandle,
