@@ -8,7 +8,8 @@
 //! Invariants of every backend:
 //!
 //! - A [`Socket`] names one open socket from the completion that returned it until its
-//!   [`Completion::Closed`]; it is reused only after that, with nothing in flight.
+//!   [`Completion::Closed`]; it is reused only after that, with nothing in flight. A completion
+//!   that returns it comes behind that one; [`Ring::register`] returns it after the next park.
 //! - A [`ReceiveBuffer`] is exclusive: its bytes belong to the holder until [`Ring::release`].
 //! - Completions of one socket are in order. After [`Operation::Close`] or [`Operation::Reset`] a
 //!   socket yields only its outstanding [`Completion::Sent`] and then [`Completion::Closed`].
@@ -318,7 +319,8 @@ impl ParkTimeout {
 
 /// A backend; see the module for the invariants.
 pub trait Ring {
-    /// Registers a descriptor. The ring owns it from now on and closes it.
+    /// Registers a descriptor. The ring owns it from now on and closes it. Its name is that of no
+    /// socket whose [`Completion::Closed`] was reaped since the last park and may not be handled.
     fn register(&mut self, source: Source) -> io::Result<Registered>;
 
     /// Queues an operation for the next park. Never blocks and never fails: a full queue is

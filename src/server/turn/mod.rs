@@ -166,6 +166,8 @@ impl Shard {
         let transport = Transport::Http;
         let error = match ring.register(Source::Stream(stream)) {
             Ok(Registered::Socket(socket)) => {
+                // What is left of an earlier socket of this name.
+                self.transports.late_completions.retain(|it| it.socket() != Some(socket));
                 let kind = ListenerKind::Clients(transport);
                 let (peer, codec) = (None, Codec::Http);
                 self.open(ring, kind, SocketPair { receive: socket, send: socket, peer, codec });

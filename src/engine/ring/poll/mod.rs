@@ -255,7 +255,7 @@ impl Ring for PollRing {
             Source::Stream(fd) => Descriptor::socket(fd)?,
             Source::Pipe(fd) => Descriptor::pipe(fd)?,
         };
-        self.streams.add(Stream::new(descriptor)).map(Registered::Socket)
+        self.streams.add_at_once(Stream::new(descriptor)).map(Registered::Socket)
     }
 
     #[inline]
@@ -272,6 +272,7 @@ impl Ring for PollRing {
     }
 
     fn park(&mut self, timeout: ParkTimeout) -> Instant {
+        self.streams.free_closed();
         self.execute_operations();
         if self.completed.is_empty() {
             self.has_skipped_wait = false;

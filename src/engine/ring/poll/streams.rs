@@ -23,6 +23,8 @@ use crate::ring::{Shortage, Socket, SocketLimit};
 pub(super) struct Streams {
     entries: Vec<Option<Stream>>,
     vacant: Vec<u32>,
+    /// Vacant names whose close may be reported and not handled yet.
+    closed: Vec<u32>,
     sockets_max: usize,
     /// Files with something to read or write; they are always ready.
     files: Vec<Socket>,
@@ -91,6 +93,7 @@ impl Streams {
         Self {
             entries: Vec::new(),
             vacant: Vec::new(),
+            closed: Vec::new(),
             sockets_max: sockets_max.min(SOCKETS_MAX) as usize,
             files: Vec::new(),
         }
@@ -105,7 +108,8 @@ impl Streams {
         let free = if stream.is_from_reserve { 0 } else { free };
         let open_files = SocketLimit::OpenFiles(open_files_max);
         Shortage::of(open_files, free).or_else(|| {
-            let free = self.vacant.len() + self.sockets_max.saturating_sub(self.entries.len());
+            let vacant = self.vacant.len() + self.closed.len();
+            let free = vacant + self.sockets_max.saturating_sub(self.entries.len());
             let [free, most] = [free, self.sockets_max].map(|it| u32::try_from(it).unwrap_or(0));
             Shortage::of(SocketLimit::SocketsMax(most), free)
         })
@@ -113,12 +117,26 @@ impl Streams {
 
     /// Returns whether no further stream can be opened.
     pub(super) fn is_full(&self) -> bool {
-        self.vacant.is_empty() && self.entries.len() >= self.sockets_max
+        let is_occupied = self.vacant.is_empty() && self.closed.is_empty();
+        is_occupied && self.entries.len() >= self.sockets_max
     }
 
-    /// Adds a stream. Fails with [`Errno::NFILE`] if the table is full.
+    /// Adds a stream whose name a completion reports, behind that of the close of an earlier stream
+    /// of this name. Fails with [`Errno::NFILE`] if the table is full.
     pub(super) fn add(&mut self, stream: Stream) -> io::Result<Socket> {
-        if let Some(name) = self.vacant.pop() {
+        let vacant = self.vacant.pop().or_else(|| self.closed.pop());
+        self.insert(vacant, stream)
+    }
+
+    /// Adds a stream whose name is known before the completions of this park are handled. Fails
+    /// with [`Errno::NFILE`] if the table is full, streams closed in this park included.
+    pub(super) fn add_at_once(&mut self, stream: Stream) -> io::Result<Socket> {
+        let vacant = self.vacant.pop();
+        self.insert(vacant, stream)
+    }
+
+    fn insert(&mut self, vacant: Option<u32>, stream: Stream) -> io::Result<Socket> {
+        if let Some(name) = vacant {
             self.entries[name as usize] = Some(stream);
             return Ok(Socket(name));
         }
@@ -137,11 +155,15 @@ impl Streams {
         self.entries.get_mut(socket.index())?.as_mut()
     }
 
-    /// Removes a stream from the table and the poller. The name can be reused at once: the ring
-    /// reports its close before any completion of the next stream.
+    /// Frees the names of the streams that were closed before: their closes are handled.
+    pub(super) fn free_closed(&mut self) {
+        self.vacant.append(&mut self.closed);
+    }
+
+    /// Removes a stream from the table and the poller.
     pub(super) fn remove(&mut self, poller: &Poller, socket: Socket) -> Option<Stream> {
         let mut stream = self.entries.get_mut(socket.index())?.take()?;
-        self.vacant.push(socket.0);
+        self.closed.push(socket.0);
         if stream.descriptor.kind() == DescriptorKind::File {
             self.files.retain(|&other| other != socket);
         }

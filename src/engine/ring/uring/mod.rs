@@ -194,10 +194,12 @@ impl Ring for UringRing {
         self.reaped = reaped;
         // Includes completions that these have caused.
         self.queues.take_ready(completions);
+        self.sockets.report_closed();
     }
 
     fn park(&mut self, timeout: ParkTimeout) -> Instant {
         let Self { queues, sockets, receives, accepts, .. } = self;
+        sockets.free_reported();
         accepts.resume_due(queues, self.now);
         receives.resume(queues, sockets);
         queues.flush_backlog();

@@ -83,6 +83,10 @@ pub(super) struct SocketTable {
     registered: Vec<RegisteredSocket>,
     /// Indices of `registered` that are not open.
     vacant: Vec<u32>,
+    /// Further ones, whose close is reported by the next reap.
+    closed: Vec<u32>,
+    /// Further ones, whose close was reported and is handled before the next park.
+    reported: Vec<u32>,
 }
 
 impl SocketTable {
@@ -94,6 +98,8 @@ impl SocketTable {
             slots: Vec::new(),
             registered: Vec::new(),
             vacant: Vec::new(),
+            closed: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -156,11 +162,21 @@ impl SocketTable {
             let adopted = &mut self.registered[index as usize];
             adopted.descriptor = None;
             adopted.state = SocketState::default();
-            self.vacant.push(index);
+            self.closed.push(index);
         } else {
             self.slots[socket.index()] = SocketState::default();
             self.open_slots -= 1;
         }
+    }
+
+    /// Records that the closes of all registered descriptors are reported.
+    pub(super) fn report_closed(&mut self) {
+        self.reported.append(&mut self.closed);
+    }
+
+    /// Frees the names of the registered descriptors whose closes were reported: they are handled.
+    pub(super) fn free_reported(&mut self) {
+        self.vacant.append(&mut self.reported);
     }
 
     /// Returns how many slots are not open, or `None` if `socket` has none.

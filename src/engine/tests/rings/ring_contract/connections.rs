@@ -2,7 +2,9 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use corelane_engine::ring::{Completion, Operation, Ring, RingOptions, Socket, Source};
+use corelane_engine::ring::{
+    Completion, Operation, ParkTimeout, Ring, RingOptions, Socket, Source,
+};
 
 use super::test_ring::{TestRing, connect, read, write};
 
@@ -106,6 +108,24 @@ pub(super) fn connected_stream_can_be_registered<R: Ring>(mut bench: TestRing<R>
     bench.await_sent(socket).1.unwrap();
     assert_eq!(read(&mut client, 14), b"hello yourself");
     bench.close(socket);
+}
+
+pub(super) fn registered_name_waits_until_close_is_handled<R: Ring>(mut bench: TestRing<R>) {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let register = |bench: &mut TestRing<R>| {
+        let client = connect(server.local_addr().unwrap());
+        let (accepted, _) = server.accept().unwrap();
+        (client, bench.register(Source::Stream(accepted.into())))
+    };
+    let (_first_client, first) = register(&mut bench);
+    bench.submit(Operation::Close(first));
+    bench.await_closed(first);
+    // A shard handles messages, which register streams, before what it has reaped.
+    let (_second_client, second) = register(&mut bench);
+    assert_ne!(second, first);
+    bench.turn(ParkTimeout::Zero);
+    let (_third_client, third) = register(&mut bench);
+    assert_eq!(third, first);
 }
 
 /// Connects from the local address `from`; returns the result.

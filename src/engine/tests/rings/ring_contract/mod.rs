@@ -103,6 +103,7 @@ macro_rules! contract_tests {
                 full_ring_reports_failure_and_accepts_after_close,
                 refused_connect_reports_error,
                 connected_stream_can_be_registered,
+                registered_name_waits_until_close_is_handled,
                 connections_beyond_one_batch_are_all_accepted,
             },
             pipes::{
