@@ -29,7 +29,6 @@ use std::path::Path;
 use std::process::{ChildStdin, ChildStdout};
 
 use clap::Parser;
-use corelane::protocol::model::Implementation;
 use corelane::server::{Options, Server};
 use corelane::service::{Catalog, NoArguments, Tool, demo};
 use corelane_bench_support::process::{self, CHILD};
@@ -39,6 +38,7 @@ use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::plan::{CallPlan, HumanDuration, PhasePlan, Plan};
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::target::{Era, Transport};
+use corelane_protocol::model::Implementation;
 use corelane_test_support::wrk::{self, MESSAGE_BYTES, WrkSettings};
 
 /// Cores of the server and of the clients.

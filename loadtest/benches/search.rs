@@ -25,13 +25,13 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
-use corelane::engine::clock::Clock;
-use corelane::protocol::model::Implementation;
 use corelane::server::{Options, Server};
 use corelane::service::{Catalog, NoArguments, RequestContext, Tool, ToolAnnotations};
 use corelane_bench_support::process::{self, CHILD};
+use corelane_engine::clock::Clock;
 use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::SweepResult;
+use corelane_protocol::model::Implementation;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Cores of the server and of the generator.

@@ -182,7 +182,7 @@ fn interval(shifts: &[f64], count: usize) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use corelane::base::random::Random;
+    use corelane_base::random::Random;
 
     use super::*;
 

@@ -18,8 +18,8 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
-use corelane::client::{self, ClientError, IntoTarget, Program};
-use corelane::protocol::revision::Revision;
+use corelane_client::{ClientError, IntoTarget, Program};
+use corelane_protocol::revision::Revision;
 use http::Uri;
 
 use crate::children::EXIT_TIMEOUT;
@@ -287,7 +287,7 @@ impl Target {
 }
 
 impl IntoTarget for &Target {
-    fn into_target(self) -> Result<client::Target, ClientError> {
+    fn into_target(self) -> Result<corelane_client::Target, ClientError> {
         let Target::Command(words) = self else { return self.to_string().parse() };
         let program = Program::new(words.first().map_or("", String::as_str));
         let program = words.iter().skip(1).fold(program, Program::arg);

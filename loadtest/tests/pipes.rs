@@ -11,7 +11,6 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use corelane::protocol::model::Implementation;
 use corelane::server::{Options, Server};
 use corelane::service::demo;
 use corelane_load::children::{Program, StderrMode};
@@ -25,6 +24,7 @@ use corelane_load::metrics::outcome::Failure;
 use corelane_load::metrics::process_group::ProgramCounts;
 use corelane_load::schedule::{ArrivalPattern, RateProfile};
 use corelane_load::target::{Era, Target, Transport};
+use corelane_protocol::model::Implementation;
 
 const SPAN: Duration = Duration::from_millis(400);
 

@@ -5,10 +5,10 @@
 
 use std::io;
 
-use corelane::engine::clock::Clock;
-use corelane::engine::ring::RingOptions;
-use corelane::engine::ring::uring::UringRing;
 use corelane_bench_support::ring_server::{listen, serve, split_messages};
+use corelane_engine::clock::Clock;
+use corelane_engine::ring::RingOptions;
+use corelane_engine::ring::uring::UringRing;
 use corelane_load::mcp::request_template::ID_DIGITS;
 use memchr::memchr;
 use memchr::memmem::Finder;

@@ -1,6 +1,6 @@
 //! One session of the storm, as its client has it.
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 use memchr::memchr;
 
 use crate::Outcome;

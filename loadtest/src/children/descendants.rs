@@ -7,9 +7,8 @@
 use std::thread;
 use std::time::Duration;
 
-use corelane::engine::clock::Clock;
+use corelane_engine::clock::Clock;
 use rustix::process::Signal;
-
 #[cfg(target_os = "linux")]
 use {
     rustix::event::{PollFd, PollFlags, Timespec, poll},

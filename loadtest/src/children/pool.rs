@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 
-use corelane::engine::clock::Clock;
-use corelane::engine::ring::Waker;
+use corelane_engine::clock::Clock;
+use corelane_engine::ring::Waker;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::child::{Child, StartedChild, TerminationStep};

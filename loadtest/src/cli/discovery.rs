@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use corelane::engine::clock::Clock;
+use corelane_engine::clock::Clock;
 use corelane_load::discovery::{Discovery, DiscoveryError, Readiness, discover};
 use corelane_load::generator::RunError;
 use corelane_load::plan::Plan;

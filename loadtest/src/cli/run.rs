@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use corelane::engine::clock;
+use corelane_engine::clock;
 use corelane_load::generator::{self, Measurements};
 use corelane_load::report::{html, table};
 use corelane_load::result::{Manifest, RunResult, RunStatus};

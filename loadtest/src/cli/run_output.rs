@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
-use corelane::engine::clock;
+use corelane_engine::clock;
 use corelane_load::generator::{Period, Second};
 use corelane_load::plan::Plan;
 use corelane_load::report::csv::CsvWriter;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use corelane::engine::clock;
+use corelane_engine::clock;
 use corelane_load::generator;
 use corelane_load::metrics::process_group::ProcessGroup;
 use corelane_load::plan::{HumanDuration, Plan};

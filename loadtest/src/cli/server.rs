@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use corelane::engine::clock::Clock;
+use corelane_engine::clock::Clock;
 use corelane_load::children::end_descendants;
 use corelane_load::metrics::control_group::{ControlGroup, OwnedControlGroup};
 use corelane_load::metrics::process_group::ProcessGroup;

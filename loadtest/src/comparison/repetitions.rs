@@ -89,7 +89,7 @@ const fn float(count: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use corelane::base::random::Random;
+    use corelane_base::random::Random;
 
     use super::*;
     use crate::comparison::tests::result;

@@ -1,6 +1,6 @@
 //! Choice of a tool and of its arguments.
 
-use corelane::client::ToolInfo;
+use corelane_client::ToolInfo;
 use serde_json::{Map, Value};
 
 use super::DiscoveryError;

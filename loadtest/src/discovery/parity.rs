@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use corelane::client::ToolInfo;
+use corelane_client::ToolInfo;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::io::{self, ErrorKind};
 
-use corelane::client::{ClientError, ClientErrorKind};
-use corelane::tls::TlsError;
+use corelane_client::{ClientError, ClientErrorKind};
+use corelane_tls::TlsError;
 
 use crate::generator::RunConfig;
 use crate::generator::run_config::CONNECT_HINT;

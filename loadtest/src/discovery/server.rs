@@ -7,12 +7,12 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
-use corelane::Client;
-use corelane::client::{
+use corelane_client::Client;
+use corelane_client::{
     ClientBuilder, ClientError, EraPreference, ProgramEvent, ProxyOptions, ServerInfo, ToolInfo,
     block_on,
 };
-use corelane::model::Implementation;
+use corelane_protocol::model::Implementation;
 
 use super::request_error::RequestError;
 use crate::children::{EXIT_TIMEOUT, StderrMode, StderrTail};

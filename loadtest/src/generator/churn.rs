@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use super::connection::{Connection, ConnectionState, Replacement};
 use super::context::RunContext;

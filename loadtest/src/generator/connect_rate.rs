@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use crate::schedule::Share;
 

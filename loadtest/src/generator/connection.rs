@@ -5,9 +5,9 @@
 //! bytes in lists of its load thread. TLS adds a filter of about 1,100 bytes and the keys held by
 //! rustls. Buffers are allocated only while data is in transit.
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::Socket;
-use corelane::tls::{TlsError, TlsFilter};
+use corelane_base::time::Instant;
+use corelane_engine::ring::Socket;
+use corelane_tls::{TlsError, TlsFilter};
 
 use super::slow_reader::SlowReader;
 use crate::mcp::{Closing, ConnectError, Handshake, RequestLog, Subscriber};

@@ -7,11 +7,11 @@
 use std::io;
 use std::ops::{Index, IndexMut};
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::{
+use corelane_base::time::Instant;
+use corelane_engine::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source,
 };
-use corelane::tls::TlsError;
+use corelane_tls::TlsError;
 
 use super::connection::{Connection, ConnectionState};
 use super::run_config::Route;

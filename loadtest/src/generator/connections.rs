@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::io;
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Source};
-use corelane::tls::{TlsError, TlsFilter, TlsScratch};
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Source};
+use corelane_tls::{TlsError, TlsFilter, TlsScratch};
 
 use super::connection::{ConnectionState, Ending};
 use super::context::{ReceiveActions, RunContext};

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use super::connect_rate::ConnectRate;
 use super::connection::{Connection, ConnectionState};

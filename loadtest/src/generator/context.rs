@@ -1,6 +1,6 @@
 //! What all components of a load thread use: configuration, time, phase and measurements.
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use super::period::PeriodRecorder;
 use super::run_config::RunConfig;

@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::{ParkTimeout, Ring, Socket};
-use corelane::tls::TlsError;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{ParkTimeout, Ring, Socket};
+use corelane_tls::TlsError;
 
 use super::churn::Churn;
 use super::connection::{Connection, ConnectionState, Ending, Replacement};

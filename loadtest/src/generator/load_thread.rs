@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::{Completion, ParkTimeout, Ring};
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Completion, ParkTimeout, Ring};
 
 use super::connections::Connections;
 use super::context::{RunContext, RunPhase};

@@ -10,7 +10,7 @@
 //! wrong command is reported at once instead of after the connect timeout. During the run it is
 //! restarted like a lost connection.
 
-use corelane::engine::ring::Waker;
+use corelane_engine::ring::Waker;
 
 use crate::children::{ChildEvent, ProcessPool};
 

@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::iter::Peekable;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
 
 use super::context::{RunContext, RunPhase};
 use super::run_config::LoadMode;

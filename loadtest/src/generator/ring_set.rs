@@ -11,8 +11,8 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::{
+use corelane_base::time::Instant;
+use corelane_engine::ring::{
     Completion, Exhaustion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions,
     Socket, Source, Waker,
 };
@@ -252,8 +252,8 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
-    use corelane::engine::clock::Clock;
-    use corelane::engine::ring::uring::UringRing;
+    use corelane_engine::clock::Clock;
+    use corelane_engine::ring::uring::UringRing;
 
     use super::*;
 

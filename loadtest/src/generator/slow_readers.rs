@@ -4,8 +4,8 @@
 //! figures of other connections. During the drain they read everything that is left, so that
 //! responses the server buffered and closes of the server are observed.
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::Ring;
+use corelane_base::time::Instant;
+use corelane_engine::ring::Ring;
 
 use super::connection::ConnectionState;
 use super::connection_io::ConnectionIo;

@@ -7,8 +7,8 @@
 //! Invariants: each publication is requested once, at its planned time or as soon after as the load
 //! thread runs. Receiving a notification does not allocate.
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::Ring;
+use corelane_base::time::Instant;
+use corelane_engine::ring::Ring;
 
 use super::connection::ConnectionState;
 use super::connection_io::ConnectionIo;

@@ -3,7 +3,7 @@
 //! Each `io_uring` ring holds as many connections as the process may have files open. A poll ring
 //! shares one limit of open files with the whole process.
 
-use corelane::engine::ring::RingOptions;
+use corelane_engine::ring::RingOptions;
 
 use super::ring_set::receive_buffers_max;
 use super::run_error::RunError;

@@ -9,13 +9,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::clock::Clock;
-use corelane::engine::file_limit::raise_open_files_limit;
-use corelane::engine::ring::poll::PollRing;
+use corelane_base::time::Instant;
+use corelane_engine::clock::Clock;
+use corelane_engine::file_limit::raise_open_files_limit;
+use corelane_engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
-use corelane::engine::ring::uring::UringRing;
-use corelane::engine::ring::{Ring, RingOptions};
+use corelane_engine::ring::uring::UringRing;
+use corelane_engine::ring::{Ring, RingOptions};
 
 use super::cpu_window::{CpuReading, CpuWindow, WindowCpu};
 use super::load_thread::LoadThread;

@@ -1,6 +1,6 @@
 //! Requests in flight and the reader of one open connection.
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use super::request_templates::RequestTemplates;
 use super::response_matcher::{ReceiveEvent, ResponseMatcher};

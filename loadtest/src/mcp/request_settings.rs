@@ -4,14 +4,12 @@
 
 use std::sync::Arc;
 
-use corelane::client::session::{EraPreference, SessionConfig, SessionOptions};
-use corelane::model::Implementation;
-use corelane::parity::write;
-use corelane::protocol::eras::ClientCapabilities;
-use corelane::transport::http::client::request_writer::{
-    ExtraFields, RequestFields, RequestWriter,
-};
-use corelane::transport::ndjson::end_line;
+use corelane_client::session::{EraPreference, SessionConfig, SessionOptions};
+use corelane_parity::write;
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::model::Implementation;
+use corelane_transport::http::client::request_writer::{ExtraFields, RequestFields, RequestWriter};
+use corelane_transport::ndjson::end_line;
 
 use super::http_field::HttpField;
 use crate::target::{Era, Transport};

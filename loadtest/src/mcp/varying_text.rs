@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 
 /// Placeholder of the id, which the request template inserts.
 pub(super) const ID_PLACEHOLDER: &str = "{{id}}";

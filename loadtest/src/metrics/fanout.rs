@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use super::outcome::{Failure, Outcomes};
 

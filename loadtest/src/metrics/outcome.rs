@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use corelane::parity::error::ErrorCode;
+use corelane_parity::error::ErrorCode;
 
 /// Kind of failure of a request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

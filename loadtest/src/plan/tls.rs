@@ -12,7 +12,7 @@
 
 use std::path::PathBuf;
 
-use corelane::client::{ClientErrorKind, IntoTarget, TlsOptions, tls_client};
+use corelane_client::{ClientErrorKind, IntoTarget, TlsOptions, tls_client};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -83,7 +83,7 @@ impl<W: fmt::Debug> fmt::Debug for IntervalLog<W> {
 mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
-    use corelane::base::time::Instant;
+    use corelane_base::time::Instant;
     use hdrhistogram::Histogram;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};

@@ -3,8 +3,8 @@
 use std::f64::consts::LN_2;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
 
 use super::profile::{ProfileCursor, RateProfile};
 

@@ -6,7 +6,7 @@
 use std::iter::Peekable;
 use std::time::Duration;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use super::arrivals::{ArrivalPattern, Arrivals, Share};
 use super::profile::RateProfile;

@@ -3,7 +3,7 @@
 //! The server sustains a rate that is known; time is simulated. A run fails above that rate, and
 //! when a pause of the machine meets its measured time. A failing test names its seed.
 
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 
 use super::*;
 

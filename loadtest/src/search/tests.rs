@@ -1,6 +1,6 @@
 //! Tests of the search with injected outcomes.
 
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 
 use super::*;
 

@@ -1,9 +1,9 @@
 //! WebSocket frames, as read and written by a client.
 
-use corelane::transport::websocket::client::reader::{ServerEvent, ServerFrameReader};
-use corelane::transport::websocket::client::writer;
-use corelane::transport::websocket::code::CloseCode;
-use corelane::transport::websocket::limits::FrameLimits;
+use corelane_transport::websocket::client::reader::{ServerEvent, ServerFrameReader};
+use corelane_transport::websocket::client::writer;
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::FrameLimits;
 
 use super::{FramingError, MESSAGE_BYTES_MAX, ReadResult, WireEvent};
 

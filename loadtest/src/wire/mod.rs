@@ -1,7 +1,7 @@
 //! Client side of each transport: bytes to messages, without a socket.
 //!
 //! A [`Reader`] parses what a server sends into [`WireEvent`]s, with one parser per framing. If a
-//! connection is encrypted, a [`TlsFilter`](corelane::tls::TlsFilter) lies below.
+//! connection is encrypted, a [`TlsFilter`](corelane_tls::TlsFilter) lies below.
 //!
 //! Invariants: any cut of a stream gives the same events; a violation of the framing is reported
 //! once as [`FramingError`], and nothing after it is read; no event exceeds [`MESSAGE_BYTES_MAX`].

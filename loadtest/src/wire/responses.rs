@@ -1,10 +1,10 @@
 //! HTTP/1.1 responses as a stream of messages, read by the client of the library.
 
-use corelane::transport::http::client::event_reader::EventReader;
-use corelane::transport::http::client::response_head::{
+use corelane_transport::http::client::event_reader::EventReader;
+use corelane_transport::http::client::response_head::{
     ResponseError, ResponseHead, ResponseLimits,
 };
-use corelane::transport::http::client::response_reader::{
+use corelane_transport::http::client::response_reader::{
     ResponseEvent, ResponseReader as HttpReader,
 };
 

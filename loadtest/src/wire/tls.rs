@@ -1,11 +1,11 @@
 //! TLS of a run: what its connections share, and how results and errors describe it.
 //!
-//! The filter of a connection is [`corelane::tls::TlsFilter`].
+//! The filter of a connection is [`corelane_tls::TlsFilter`].
 
 use std::sync::Arc;
 
-use corelane::client::TlsOptions;
-use corelane::tls::{TlsClient, TlsError};
+use corelane_client::TlsOptions;
+use corelane_tls::{TlsClient, TlsError};
 
 /// TLS configuration shared by all connections of a run.
 #[derive(Clone, Debug)]

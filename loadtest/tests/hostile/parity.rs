@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use corelane::parity::error::ErrorCode;
 use corelane_load::discovery::discover;
 use corelane_load::generator::{self, RunError};
 use corelane_load::metrics::outcome::Failure;
 use corelane_load::plan::{CallPlan, HumanDuration, Plan};
 use corelane_load::result::RunResult;
 use corelane_load::target::{Era, Transport};
+use corelane_parity::error::ErrorCode;
 use serde_json::{Map, Value, json};
 
 use crate::scripted_server::{Reaction, ReceivedRequest, ScriptedServer, framed, response};

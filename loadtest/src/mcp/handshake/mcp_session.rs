@@ -3,14 +3,14 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use corelane::base::time::Instant;
-use corelane::client::session::{
+use corelane_base::time::Instant;
+use corelane_client::session::{
     MessageSink, OutgoingKind, OutgoingMessage, Session, SessionBuffers, SessionContext,
     SessionEvent,
 };
-use corelane::client::{ClientError, ClientErrorKind};
-use corelane::protocol::json::{PaddedBuffer, ParseLimits, Parser};
-use corelane::transport::http::client::request_writer::RequestFields;
+use corelane_client::{ClientError, ClientErrorKind};
+use corelane_protocol::json::{PaddedBuffer, ParseLimits, Parser};
+use corelane_transport::http::client::request_writer::RequestFields;
 
 use super::{ConnectError, SessionResult};
 use crate::mcp::request_settings::RequestSettings;

@@ -24,8 +24,8 @@
 mod mcp_session;
 mod parity_session;
 
-use corelane::transport::http::client::request_writer::RequestFields;
-use corelane::transport::websocket::client::handshake::{UpgradeEvent, UpgradeRequest};
+use corelane_transport::http::client::request_writer::RequestFields;
+use corelane_transport::websocket::client::handshake::{UpgradeEvent, UpgradeRequest};
 
 use self::mcp_session::McpSession;
 use self::parity_session::ParitySession;

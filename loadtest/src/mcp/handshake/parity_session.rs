@@ -1,10 +1,10 @@
 //! The handshake of the parity dialect: a session of the library's client up to Ready.
 
-use corelane::parity::capabilities::{Capabilities, Feature};
-use corelane::parity::client_session::{ClientEvent, ClientSession};
-use corelane::parity::envelope::Envelope;
-use corelane::parity::machine::State;
-use corelane::protocol::json::Value;
+use corelane_parity::capabilities::{Capabilities, Feature};
+use corelane_parity::client_session::{ClientEvent, ClientSession};
+use corelane_parity::envelope::Envelope;
+use corelane_parity::machine::State;
+use corelane_protocol::json::Value;
 
 use super::{ConnectError, SessionResult};
 use crate::mcp::parity::failure_of;

@@ -1,7 +1,7 @@
 //! Reading of messages, with memory that a load thread reuses.
 
-use corelane::parity::envelope::Envelope;
-use corelane::protocol::json::{PaddedBuffer, ParseLimits, Parser};
+use corelane_parity::envelope::Envelope;
+use corelane_protocol::json::{PaddedBuffer, ParseLimits, Parser};
 
 /// Reader of messages, one per load thread.
 #[derive(Debug)]

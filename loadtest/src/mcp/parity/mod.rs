@@ -9,9 +9,8 @@ pub(super) mod streams;
 #[cfg(test)]
 mod tests;
 
-use corelane::parity::error::ErrorCode;
-
-use corelane::protocol::json::Value;
+use corelane_parity::error::ErrorCode;
+use corelane_protocol::json::Value;
 
 use crate::metrics::outcome::Failure;
 

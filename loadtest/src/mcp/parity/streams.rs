@@ -3,8 +3,8 @@
 //! Invariants: a stream ends once, by `eos`; one whose chunks are not in order has failed, whatever
 //! follows.
 
-use corelane::parity::envelope::{Chunk, ChunkType};
-use corelane::parity::stream::{IncomingStreams, Received};
+use corelane_parity::envelope::{Chunk, ChunkType};
+use corelane_parity::stream::{IncomingStreams, Received};
 
 use crate::metrics::outcome::Failure;
 

@@ -1,6 +1,6 @@
 //! Messages of a connection, in any order and cut.
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use crate::mcp::request_log::RequestLog;
 use crate::mcp::request_template::ID_FIRST;

@@ -6,12 +6,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use corelane::client::session::EncodedParams;
-use corelane::parity::write::{self, RequestParams};
-use corelane::protocol::eras::Method;
-use corelane::protocol::jsonrpc::Id;
-use corelane::transport::http::client::request_writer::RequestFields;
-use corelane::transport::http::header_consistency::name_key;
+use corelane_client::session::EncodedParams;
+use corelane_parity::write::{self, RequestParams};
+use corelane_protocol::eras::Method;
+use corelane_protocol::jsonrpc::Id;
+use corelane_transport::http::client::request_writer::RequestFields;
+use corelane_transport::http::header_consistency::name_key;
 use serde_json::{Map, Value, json};
 
 use super::request_settings::RequestSettings;

@@ -2,7 +2,7 @@
 
 mod parity;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use super::in_flight::{InFlight, InFlightRequest, InFlightState};
 use super::message_kind::{MessageKind, classify_message};

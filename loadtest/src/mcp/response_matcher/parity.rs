@@ -1,8 +1,8 @@
 //! Matching of messages of the parity dialect.
 
-use corelane::parity::envelope::{Chunk, ChunkType, Envelope, Response};
-use corelane::protocol::json::Value;
-use corelane::protocol::jsonrpc::Id;
+use corelane_parity::envelope::{Chunk, ChunkType, Envelope, Response};
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::Id;
 
 use super::{ReceiveEvent, ResponseMatcher, report_failure, report_unsolicited};
 use crate::mcp::message_kind::check_result;

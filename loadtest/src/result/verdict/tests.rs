@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 
 use super::*;
 use crate::result::listen::MinMedianMax;
