@@ -25,13 +25,13 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
 use corelane::client::{ClientError, EraPreference, IoThread, LocalClient, block_on};
-use corelane::engine::file_limit::raise_open_files_limit;
 use corelane::model::{Implementation, Revision};
 use corelane::{Catalog, CatalogError, Client, InProcessConnection, Options, Server, Tool};
 use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, CHILD};
 use corelane_bench_support::requests::{MESSAGE_BYTES, META, message};
 use corelane_bench_support::rounds::format_rounds;
+use corelane_engine::file_limit::raise_open_files_limit;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

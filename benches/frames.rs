@@ -15,9 +15,9 @@
 use std::hint::black_box;
 use std::io::{self, Read, Write};
 
-use corelane::transport::websocket::limits::FrameLimits;
-use corelane::transport::websocket::reader::{FrameEvent, FrameReader};
-use corelane::transport::websocket::{utf8, writer};
+use corelane_transport::websocket::limits::FrameLimits;
+use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
+use corelane_transport::websocket::{utf8, writer};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket};

@@ -27,13 +27,13 @@ use std::error::Error;
 use std::rc::Rc;
 
 use corelane::connection::listener::{self, ListenerOptions};
-use corelane::engine::clock::Clock;
-use corelane::engine::executor::glommio::{GlommioExecutor, run_shard_cooperatively};
-use corelane::engine::ring::uring::UringRing;
-use corelane::engine::ring::{Registered, Ring, RingOptions, Source};
 use corelane::model::Implementation;
 use corelane::server::ShardInput;
 use corelane::{CallToolResult, Catalog, HandlerError, RequestContext, Server, Tool, Transport};
+use corelane_engine::clock::Clock;
+use corelane_engine::executor::glommio::{GlommioExecutor, run_shard_cooperatively};
+use corelane_engine::ring::uring::UringRing;
+use corelane_engine::ring::{Registered, Ring, RingOptions, Source};
 use glommio::io::BufferedFile;
 use glommio::{LocalExecutorBuilder, Placement};
 use schemars::JsonSchema;

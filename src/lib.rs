@@ -17,15 +17,6 @@
 #[doc(hidden)]
 pub mod cli;
 
-#[cfg(not(feature = "internals"))]
-pub(crate) use corelane_base as base;
-#[cfg(feature = "internals")]
-pub use corelane_base as base;
-#[cfg(not(feature = "internals"))]
-pub(crate) use corelane_engine as engine;
-#[cfg(feature = "internals")]
-pub use corelane_engine as engine;
-
 #[doc(inline)]
 pub use corelane_client as client;
 
@@ -47,16 +38,6 @@ pub mod guard;
 #[cfg(not(feature = "internals"))]
 pub(crate) mod guard;
 
-#[cfg(not(feature = "internals"))]
-pub(crate) use corelane_parity as parity;
-#[cfg(feature = "internals")]
-pub use corelane_parity as parity;
-
-#[cfg(not(feature = "internals"))]
-pub(crate) use corelane_protocol as protocol;
-#[cfg(feature = "internals")]
-pub use corelane_protocol as protocol;
-
 #[cfg(feature = "internals")]
 pub mod server;
 #[cfg(not(feature = "internals"))]
@@ -77,19 +58,9 @@ pub mod tower;
 
 pub mod testing;
 
-#[cfg(not(feature = "internals"))]
-pub(crate) use corelane_tls as tls;
-#[cfg(feature = "internals")]
-pub use corelane_tls as tls;
-
-#[cfg(not(feature = "internals"))]
-pub(crate) use corelane_transport as transport;
-#[cfg(feature = "internals")]
-pub use corelane_transport as transport;
-
+pub use corelane_client::Client;
 pub use http::Extensions;
 
-pub use crate::client::Client;
 pub use crate::server::{Busy, Handle, InProcessConnection, Options, Running, Server, StartError};
 #[cfg(feature = "tokio")]
 pub use crate::service::TokioContext;
@@ -107,24 +78,25 @@ pub use crate::telemetry::{ConnectionInfo, Counters, Transport};
 /// Authenticated callers, and how a program verifies their tokens.
 pub mod auth {
     #[doc(inline)]
-    pub use crate::base::principal::Principal;
+    pub use corelane_base::principal::Principal;
+
     pub use crate::guard::auth::{TokenError, TokenVerifier};
 }
 
 /// MCP types by the names of the specification.
 pub mod model {
     #[doc(inline)]
-    pub use crate::protocol::eras::{ClientCapabilities, LoggingLevel};
+    pub use corelane_protocol::eras::{ClientCapabilities, LoggingLevel};
     #[doc(inline)]
-    pub use crate::protocol::error::Error;
+    pub use corelane_protocol::error::Error;
     #[doc(inline)]
-    pub use crate::protocol::json::{
+    pub use corelane_protocol::json::{
         Array as JsonArray, Object as JsonObject, Value as JsonValue, ValueKind as JsonValueKind,
     };
     #[doc(inline)]
-    pub use crate::protocol::jsonrpc::Id as RequestId;
+    pub use corelane_protocol::jsonrpc::Id as RequestId;
     #[doc(inline)]
-    pub use crate::protocol::model::{
+    pub use corelane_protocol::model::{
         Annotations, CacheHint, CallToolResultWriter, Content, ContentBlock, CreateMessageRequest,
         CreateMessageResult, ElicitAction, ElicitRequest, ElicitResult, Field, Form,
         GetPromptResultWriter, Icon, IconTheme, Implementation, IncludeContext, MetaObject,
@@ -132,7 +104,7 @@ pub mod model {
         Role, Root, SamplingMessageContentBlock, SamplingTool, TextFormat, ToolChoice,
     };
     #[doc(inline)]
-    pub use crate::protocol::revision::Revision;
+    pub use corelane_protocol::revision::Revision;
 }
 
 /// The parts of [`Counters`] and [`ConnectionInfo`].
@@ -152,9 +124,10 @@ pub mod counters {
 /// stand for `None` and for an empty list.
 pub mod options {
     #[doc(inline)]
-    pub use crate::engine::mesh::MeshOptions;
+    pub use corelane_engine::mesh::MeshOptions;
     #[doc(inline)]
-    pub use crate::engine::ring::RingOptions;
+    pub use corelane_engine::ring::RingOptions;
+
     pub use crate::server::options::{
         AdminOptions, AuthOptions, BreakerOptions, CapabilitiesTimeoutPolicy,
         ClientCertificateMode, DemoServices, DpopMode, EngineOptions, ExecutorKind, FileOptions,

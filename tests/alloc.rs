@@ -12,17 +12,17 @@ use std::thread;
 use std::time::Duration;
 
 use corelane::connection::listener::{self, ListenerOptions};
-use corelane::engine::clock::Clock;
-use corelane::engine::executor::native::NativeExecutor;
-use corelane::engine::ring::poll::PollRing;
-#[cfg(target_os = "linux")]
-use corelane::engine::ring::uring::UringRing;
-use corelane::engine::ring::{ParkTimeout, Registered, Ring, RingOptions, Source};
-use corelane::engine::shard_loop::{ShardLoop, TurnStatus};
-use corelane::protocol::model::Implementation;
 use corelane::server::{Options, Server, Shard, ShardInput};
 use corelane::service::demo;
 use corelane::telemetry::label::Transport;
+use corelane_engine::clock::Clock;
+use corelane_engine::executor::native::NativeExecutor;
+use corelane_engine::ring::poll::PollRing;
+#[cfg(target_os = "linux")]
+use corelane_engine::ring::uring::UringRing;
+use corelane_engine::ring::{ParkTimeout, Registered, Ring, RingOptions, Source};
+use corelane_engine::shard_loop::{ShardLoop, TurnStatus};
+use corelane_protocol::model::Implementation;
 use corelane_test_support::alloc_counter::{CountingAllocator, count_allocations};
 use corelane_test_support::messages::{LEGACY, echo, initialize, modern, notification};
 use corelane_test_support::websocket::text_frame;

@@ -1,11 +1,11 @@
 //! The codec of a connection: encoding by the client, decoding by the server, and responses.
 
-use corelane::engine::buffer::PADDING;
-use corelane::transport::ndjson::{self, LineEvent, LineReader};
-use corelane::transport::websocket::limits::FrameLimits;
-use corelane::transport::websocket::reader::{FrameEvent, FrameReader};
-use corelane::transport::websocket::writer;
 use corelane_bench_support::frames;
+use corelane_engine::buffer::PADDING;
+use corelane_transport::ndjson::{self, LineEvent, LineReader};
+use corelane_transport::websocket::limits::FrameLimits;
+use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
+use corelane_transport::websocket::writer;
 
 /// A codec.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -3,9 +3,9 @@
 
 use std::io;
 
-use corelane::base::time::Instant;
-use corelane::engine::buffer::PADDING;
-use corelane::engine::ring::{
+use corelane_base::time::Instant;
+use corelane_engine::buffer::PADDING;
+use corelane_engine::ring::{
     Completion, Listener, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source,
     Waker,
 };

@@ -3,11 +3,11 @@
 use std::error::Error;
 use std::rc::Rc;
 
-use corelane::engine::executor::native::NativeExecutor;
-use corelane::engine::ring::{ParkTimeout, Ring};
-use corelane::engine::shard_loop::ShardLoop;
 use corelane::server::{Handle, Options, Server, Shard, ShardInput};
 use corelane::telemetry::label::Transport;
+use corelane_engine::executor::native::NativeExecutor;
+use corelane_engine::ring::{ParkTimeout, Ring};
+use corelane_engine::shard_loop::ShardLoop;
 
 use crate::memory::{LISTENER, MemoryRing};
 use crate::request_kind;

@@ -6,14 +6,13 @@ use std::hint::black_box;
 use corelane::guard::origin::{CachedOriginGuard, OriginGuard, OriginOptions, RejectedHeader};
 use corelane::server::Options;
 use corelane::telemetry::label::Transport;
-use corelane::transport::http::checks::{CheckProfile, check_head};
-use corelane::transport::http::head::Field;
-use corelane::transport::http::limits::RequestLimits;
-use corelane::transport::http::reader::{RequestEvent, RequestReader};
 use corelane_bench_support::requests::{
     Era, INITIALIZE, INITIALIZED, RequestTemplate, SESSION_BYTES, legacy_fields, post,
 };
-
+use corelane_transport::http::checks::{CheckProfile, check_head};
+use corelane_transport::http::head::Field;
+use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::reader::{RequestEvent, RequestReader};
 use sha2::{Digest, Sha256};
 
 use crate::memory_shard::MemoryShard;

@@ -2,12 +2,12 @@
 //!
 //! The catalog is small: the four demo tools, one prompt, one resource.
 
-use corelane::protocol::eras::Method;
-use corelane::protocol::model::{Implementation, Role};
 use corelane::service::{Catalog, CatalogError, Prompt, Resource, demo};
 use corelane_bench_support::requests::{
     Era, FIRST_ID, INITIALIZE, MESSAGE_BYTES, META, RequestTemplate,
 };
+use corelane_protocol::eras::Method;
+use corelane_protocol::model::{Implementation, Role};
 
 /// A request method in an era.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -6,18 +6,18 @@
 use std::error::Error;
 use std::hint::black_box;
 
-use corelane::engine::buffer::PADDING;
-use corelane::protocol::eras::{InitializeRequestParams, Lifecycle, Method};
-use corelane::protocol::json::{PaddedText, ParseLimits, Parser, Value};
-use corelane::protocol::jsonrpc::{Id, Message};
-use corelane::protocol::model;
-use corelane::protocol::params::{PaginatedRequestParams, RequestParams};
-use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 use corelane::service::{CallToolRequest, Catalog, Dispatch};
 use corelane::telemetry::label::Transport;
 use corelane_bench_support::frames;
 use corelane_bench_support::requests::{INITIALIZE, INITIALIZED};
+use corelane_engine::buffer::PADDING;
+use corelane_protocol::eras::{InitializeRequestParams, Lifecycle, Method};
+use corelane_protocol::json::{PaddedText, ParseLimits, Parser, Value};
+use corelane_protocol::jsonrpc::{Id, Message};
+use corelane_protocol::model;
+use corelane_protocol::params::{PaginatedRequestParams, RequestParams};
+use corelane_protocol::revision::Revision;
 
 use crate::codec::{Codec, CodecState};
 use crate::memory_shard::MemoryShard;

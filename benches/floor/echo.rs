@@ -6,11 +6,11 @@
 use std::io;
 use std::sync::Arc;
 
-use corelane::engine::clock::Clock;
-use corelane::engine::ring::RingOptions;
-use corelane::engine::ring::poll::PollRing;
-use corelane::engine::ring::uring::UringRing;
 use corelane_bench_support::ring_server::{self, listen};
+use corelane_engine::clock::Clock;
+use corelane_engine::ring::RingOptions;
+use corelane_engine::ring::poll::PollRing;
+use corelane_engine::ring::uring::UringRing;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

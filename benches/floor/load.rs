@@ -8,14 +8,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::clock::Clock;
-use corelane::engine::ring::uring::UringRing;
-use corelane::engine::ring::{
-    Completion, Operation, ParkTimeout, ReceiveBuffer, Ring, RingOptions, Socket,
-};
+use corelane_base::time::Instant;
 use corelane_bench_support::process::Server;
 use corelane_bench_support::requests::{Era, FIRST_ID, RequestTemplate, SESSION_BYTES};
+use corelane_engine::clock::Clock;
+use corelane_engine::ring::uring::UringRing;
+use corelane_engine::ring::{
+    Completion, Operation, ParkTimeout, ReceiveBuffer, Ring, RingOptions, Socket,
+};
 use hdrhistogram::Histogram;
 
 use crate::cross_shard;

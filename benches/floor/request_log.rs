@@ -7,7 +7,7 @@
 
 use std::io;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 use corelane_bench_support::frames::Frame;
 use corelane_bench_support::requests::{FIRST_ID, RequestTemplate};
 use corelane_bench_support::responses::{self, Response};

@@ -3,10 +3,10 @@
 use std::io::{self, Read, Write};
 use std::process::{ChildStdin, ChildStdout};
 
-use corelane::base::time::Instant;
-use corelane::engine::clock::Clock;
+use corelane_base::time::Instant;
 use corelane_bench_support::process::Server;
 use corelane_bench_support::requests::{Era, INITIALIZE, INITIALIZED, RequestTemplate};
+use corelane_engine::clock::Clock;
 
 use crate::load::{Load, Outcome, Snapshot};
 use crate::request_log::{RequestLog, ResponseFormat, Totals};

@@ -7,10 +7,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::clock::Clock;
-use corelane::engine::ring::uring::UringRing;
-use corelane::engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions, Socket};
+use corelane_base::time::Instant;
+use corelane_engine::clock::Clock;
+use corelane_engine::ring::uring::UringRing;
+use corelane_engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions, Socket};
 
 /// Connections that are opened at a time.
 const OPENING_MAX: usize = 64;

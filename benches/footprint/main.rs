@@ -43,9 +43,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use corelane::engine::clock::Clock;
 use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, Server};
+use corelane_engine::clock::Clock;
 
 use self::client_group::{BenchClient, ClientGroup};
 use self::parity_sessions::{ParitySession, SessionStream};

@@ -9,12 +9,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::clock::Clock;
-use corelane::engine::ring::uring::UringRing;
-use corelane::engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions, Socket};
+use corelane_base::time::Instant;
 use corelane_bench_support::requests::{FIRST_ID, META, RequestTemplate, modern_fields, post};
 use corelane_bench_support::responses::{Response, ResponseTemplate};
+use corelane_engine::clock::Clock;
+use corelane_engine::ring::uring::UringRing;
+use corelane_engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions, Socket};
 use hdrhistogram::Histogram;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 use corelane_bench_support::requests::{self, MESSAGE_BYTES};
 use serde_json::Value;
 

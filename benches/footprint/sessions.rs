@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 use corelane_bench_support::frames::{self, Frame};
 use corelane_bench_support::requests::{
     self, Era, FIRST_ID, INITIALIZE, INITIALIZED, MESSAGE_BYTES, RequestTemplate, SESSION_BYTES,

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use corelane::engine::clock::Clock;
 use corelane_bench_support::requests::{Era, RequestTemplate};
+use corelane_engine::clock::Clock;
 
 const RUNS: usize = 50;
 /// Time in which the process becomes idle.

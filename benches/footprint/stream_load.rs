@@ -13,11 +13,11 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::clock::Clock;
 use corelane::server::Options;
+use corelane_base::time::Instant;
 use corelane_bench_support::catalog_server::{self, CatalogServer};
 use corelane_bench_support::process;
+use corelane_engine::clock::Clock;
 use hdrhistogram::Histogram;
 
 use crate::client_group::ClientGroup;

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 use corelane_bench_support::requests::{self, META};
 use corelane_bench_support::responses;
 use memchr::memmem;

@@ -49,9 +49,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use corelane::engine::file_limit::raise_open_files_limit;
 use corelane::server::Options;
 use corelane_bench_support::process;
+use corelane_engine::file_limit::raise_open_files_limit;
 
 use self::attackers::Priority;
 use self::measurement::{Files, Measurement};

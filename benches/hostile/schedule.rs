@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::clock::Clock;
+use corelane_base::time::Instant;
+use corelane_engine::clock::Clock;
 use hdrhistogram::Histogram;
 
 /// Time until the first recorded call: connections are opened, code and data are warm.

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use corelane::engine::clock::Clock;
 use corelane_bench_support::process;
 use corelane_bench_support::requests::{Era, MESSAGE_BYTES, RequestTemplate};
 use corelane_bench_support::rounds::format_rounds;
+use corelane_engine::clock::Clock;
 use rustix::thread::gettid;
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::version;

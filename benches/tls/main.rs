@@ -28,9 +28,9 @@ mod stream;
 
 use std::io::{self, Write};
 
-use corelane::engine::file_limit::raise_open_files_limit;
 use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, Server};
+use corelane_engine::file_limit::raise_open_files_limit;
 
 use self::authority::Authority;
 

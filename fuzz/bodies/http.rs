@@ -11,14 +11,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use corelane::engine::executor::{Executor, NativeExecutor};
-use corelane::engine::ring::sim::{SimRing, World};
-use corelane::engine::ring::{ParkTimeout, Ring, RingOptions};
-use corelane::engine::shard_loop::{ShardLoop, TurnStatus};
 use corelane::server::{Entropy, Handle, Options, Server, Shard, ShardInput};
 use corelane::service::Catalog;
 use corelane::telemetry::label::Transport;
-use corelane::transport::http::head::HttpMethod;
+use corelane_engine::executor::{Executor, NativeExecutor};
+use corelane_engine::ring::sim::{SimRing, World};
+use corelane_engine::ring::{ParkTimeout, Ring, RingOptions};
+use corelane_engine::shard_loop::{ShardLoop, TurnStatus};
+use corelane_transport::http::head::HttpMethod;
 
 use self::requests::RequestOutcome;
 

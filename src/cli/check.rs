@@ -9,16 +9,16 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use corelane_protocol::model::Implementation;
+
+use crate::cli::{print_diagnostic, serve};
 use crate::config::issue::{Diagnostic, Source};
 use crate::config::options::RingBackend;
 use crate::config::table::Row;
 use crate::config::{ConfigIssue, EffectiveConfig, MachineLimits, Options, directories};
 use crate::files::{Files, Prompts};
-use crate::protocol::model::Implementation;
 use crate::server::{StartFault, check_auth, check_tls, find_start_faults, probe_ring};
 use crate::service::Catalog;
-
-use crate::cli::{print_diagnostic, serve};
 
 /// Prints the options that differ from their defaults, or all, and the warnings about them.
 pub(crate) fn run(effective: &EffectiveConfig, shows_all: bool) -> ExitCode {

@@ -6,9 +6,8 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use corelane_engine::buffer::allocator;
 use rustix::time::{ClockId, clock_gettime};
-
-use crate::engine::buffer::allocator;
 
 /// Time between two measurements of a busy process. It doubles while the process is idle.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use corelane_engine::clock::unix_ms;
+use corelane_protocol::json::{write, write_timestamp};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Registry;
@@ -15,8 +17,6 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::reload;
 
 use crate::config::options::{LogFormat, LogLevel, LogOptions};
-use crate::engine::clock::unix_ms;
-use crate::protocol::json::{write, write_timestamp};
 use crate::telemetry::event::START_TARGET;
 
 /// Changes the options of the log while the process runs.

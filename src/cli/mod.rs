@@ -11,13 +11,13 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crate::config::{self, ConfigIssue, EffectiveConfig, directories};
-use crate::engine::buffer::allocator;
-use crate::telemetry::Event;
+use corelane_engine::buffer::allocator;
 
 use self::idle_trim::IdleTrim;
 use self::logging::LogHandle;
 use self::serve::Reloader;
+use crate::config::{self, ConfigIssue, EffectiveConfig, directories};
+use crate::telemetry::Event;
 
 mod client;
 #[cfg(feature = "parity-check")]

@@ -5,17 +5,17 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use crate::config::options::{DemoServices, ServiceOptions};
-use crate::config::{self, CommandLine, Options, table};
-use crate::engine::buffer::allocator;
-use crate::files::Files;
-use crate::protocol::model::Implementation;
-use crate::server::{Handle, Server};
-use crate::service::{Catalog, demo};
-use crate::telemetry::{Counters, Event};
+use corelane_engine::buffer::allocator;
+use corelane_protocol::model::Implementation;
 
 use crate::cli::logging::LogHandle;
 use crate::cli::{log_warnings, print_diagnostic};
+use crate::config::options::{DemoServices, ServiceOptions};
+use crate::config::{self, CommandLine, Options, table};
+use crate::files::Files;
+use crate::server::{Handle, Server};
+use crate::service::{Catalog, demo};
+use crate::telemetry::{Counters, Event};
 
 /// What SIGHUP reads the configuration from, and what it changes beside the server.
 #[derive(Debug)]

@@ -3,11 +3,12 @@
 //! A rule reads typed options only and knows nothing of the machine. A broken rule is reported at
 //! the option that is easiest to change.
 
+use corelane_protocol::eras::Method;
+use corelane_transport::http::checks;
+
 use crate::config::issue::Diagnostic;
 use crate::config::options::{ExecutorKind, Options, RingBackend};
 use crate::guard::rate::rules::{RateRules, parse_quota};
-use crate::protocol::eras::Method;
-use crate::transport::http::checks;
 
 /// A condition on one or more options.
 #[derive(Debug)]

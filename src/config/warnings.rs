@@ -4,10 +4,11 @@
 
 use std::net::SocketAddr;
 
+use corelane_protocol::revision::Revision;
+
 use crate::config::issue::Diagnostic;
 use crate::config::options::{ClientCertificateMode, Options};
 use crate::config::rules::Rule;
-use crate::protocol::revision::Revision;
 
 /// All warnings.
 pub static WARNINGS: [Rule; 18] = [

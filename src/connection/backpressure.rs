@@ -3,11 +3,12 @@
 //! Reading stops while the output exceeds its limit and resumes once half of that is sent. A
 //! WebSocket that is not read has a send timeout.
 
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring};
+
 use super::ConnectionEvent;
 use super::entry::Entry;
 use super::state::Connection;
-use crate::base::time::Instant;
-use crate::engine::ring::{Operation, Ring};
 
 /// Stops reading a connection of lines or requests whose output exceeds its limit.
 #[inline]

@@ -9,14 +9,15 @@
 //! receive the close frame and the same time again to close; otherwise the connection is cut, and
 //! reset if the peer has not taken all output.
 
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring};
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::ProtocolError;
+use corelane_transport::websocket::writer;
+
 use super::entry::Entry;
 use super::output;
 use super::state::{CloseReason, Phase};
-use crate::base::time::Instant;
-use crate::engine::ring::{Operation, Ring};
-use crate::transport::websocket::code::CloseCode;
-use crate::transport::websocket::limits::ProtocolError;
-use crate::transport::websocket::writer;
 
 /// Code and reason of a close frame.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,10 @@
 //! One connection with what it shares with the others, borrowed for one operation.
 
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+
 use super::state::{Connection, DiscardedInput};
 use super::{Connections, SharedResources};
-use crate::base::slab::Key;
-use crate::base::time::Instant;
 
 /// A connection of the table with what all connections share. An operation looks its connection up
 /// once and passes this on.

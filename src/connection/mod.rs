@@ -43,6 +43,18 @@ mod timers;
 
 use std::io;
 
+use corelane_base::pool::BufferPool;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_engine::timer::TimerWheel;
+use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::reader::RequestEvent;
+use corelane_transport::ndjson::LineEvent;
+use corelane_transport::websocket::deflate::Deflater;
+use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::reader::FrameReader;
+
 pub use self::entry::Entry;
 pub use self::input::messages::MessageEvent;
 pub use self::input::requests::hold_request;
@@ -55,17 +67,6 @@ pub use self::state::{
 };
 pub use self::statistics::{ConnectionStatistics, WebSocketStatistics};
 pub use self::table::ConnectionTable;
-use crate::base::pool::BufferPool;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::engine::ring::{Operation, Ring, Socket};
-use crate::engine::timer::TimerWheel;
-use crate::transport::http::limits::RequestLimits;
-use crate::transport::http::reader::RequestEvent;
-use crate::transport::ndjson::LineEvent;
-use crate::transport::websocket::deflate::Deflater;
-use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
-use crate::transport::websocket::reader::FrameReader;
 
 /// Timers handled per turn, so that many expiring at once do not stall the shard: each may close a
 /// connection.
@@ -183,7 +184,7 @@ impl<S> Connections<S> {
 /// Input.
 impl<S> Connections<S> {
     /// Parses the next line in `arrival[*from..]` and advances `from`; see
-    /// [`crate::transport::ndjson::LineReader::next`]. Also returns [`LineEvent::NeedMore`] while
+    /// [`corelane_transport::ndjson::LineReader::next`]. Also returns [`LineEvent::NeedMore`] while
     /// reading is stopped, as behind a line whose response exceeds the limit of the output; `from`
     /// marks the unconsumed rest.
     #[inline]
@@ -202,7 +203,7 @@ impl<S> Connections<S> {
     }
 
     /// Parses the next request in `arrival[*from..]` and advances `from`; see
-    /// [`crate::transport::http::reader::RequestReader::next`]. Also returns `NeedMore` while
+    /// [`corelane_transport::http::reader::RequestReader::next`]. Also returns `NeedMore` while
     /// reading is stopped; `from` marks the unconsumed rest.
     #[inline]
     pub fn next_request(

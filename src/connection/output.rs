@@ -2,11 +2,12 @@
 
 use std::mem::take;
 
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring};
+
 use super::backpressure;
 use super::entry::Entry;
 use super::state::Phase;
-use crate::base::time::Instant;
-use crate::engine::ring::{Operation, Ring};
 
 /// Submits the buffered output of one connection, unless a send is in flight.
 pub(super) fn submit<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {

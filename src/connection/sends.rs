@@ -2,11 +2,12 @@
 
 use std::io;
 
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring, Socket};
+
 use super::entry::Entry;
 use super::state::{CloseReason, Phase};
 use super::{ConnectionEvent, backpressure, closing, output};
-use crate::base::time::Instant;
-use crate::engine::ring::{Operation, Ring, Socket};
 
 /// Sends the output buffered in this turn.
 #[inline]

@@ -1,12 +1,13 @@
 //! The table of connections, by key and by socket.
 
+use corelane_base::slab::{Key, Slab};
+use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_protocol::json::PaddedBuffer;
+use corelane_protocol::message_head::MessageHead;
+use corelane_transport::http::head::Head;
+use corelane_transport::http::reader::Assembled;
+
 use super::state::{Codec, Connection};
-use crate::base::slab::{Key, Slab};
-use crate::engine::ring::{Operation, Ring, Socket};
-use crate::protocol::json::PaddedBuffer;
-use crate::protocol::message_head::MessageHead;
-use crate::transport::http::head::Head;
-use crate::transport::http::reader::Assembled;
 
 /// The connections of a shard, each with a state of type `S` that belongs to their owner.
 ///

@@ -4,12 +4,13 @@
 //! WebSocket deadline can also move earlier; then several timers exist, of which only the earliest
 //! is valid.
 
+use corelane_base::time::Instant;
+use corelane_engine::ring::Ring;
+use corelane_transport::websocket::writer;
+
 use super::closing::{self, CloseFrame};
 use super::entry::Entry;
 use super::state::{CloseReason, Codec, Connection, Phase, ReadStatus, TimeoutCheck};
-use crate::base::time::Instant;
-use crate::engine::ring::Ring;
-use crate::transport::websocket::writer;
 
 /// Handles an expired timer of a connection.
 pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {

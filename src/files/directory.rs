@@ -10,6 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use corelane_protocol::error::Error;
+use corelane_protocol::model::{Annotations, ResourceContents};
 use serde_json::{Value, json};
 
 use super::change_batch::ChangeBatch;
@@ -18,8 +20,6 @@ use super::disk::{
     ScanLimits,
 };
 use super::fault::FileFault;
-use crate::protocol::error::Error;
-use crate::protocol::model::{Annotations, ResourceContents};
 use crate::server::options::check_uri_prefix;
 use crate::service::{
     BlockingContext, CatalogUpdate, HandlerError, ReadContext, Resource, ResourceTemplate,

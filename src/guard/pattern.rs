@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::protocol::eras::Method;
-use crate::protocol::uri;
+use corelane_protocol::eras::Method;
+use corelane_protocol::uri;
 
 /// A text in which `*` stands for any text.
 #[derive(Clone, Debug)]

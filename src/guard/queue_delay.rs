@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// When calls are refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -8,7 +8,7 @@
 //! provided that the caller never repeats one.
 //!
 //! Expiry and replay are the caller's business: a text decrypts any number of times
-//! ([`crate::engine::mesh::ReplayFilter`] makes it single-use).
+//! ([`corelane_engine::mesh::ReplayFilter`] makes it single-use).
 //!
 //! Source: RFC 8439, section 2.8; RFC 4648, section 5 (base64url); MCP 2026-07-28,
 //! `basic/patterns/mrtr`.

@@ -6,14 +6,15 @@
 
 use std::fmt;
 
+use corelane_base::time::Instant;
+use corelane_engine::blocking::{self, Job, Spawned};
+use corelane_engine::mesh::ShardId;
+use corelane_protocol::error::{Error, ErrorKind};
+
 use super::memory::job_owner::JobOwner;
 use super::outbox::Outbox;
 use super::overload::Overload;
 use super::shard_message::{Requester, ShardMessage};
-use crate::base::time::Instant;
-use crate::engine::blocking::{self, Job, Spawned};
-use crate::engine::mesh::ShardId;
-use crate::protocol::error::{Error, ErrorKind};
 use crate::service::HandlerError;
 use crate::telemetry::event::OverloadEvent;
 

@@ -1,9 +1,10 @@
 //! Applies the effects of all components: the only place that tells what each one does.
 
-use crate::base::slab::Key;
+use corelane_base::slab::Key;
+use corelane_engine::ring::Ring;
+use corelane_protocol::jsonrpc::Id;
+
 use crate::connection::{Codec, first_message};
-use crate::engine::ring::Ring;
-use crate::protocol::jsonrpc::Id;
 use crate::server::outbox::{Effect, NotificationKind, OutgoingMessage};
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard::{Shard, Transports};

@@ -3,9 +3,8 @@
 
 use std::sync::{Arc, PoisonError};
 
+use corelane_base::principal::Principal;
 use http::Extensions;
-
-use crate::base::principal::Principal;
 
 /// Locked to set or read the extensions, for the clone of a pointer.
 #[expect(clippy::disallowed_types, reason = "the end of the host is on another thread")]

@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 
+use corelane_base::slab::Key;
+use corelane_protocol::json::PaddedBuffer;
+
 use super::memory::handler_memory::HandlerCharge;
-use crate::base::slab::Key;
-use crate::protocol::json::PaddedBuffer;
 
 /// The messages of a shard that wait.
 #[derive(Debug, Default)]

@@ -75,6 +75,9 @@ mod turn;
 
 mod start;
 
+#[cfg(feature = "internals")]
+pub use corelane_engine::entropy::Entropy;
+
 #[cfg(feature = "cli")]
 pub use self::auth::check_auth;
 #[cfg(feature = "internals")]
@@ -96,7 +99,5 @@ pub use self::start::{ShardBuilder, ShardInput};
 pub use self::start::{StartFault, check_tls, find_start_faults, probe_ring};
 #[cfg(feature = "internals")]
 pub use self::subscriptions::STREAM_BYTES;
-#[cfg(feature = "internals")]
-pub use crate::engine::entropy::Entropy;
 #[cfg(feature = "internals")]
 pub use crate::telemetry::open_work::OpenWork;

@@ -12,15 +12,16 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use corelane_base::slab::Key;
+use corelane_engine::mesh::ShardId;
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::jsonrpc::{Id, IdBuf};
+use corelane_protocol::model::{self, EncodedResponse};
+
 use super::reply_to::{Outcome, ReplyTo};
 use super::shard_message::{ExchangeAddress, HttpOutput, SessionMessage, ShardMessage};
-use crate::base::slab::Key;
 use crate::connection::CloseReason;
-use crate::engine::mesh::ShardId;
-use crate::protocol::eras::LoggingLevel;
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::jsonrpc::{Id, IdBuf};
-use crate::protocol::model::{self, EncodedResponse};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
 

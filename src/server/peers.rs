@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use crate::base::slab::Key;
+use corelane_base::slab::Key;
+
 use crate::connection::Connection;
 use crate::server::calls::CancelReason;
 use crate::server::outbox::OutgoingMessage;

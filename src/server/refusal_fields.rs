@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use corelane_transport::http::fields::{Challenge, RateLimit, ResponseFields};
+
 use crate::guard::rate::limiter::Exceeded;
-use crate::transport::http::fields::{Challenge, RateLimit, ResponseFields};
 
 /// What a refused client is sent beside status and error.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -6,8 +6,8 @@
 //! Invariants: calls, client requests, streams and tasks refer to a [`PeerId`], never to a socket;
 //! the key of a peer that is gone is never valid again.
 
-use crate::base::slab::Key;
-use crate::protocol::error::ErrorKind;
+use corelane_base::slab::Key;
+use corelane_protocol::error::ErrorKind;
 
 /// Identifies one MCP peer of a shard.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -10,12 +10,13 @@
 
 use std::collections::VecDeque;
 
+use corelane_protocol::in_flight::{RequestKey, RequestsInFlight};
+use corelane_protocol::json::{PaddedBuffer, Value, write};
+use corelane_protocol::jsonrpc::{Id, IdBuf};
+
 use super::memory::handler_memory::HandlerCharge;
 use super::reply_to::ReplyTo;
 use super::shard_message::ShardLimits;
-use crate::protocol::in_flight::{RequestKey, RequestsInFlight};
-use crate::protocol::json::{PaddedBuffer, Value, write};
-use crate::protocol::jsonrpc::{Id, IdBuf};
 
 /// The waiting requests of the only connection of a shard.
 #[derive(Debug)]
@@ -155,9 +156,10 @@ pub(super) fn encode_request(id: Id<'_>, method: &str, params: Option<Value<'_>>
 
 #[cfg(test)]
 mod tests {
+    use corelane_base::slab::Key;
+    use corelane_protocol::json::{ParseLimits, Parser};
+
     use super::*;
-    use crate::base::slab::Key;
-    use crate::protocol::json::{ParseLimits, Parser};
     use crate::server::memory::MemoryLimit;
     use crate::server::memory::handler_memory::HandlerMemory;
 

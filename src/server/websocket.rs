@@ -6,14 +6,15 @@
 
 use std::mem::take;
 
+use corelane_protocol::json::PaddedBuffer;
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::deflate::{InflateLimits, Inflater};
+use corelane_transport::websocket::handshake::HandshakeOptions;
+use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+
 use crate::connection::{CloseReason, WebSocketStatistics};
-use crate::protocol::json::PaddedBuffer;
 use crate::server::options::{Options, Utf8CloseCode};
 use crate::telemetry::counters::WebSocketCounters as Counters;
-use crate::transport::websocket::code::CloseCode;
-use crate::transport::websocket::deflate::{InflateLimits, Inflater};
-use crate::transport::websocket::handshake::HandshakeOptions;
-use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
 
 /// Limits and settings of WebSocket messages. Changes while the shard runs.
 #[derive(Clone, Copy, Debug)]

@@ -6,15 +6,15 @@
 use std::fmt;
 use std::pin::Pin;
 
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{Value, ValueKind};
+use corelane_protocol::params::RequestParams;
+use corelane_protocol::revision::Revision;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::value::{Error as EmptyMapError, MapDeserializer};
 
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::error::Error;
-use crate::protocol::json::{Value, ValueKind};
-use crate::protocol::params::RequestParams;
-use crate::protocol::revision::Revision;
 use crate::service::context::BlockingContext;
 use crate::service::context::ClientInfo;
 use crate::service::context::RequestContext;

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::protocol::params::StringMap;
+use corelane_protocol::params::StringMap;
+
 use crate::service::context::{
     ClientImplementation, ClientInfo, RequestView, StateType, shard_state,
 };

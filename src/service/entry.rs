@@ -5,11 +5,10 @@
 
 use std::borrow::Cow;
 
+use corelane_protocol::json::ObjectWriter;
+use corelane_protocol::model::{Icon, ListKind};
+use corelane_protocol::revision::Revision;
 use serde_json::{Map, Value};
-
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::model::{Icon, ListKind};
-use crate::protocol::revision::Revision;
 
 /// An entry of a catalog list.
 pub(super) trait Entry {

@@ -5,9 +5,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use corelane_base::principal::Principal;
 use tracing::{error, info, warn};
-
-use crate::base::principal::Principal;
 
 /// A log event of authentication or authorization.
 #[derive(Clone, Debug)]

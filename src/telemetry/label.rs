@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-pub use crate::base::transport::Transport;
+pub use corelane_base::transport::Transport;
 
 /// Declares an enum of labels and the text of each.
 macro_rules! labels {

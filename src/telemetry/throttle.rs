@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// Admits up to [`EventThrottle::EVENTS_MAX`] events per [`EventThrottle::WINDOW`].
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,8 @@
 
 use std::task::{Context, Poll};
 
-use crate::client::MessageChannel;
+use corelane_client::MessageChannel;
+
 use crate::server::InProcessConnection;
 
 impl MessageChannel for InProcessConnection {

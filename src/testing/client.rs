@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::task::{Context, Poll, Waker};
 
+use corelane_protocol::eras::{
+    CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY,
+};
+use corelane_protocol::revision::Revision;
 use http::Extensions;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::result::TestError;
-use crate::protocol::eras::{
-    CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, PROTOCOL_VERSION_KEY,
-};
-use crate::protocol::revision::Revision;
 use crate::server::InProcessConnection;
 
 /// The result of a request, and the notifications that came before it.

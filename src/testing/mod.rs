@@ -39,14 +39,14 @@ mod call;
 
 use std::cell::RefCell;
 
+use corelane_base::principal::Principal;
+use corelane_protocol::revision::Revision;
 use serde_json::{Map, Value, json};
 
 pub use self::call::{RunningCall, ToolCall};
 use self::client::Client;
 pub use self::result::{CallResult, TestError};
-use crate::base::principal::Principal;
 pub use crate::client::block_on;
-use crate::protocol::revision::Revision;
 use crate::server::{Handle, Server, StartError};
 use crate::service::Catalog;
 use crate::telemetry::counters::Counters;

@@ -6,6 +6,8 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use corelane_protocol::error::Error;
+use corelane_protocol::model;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -13,8 +15,6 @@ use hyper::body::Incoming;
 
 use super::connection::{BoxError, Connection};
 use super::pool::Pool;
-use crate::protocol::error::Error;
-use crate::protocol::model;
 
 /// The body of a response. Dropping it before its end closes its connection, and with it cancels
 /// the request if it is one of 2026-07-28.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread;
 
+use corelane_protocol::error::Error;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use tower_service::Service;
@@ -17,7 +18,6 @@ use super::pool::Pool;
 use super::request::{ConvertedRequest, Targets, convert, remove_connection_fields};
 use super::response::{ResponseBody, error_response};
 use super::upgrade::switch_protocols;
-use crate::protocol::error::Error;
 use crate::server::{Handle, Running, Server, StartError, request_id};
 
 /// A server as a [`tower_service::Service`] of HTTP requests; see the [module](crate::tower).

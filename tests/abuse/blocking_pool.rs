@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use corelane::Catalog;
-use corelane::protocol::model::Implementation;
 use corelane::server::Options;
 use corelane::service::{BlockingContext, CallToolResult, TaskSupport, Tool, demo};
+use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{
     LEGACY, call, cancelled, echo, expect_error, modern, request, result_text,
 };

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use corelane::Catalog;
-use corelane::protocol::model::Implementation;
 use corelane::server::Options;
 use corelane::service::{BlockingContext, CallToolResult, NoArguments, RequestContext, Tool, demo};
+use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{LEGACY, call, echo, expect_error, modern, result_text};
 use corelane_test_support::server::Gate;
 use corelane_test_support::{LineClient, TIMEOUT, TestServer, over_each_ring, tcp_options};

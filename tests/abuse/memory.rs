@@ -1,8 +1,8 @@
 //! `memory_bytes_max` under attack.
 
 use corelane::Catalog;
-use corelane::protocol::model::Implementation;
 use corelane::service::{CallToolResult, HandlerError, NoArguments, RequestContext, Tool, demo};
+use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{LEGACY, call, echo, expect_error, modern, result_text};
 use corelane_test_support::server::Gate;
 use corelane_test_support::{LineClient, TestServer, over_each_ring};

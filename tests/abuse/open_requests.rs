@@ -2,10 +2,10 @@
 
 use corelane::Catalog;
 use corelane::model::{ElicitRequest, Field, Form};
-use corelane::protocol::model::Implementation;
 use corelane::service::{
     CallToolResult, HandlerError, NoArguments, RequestContext, TaskSupport, Tool, demo,
 };
+use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{
     call, echo, expect_error, initialize_with_elicitation, modern, notification, request,
     result_text,

@@ -6,10 +6,10 @@ use std::thread;
 
 use bytes::Bytes;
 use corelane::Catalog;
-use corelane::protocol::model::Implementation;
 use corelane::service::{
     BlockingContext, CallToolResult, HandlerError, NoArguments, TaskSupport, Tool, demo,
 };
+use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{call, echo, modern, request};
 use corelane_test_support::server::Gate;
 use corelane_test_support::{LineClient, TestServer, over_each_ring};

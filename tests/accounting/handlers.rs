@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::clock::Clock;
 use corelane::service::{
     BlockingContext, CallToolResult, HandlerError, NoArguments, RequestContext, Tool,
 };
+use corelane_base::time::Instant;
+use corelane_engine::clock::Clock;
 use corelane_test_support::tcp_options;
 use crossbeam::channel::bounded;
 

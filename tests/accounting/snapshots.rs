@@ -1,9 +1,9 @@
 //! Counters of a running server.
 
-use corelane::protocol::model::Implementation;
 use corelane::server::{Handle, Options};
 use corelane::service::{Catalog, NoArguments, Tool};
 use corelane::telemetry::counters::Counters;
+use corelane_protocol::model::Implementation;
 use corelane_test_support::{TestServer, tcp_options};
 
 use crate::tool_calls::{call_tool, start_server, tool_call};

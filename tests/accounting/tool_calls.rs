@@ -1,8 +1,8 @@
 //! Calls of tools by a client of the modern protocol version.
 
-use corelane::protocol::model::Implementation;
 use corelane::server::Options;
 use corelane::service::{Catalog, Tool};
+use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{call, modern};
 use corelane_test_support::{LineClient, TestServer};
 use serde_json::{Value, json};

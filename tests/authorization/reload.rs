@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use corelane::engine::clock::unix_ms;
+use corelane_engine::clock::unix_ms;
 use corelane_test_support::messages::LEGACY;
 use corelane_test_support::sockets;
 use corelane_test_support::websocket::{CLOSE, FIN, WebSocketClient, upgrade_request};

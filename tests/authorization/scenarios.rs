@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use corelane::engine::clock::unix_ms;
+use corelane_engine::clock::unix_ms;
 use corelane_test_support::TestServer;
 use corelane_test_support::tls::{CertificateValidity, Issuer};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};

@@ -1,6 +1,6 @@
 //! In the strict profile responses name the session of a request to its caller only.
 
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use corelane_test_support::http::Response;
 use corelane_test_support::messages::{echo, initialize, notification};
 use corelane_test_support::{HttpClient, Request, TestServer};

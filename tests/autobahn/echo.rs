@@ -10,29 +10,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use corelane::base::slab::Key;
-use corelane::base::time::Instant;
 use corelane::connection::listener::{self, ListenerOptions};
 use corelane::connection::{
     CloseReason, Codec, ConnectionEvent, ConnectionOptions, Connections, MessageEvent, SocketPair,
 };
-use corelane::engine::clock::{self, Clock};
-use corelane::engine::ring::poll::PollRing;
-use corelane::engine::ring::uring::UringRing;
-use corelane::engine::ring::{
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::clock::{self, Clock};
+use corelane_engine::ring::poll::PollRing;
+use corelane_engine::ring::uring::UringRing;
+use corelane_engine::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Socket,
     Source, Waker,
 };
-use corelane::engine::shard_loop::{Driver, ShardLoop, TurnStatus};
-use corelane::transport::http::date::Date;
-use corelane::transport::http::head::Head;
-use corelane::transport::http::limits::RequestLimits;
-use corelane::transport::http::reader;
-use corelane::transport::websocket::deflate::{Deflater, InflateLimits, Inflater};
-use corelane::transport::websocket::handshake::{self, HandshakeOptions, PermessageDeflate};
-use corelane::transport::websocket::limits::{FrameLimits, ProtocolError};
-use corelane::transport::websocket::reader::FrameReader;
-use corelane::transport::websocket::{utf8, writer};
+use corelane_engine::shard_loop::{Driver, ShardLoop, TurnStatus};
+use corelane_transport::http::date::Date;
+use corelane_transport::http::head::Head;
+use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::reader;
+use corelane_transport::websocket::deflate::{Deflater, InflateLimits, Inflater};
+use corelane_transport::websocket::handshake::{self, HandshakeOptions, PermessageDeflate};
+use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::reader::FrameReader;
+use corelane_transport::websocket::{utf8, writer};
 
 /// The ring backend of the echo server.
 #[derive(Clone, Copy, Debug)]

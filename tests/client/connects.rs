@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use corelane::Client;
 use corelane::client::ClientErrorKind;
-use corelane::engine::clock::Clock;
-use corelane::engine::ring::RingOptions;
-use corelane::engine::ring::uring::UringRing;
 use corelane::testing::block_on;
+use corelane_engine::clock::Clock;
+use corelane_engine::ring::RingOptions;
+use corelane_engine::ring::uring::UringRing;
 use socket2::{Domain, Socket, Type};
 
 use super::reconnects::on_demand;

@@ -5,10 +5,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use corelane::Client;
-use corelane::base::random::Random;
 use corelane::client::{ClientErrorKind, EraPreference};
 use corelane::model::Revision;
 use corelane::testing::block_on;
+use corelane_base::random::Random;
 use corelane_test_support::{TestServer, http_options};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Backpressure on line connections.
 
 use corelane::connection::CloseReason;
-use corelane::engine::ring::Socket;
+use corelane_engine::ring::Socket;
 
 use crate::harness::{Harness, Reaction};
 

@@ -4,20 +4,20 @@
 use std::io;
 use std::time::Duration;
 
-use corelane::base::slab::Key;
-use corelane::base::time::Instant;
 use corelane::connection::{
     CloseReason, Codec, ConnectionEvent, ConnectionOptions, Connections, MessageEvent, SocketPair,
     WebSocketFrameOptions,
 };
-use corelane::engine::ring::Socket;
-use corelane::transport::http::limits::RequestLimits;
-use corelane::transport::http::reader;
-use corelane::transport::ndjson::LineEvent;
-use corelane::transport::websocket::code::CloseCode;
-use corelane::transport::websocket::limits::FrameLimits;
-use corelane::transport::websocket::reader::FrameReader;
-use corelane::transport::websocket::writer;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::ring::Socket;
+use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::reader;
+use corelane_transport::ndjson::LineEvent;
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::FrameLimits;
+use corelane_transport::websocket::reader::FrameReader;
+use corelane_transport::websocket::writer;
 
 use crate::scripted_ring::ScriptedRing;
 use crate::websocket_peer;

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use corelane::base::random::Random;
-use corelane::base::slab::Key;
 use corelane::connection::CloseReason;
-use corelane::engine::ring::Socket;
+use corelane_base::random::Random;
+use corelane_base::slab::Key;
+use corelane_engine::ring::Socket;
 
 use crate::harness::{Harness, Reaction};
 

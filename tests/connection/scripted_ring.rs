@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::{
+use corelane_base::time::Instant;
+use corelane_engine::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source, Waker,
 };
 

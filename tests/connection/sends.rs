@@ -3,7 +3,7 @@
 use std::io;
 
 use corelane::connection::CloseReason;
-use corelane::engine::ring::Socket;
+use corelane_engine::ring::Socket;
 
 use crate::harness::{Harness, Reaction};
 

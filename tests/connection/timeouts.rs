@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use corelane::connection::{CloseReason, first_message};
-use corelane::engine::ring::Socket;
+use corelane_engine::ring::Socket;
 
 use crate::harness::{Harness, Reaction};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use corelane::connection::{CloseReason, Codec, SocketPair};
-use corelane::engine::ring::Socket;
-use corelane::transport::websocket::reader::FrameReader;
+use corelane_engine::ring::Socket;
+use corelane_transport::websocket::reader::FrameReader;
 
 use crate::harness::{Harness, Reaction, UPGRADE_REQUEST, UPGRADE_RESPONSE};
 use crate::websocket_peer::{self, ping, text};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use corelane::connection::CloseReason;
-use corelane::engine::ring::Socket;
+use corelane_engine::ring::Socket;
 
 use crate::harness::{Harness, Reaction};
 use crate::websocket_peer::{self, close, first_fragment, last_fragment, ping, pong, text};

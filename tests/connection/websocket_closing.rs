@@ -4,9 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use corelane::connection::CloseReason;
-use corelane::engine::ring::Socket;
-use corelane::transport::websocket::code::CloseCode;
-use corelane::transport::websocket::limits::ProtocolError;
+use corelane_engine::ring::Socket;
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::ProtocolError;
 
 use crate::harness::{Harness, Reaction};
 use crate::websocket_peer::{self, close, first_fragment, ping, text};

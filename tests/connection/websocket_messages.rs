@@ -1,6 +1,6 @@
 //! WebSocket messages and control frames without errors.
 
-use corelane::engine::ring::Socket;
+use corelane_engine::ring::Socket;
 
 use crate::harness::{Harness, Reaction};
 use crate::websocket_peer::{first_fragment, last_fragment, ping, pong, text};

@@ -4,11 +4,11 @@
 use std::io;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::slab::Key;
 use corelane::connection::CloseReason;
-use corelane::engine::ring::Socket;
-use corelane::transport::websocket::limits::ProtocolError;
+use corelane_base::random::Random;
+use corelane_base::slab::Key;
+use corelane_engine::ring::Socket;
+use corelane_transport::websocket::limits::ProtocolError;
 
 use crate::harness::{Harness, Reaction};
 use crate::websocket_peer::{self, close, first_fragment, last_fragment, ping, pong, text};

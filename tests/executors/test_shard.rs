@@ -6,17 +6,17 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::clock::Clock;
-use corelane::engine::executor::thread_group::{self, ThreadGroup, ThreadHandle};
-use corelane::engine::executor::{Executor, LocalFuture, NativeExecutor, Task, native};
-use corelane::engine::mesh::{Endpoint, Inbox, MeshOptions, Sender, ShardId, build_mesh};
-use corelane::engine::placement::Placement;
-use corelane::engine::ring::poll::PollRing;
-use corelane::engine::ring::{
+use corelane_base::time::Instant;
+use corelane_engine::clock::Clock;
+use corelane_engine::executor::thread_group::{self, ThreadGroup, ThreadHandle};
+use corelane_engine::executor::{Executor, LocalFuture, NativeExecutor, Task, native};
+use corelane_engine::mesh::{Endpoint, Inbox, MeshOptions, Sender, ShardId, build_mesh};
+use corelane_engine::placement::Placement;
+use corelane_engine::ring::poll::PollRing;
+use corelane_engine::ring::{
     Completion, Operation, ReceiveBuffer, Registered, Ring, RingOptions, Source,
 };
-use corelane::engine::shard_loop::{Driver, ShardLoop};
+use corelane_engine::shard_loop::{Driver, ShardLoop};
 use crossbeam::channel::{self, Receiver, unbounded};
 
 /// A message to the shard under test.
@@ -163,7 +163,7 @@ impl ExecutorKind {
     pub(crate) fn all() -> Vec<Self> {
         let mut kinds = vec![Self::Poll];
         #[cfg(target_os = "linux")]
-        if corelane::engine::ring::uring::UringRing::new(&ring_options(), Clock::start()).is_ok() {
+        if corelane_engine::ring::uring::UringRing::new(&ring_options(), Clock::start()).is_ok() {
             kinds.push(Self::Uring);
             #[cfg(feature = "glommio")]
             kinds.extend([Self::Glommio, Self::GlommioShared]);
@@ -178,7 +178,7 @@ impl ExecutorKind {
             Self::Uring => run_native(shard, uring()?),
             #[cfg(all(target_os = "linux", feature = "glommio"))]
             Self::Glommio | Self::GlommioShared => {
-                use corelane::engine::executor::glommio;
+                use corelane_engine::executor::glommio;
                 glommio::enter_executor(|host| async move {
                     let mut shard = shard.build(uring()?, host.clone())?;
                     match self {
@@ -192,8 +192,8 @@ impl ExecutorKind {
 }
 
 #[cfg(target_os = "linux")]
-fn uring() -> io::Result<corelane::engine::ring::uring::UringRing> {
-    corelane::engine::ring::uring::UringRing::new(&ring_options(), Clock::start())
+fn uring() -> io::Result<corelane_engine::ring::uring::UringRing> {
+    corelane_engine::ring::uring::UringRing::new(&ring_options(), Clock::start())
 }
 
 fn run_native<R: Ring>(shard: ShardParts, ring: R) -> io::Result<()> {

@@ -155,8 +155,7 @@ fn written_file_notifies_and_updates_listed_size() {
     // The next change of names includes new sizes.
     write(root.path(), "b.txt", "b");
     scene.wait_for_catalog(|catalog| names(catalog).len() == 2);
-    let list =
-        crate::fixtures::list(&scene.catalog, corelane::protocol::revision::Revision::LATEST);
+    let list = crate::fixtures::list(&scene.catalog, corelane_protocol::revision::Revision::LATEST);
     let listed = list["resources"].as_array().unwrap();
     let size = &listed.iter().find(|it| it["name"] == "a.txt").unwrap()["size"];
     assert_eq!(*size, 3);

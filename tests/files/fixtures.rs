@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use corelane::Catalog;
 use corelane::files::{Directory, Files};
-use corelane::protocol::eras::{ClientCapabilities, LoggingLevel};
-use corelane::protocol::error::Error;
-use corelane::protocol::json::{Document, PADDING_BYTES, PaddedText, ParseLimits, Parser};
-use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::model::Implementation;
-use corelane::protocol::params::{GetPromptRequestParams, ReadResourceRequestParams};
-use corelane::protocol::revision::Revision;
 use corelane::service::{
     BlockingContext, BlockingHost, CatalogError, CatalogUpdate, ClientInfo, DetachedRequest,
     Dispatch, RequestInfo,
 };
+use corelane_protocol::eras::{ClientCapabilities, LoggingLevel};
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{Document, PADDING_BYTES, PaddedText, ParseLimits, Parser};
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::Implementation;
+use corelane_protocol::params::{GetPromptRequestParams, ReadResourceRequestParams};
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 /// Returns an empty catalog.

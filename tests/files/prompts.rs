@@ -2,8 +2,8 @@
 
 use corelane::Catalog;
 use corelane::files::{Files, Prompts};
-use corelane::protocol::model::{Implementation, Role};
 use corelane::service::Prompt;
+use corelane_protocol::model::{Implementation, Role};
 use serde_json::{Value, json};
 
 use crate::fixtures::{empty_catalog, prompt, write};

@@ -1,7 +1,7 @@
 //! Tests of listing and reading files, whole and in ranges.
 
 use corelane::files::Directory;
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use crate::fixtures::{FILE_PREFIXES, catalog, catalog_of, list, names, read, uri, write};

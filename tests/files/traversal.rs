@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use corelane::Catalog;
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::fixtures::{catalog, catalog_of, directory, names, read, read_in, uri, write};

@@ -2,8 +2,8 @@
 //! and error code of the response. The connection stays open if the end of the request is known.
 
 use corelane::options::SecondStream;
-use corelane::protocol::revision::Revision;
 use corelane::server::Options;
+use corelane_protocol::revision::Revision;
 use corelane_test_support::messages::{
     LEGACY, MODERN, call, echo, initialize_with_elicitation, modern, request,
 };

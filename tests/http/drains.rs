@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use corelane::protocol::model::Implementation;
 use corelane::{Catalog, Server};
+use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{
     LEGACY, call, echo, expect_error, modern, result_text, with_progress,
 };

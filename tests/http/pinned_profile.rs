@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use corelane::protocol::revision::Revision;
 use corelane::server::Options;
+use corelane_protocol::revision::Revision;
 use corelane_test_support::http::Response;
 use corelane_test_support::messages::{
     call, cancelled, echo, initialize_with_elicitation, modern, notification,

@@ -1,7 +1,7 @@
 //! The strict profile: that of the pinned one, except that `initialize` need not name the revision.
 
-use corelane::protocol::revision::Revision;
 use corelane::server::Options;
+use corelane_protocol::revision::Revision;
 use corelane_test_support::http::Response;
 use corelane_test_support::messages::{
     echo, initialize_with_elicitation, modern, notification, result_text,

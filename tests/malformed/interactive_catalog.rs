@@ -6,13 +6,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use corelane::Catalog;
-use corelane::protocol::eras::LoggingLevel;
-use corelane::protocol::model::{
-    Content, CreateMessageRequest, ElicitRequest, ElicitResult, Field, Form, Implementation, Role,
-};
 use corelane::service::{
     CallToolResult, ClientRequestError, GetPromptResult, NoArguments, Prompt, ReadResourceResult,
     RequestContext, Resource, Tool, demo,
+};
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::model::{
+    Content, CreateMessageRequest, ElicitRequest, ElicitResult, Field, Form, Implementation, Role,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

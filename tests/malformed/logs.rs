@@ -1,7 +1,7 @@
 //! `notifications/message`: log messages from the requested level on.
 
-use corelane::protocol::eras::LoggingLevel;
 use corelane::service::Features;
+use corelane_protocol::eras::LoggingLevel;
 use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{
     LEGACY, MODERN, call, expect_error, modern, request, request_without_params,

@@ -5,9 +5,9 @@ use std::task::Poll;
 
 use corelane::Catalog;
 use corelane::Counters;
-use corelane::protocol::eras::LoggingLevel;
-use corelane::protocol::model::{ElicitRequest, Form, Implementation};
 use corelane::service::{CallToolResult, Features, NoArguments, RequestContext, Tool};
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::model::{ElicitRequest, Form, Implementation};
 use corelane_test_support::messages::{
     LEGACY, call, echo, expect_error, initialize_with_elicitation, notification, result_text,
 };

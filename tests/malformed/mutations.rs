@@ -1,6 +1,6 @@
 //! Valid messages with a few bytes changed. Seeded; a failure prints its seed.
 
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 use corelane_test_support::messages::{
     LEGACY, call, cancelled, echo, initialize, modern, notification, request,
 };

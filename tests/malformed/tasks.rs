@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use corelane::Catalog;
-use corelane::protocol::model::Implementation;
 use corelane::server::Options;
 use corelane::service::demo;
+use corelane_protocol::model::Implementation;
 use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{
     LEGACY, MODERN, echo, expect_error, initialize_with_elicitation, modern, notification, request,

@@ -1,7 +1,7 @@
 //! Counters of the dialect, and the trace that handlers see.
 
-use corelane::protocol::model::Implementation;
 use corelane::{Catalog, NoArguments, Tool};
+use corelane_protocol::model::Implementation;
 use corelane_test_support::TestServer;
 use serde_json::{Value, json};
 

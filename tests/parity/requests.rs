@@ -146,7 +146,7 @@ fn refused_request_keeps_its_idempotency_key() {
 
 fn sha256(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    corelane::parity::idempotency::hex(&Sha256::digest(bytes))
+    corelane_parity::idempotency::hex(&Sha256::digest(bytes))
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Validation of arguments against the input schema of a tool.
 
-use corelane::protocol::eras::ClientCapabilities;
-use corelane::protocol::model::{CallToolResultWriter, Implementation};
-use corelane::protocol::revision::Revision;
 use corelane::service::{Catalog, CatalogError, NoArguments, TaskSupport, Tool};
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::model::{CallToolResultWriter, Implementation};
+use corelane_protocol::revision::Revision;
 use serde_json::{Map, Value, json};
 
 use crate::harness::{

@@ -1,11 +1,11 @@
 //! Catalog updates: sharing of unchanged entries, list changes and enabled features.
 
-use corelane::protocol::eras::Method;
-use corelane::protocol::model::{CallToolResultWriter, Implementation};
-use corelane::protocol::revision::Revision;
 use corelane::service::{
     Catalog, Features, ListChanges, NoArguments, Prompt, Resource, ResourceTemplate, Tool,
 };
+use corelane_protocol::eras::Method;
+use corelane_protocol::model::{CallToolResultWriter, Implementation};
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use crate::harness::{call_tool, parse_page};

@@ -1,10 +1,10 @@
 //! Completion of prompt arguments and template variables.
 
-use corelane::protocol::model::Implementation;
-use corelane::protocol::revision::Revision;
 use corelane::service::{
     Catalog, Completion, Features, Prompt, PromptArgument, Resource, ResourceTemplate,
 };
+use corelane_protocol::model::Implementation;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use crate::harness::complete;

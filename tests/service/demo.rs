@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use corelane::protocol::model::Implementation;
-use corelane::protocol::revision::Revision;
 use corelane::service::{Catalog, demo};
+use corelane_protocol::model::Implementation;
+use corelane_protocol::revision::Revision;
 use serde_json::json;
 
 use crate::harness::{TestBlockingHost, TestRequestHost, call_tool, call_tool_with_hosts};

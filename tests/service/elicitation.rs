@@ -3,11 +3,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use corelane::protocol::eras::{ClientCapabilities, LoggingLevel};
-use corelane::protocol::error::Error;
-use corelane::protocol::model::{ElicitAction, ElicitRequest, Field, Form, Implementation};
-use corelane::protocol::revision::Revision;
 use corelane::service::{CallToolResult, Catalog, NoArguments, RequestContext, Tool};
+use corelane_protocol::eras::{ClientCapabilities, LoggingLevel};
+use corelane_protocol::error::Error;
+use corelane_protocol::model::{ElicitAction, ElicitRequest, Field, Form, Implementation};
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use crate::harness::{TestRequestHost, call_tool_with_hosts};

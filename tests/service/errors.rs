@@ -1,12 +1,12 @@
 //! Errors of tool calls: invalid params, panics, tool errors and JSON-RPC errors.
 
-use corelane::protocol::error::Error;
-use corelane::protocol::model::{CallToolResultWriter, Implementation};
-use corelane::protocol::revision::Revision;
 use corelane::service::{
     BlockingContext, CallToolRequest, CallToolResult, Cancelled, Catalog, ClientRequestError,
     HandlerError, NoArguments, RequestContext, Tool, demo,
 };
+use corelane_protocol::error::Error;
+use corelane_protocol::model::{CallToolResultWriter, Implementation};
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use crate::harness::{call_tool, write_tool_output};

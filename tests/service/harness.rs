@@ -15,23 +15,22 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use corelane::protocol::eras::{ClientCapabilities, LoggingLevel};
-use corelane::protocol::error::Error;
-use corelane::protocol::json::{Document, PADDING_BYTES, PaddedText, ParseLimits, Parser};
-use corelane::protocol::jsonrpc::Id;
-use corelane::protocol::model::{InputRequest, InputResponse};
-use corelane::protocol::params::{
-    CompleteRequestParams, GetPromptRequestParams, ReadResourceRequestParams,
-};
-use corelane::protocol::revision::Revision;
 use corelane::service::{
     BlockingContext, BlockingHost, CallToolRequest, Catalog, CatalogError, CatalogUpdate,
     ClientInfo, ClientRequestError, DetachedRequest, Dispatch, HandlerError, HandlerOutput,
     HostFuture, RequestContext, RequestHost, RequestInfo,
 };
-use serde_json::{Value, json};
-
+use corelane_protocol::eras::{ClientCapabilities, LoggingLevel};
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{Document, PADDING_BYTES, PaddedText, ParseLimits, Parser};
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::{InputRequest, InputResponse};
+use corelane_protocol::params::{
+    CompleteRequestParams, GetPromptRequestParams, ReadResourceRequestParams,
+};
+use corelane_protocol::revision::Revision;
 use corelane_test_support::mcp_schema::check_message;
+use serde_json::{Value, json};
 
 /// Request id of every request.
 const ID: Id<'static> = Id::Signed(7);

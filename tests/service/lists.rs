@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use corelane::model::{Icon, IconTheme};
-use corelane::protocol::model::{CallToolResultWriter, Implementation};
-use corelane::protocol::revision::Revision;
 use corelane::service::{
     Catalog, CatalogBuilder, CatalogError, NoArguments, Tool, ToolAnnotations, demo,
 };
-use serde_json::{Value, json};
-
+use corelane_protocol::model::{CallToolResultWriter, Implementation};
+use corelane_protocol::revision::Revision;
 use corelane_test_support::mcp_schema::check_message;
+use serde_json::{Value, json};
 
 fn builder() -> CatalogBuilder {
     Catalog::builder(Implementation::new("test", "1.0.0"))

@@ -1,12 +1,12 @@
 //! Prompts: lists, arguments, messages and errors, in every revision.
 
 use corelane::model::Icon;
-use corelane::protocol::model::{Content, ContentBlock, Implementation, ResourceContents, Role};
-use corelane::protocol::revision::Revision;
 use corelane::service::{
     BlockingContext, Catalog, CatalogError, GetPromptResult, HandlerError, Prompt, PromptArgument,
     PromptBuilder, RequestContext,
 };
+use corelane_protocol::model::{Content, ContentBlock, Implementation, ResourceContents, Role};
+use corelane_protocol::revision::Revision;
 use serde_json::{Map, Value, json};
 
 use crate::harness::{get_prompt, parse_page};

@@ -1,12 +1,12 @@
 //! Resources and resource templates: lists, reading, matching and errors.
 
 use corelane::model::Icon;
-use corelane::protocol::model::{Annotations, CacheHint, Implementation, ResourceContents, Role};
-use corelane::protocol::revision::Revision;
 use corelane::service::{
     BlockingContext, Catalog, CatalogBuilder, CatalogError, HandlerError, ReadResourceResult,
     RequestContext, Resource, ResourceTemplate,
 };
+use corelane_protocol::model::{Annotations, CacheHint, Implementation, ResourceContents, Role};
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use crate::harness::{parse_page, read_resource};

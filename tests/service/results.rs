@@ -1,13 +1,13 @@
 //! Results of tools: validation of structured content, and content of every kind.
 
-use corelane::protocol::model::{
-    CallToolResultWriter, Content, Implementation, ResourceContents, ResourceLink,
-};
-use corelane::protocol::revision::Revision;
 use corelane::service::{
     BlockingContext, CallToolResult, Catalog, HandlerError, IntoCallToolResult, NoArguments,
     Structured, Tool,
 };
+use corelane_protocol::model::{
+    CallToolResultWriter, Content, Implementation, ResourceContents, ResourceLink,
+};
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use crate::harness::{call_tool, parse_page};

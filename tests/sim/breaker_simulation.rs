@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
 use corelane::guard::breaker::{BreakerRules, BreakerState, CallOutcome, CircuitBreaker, Permit};
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
 
 use crate::totals::Totals;
 

@@ -3,17 +3,17 @@
 use std::io;
 use std::rc::Rc;
 
-use corelane::base::time::Instant;
-use corelane::engine::executor::{Executor, NativeExecutor};
-use corelane::engine::ring::{
-    Completion, Listener, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket,
-    Source, Waker,
-};
-use corelane::engine::shard_loop::ShardLoop;
-use corelane::protocol::model::Implementation;
 use corelane::server::{Entropy, Handle, Options, Server, Shard, ShardInput};
 use corelane::service::{Catalog, NoArguments, Tool};
 use corelane::telemetry::label::Transport;
+use corelane_base::time::Instant;
+use corelane_engine::executor::{Executor, NativeExecutor};
+use corelane_engine::ring::{
+    Completion, Listener, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket,
+    Source, Waker,
+};
+use corelane_engine::shard_loop::ShardLoop;
+use corelane_protocol::model::Implementation;
 
 const LISTENER: Listener = Listener(0);
 /// Far more than a turn opens or closes.

@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
 use corelane::guard::queue_delay::{DelayGuard, DelayRules};
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
 
 use crate::totals::Totals;
 

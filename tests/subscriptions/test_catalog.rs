@@ -1,11 +1,11 @@
 //! A server whose tools change the catalog, and helpers for subscriptions.
 
-use corelane::protocol::model::Implementation;
 use corelane::server::Options;
 use corelane::service::{
     CallToolResult, Catalog, CatalogBuilder, CatalogError, HandlerError, NoArguments, Resource,
     Tool,
 };
+use corelane_protocol::model::Implementation;
 use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{MODERN, listen, modern, request};
 use corelane_test_support::test_tools::plain_tool;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use corelane::protocol::eras::LoggingLevel;
-use corelane::protocol::error::Error;
-use corelane::protocol::model::{ElicitRequest, Field, Form, Implementation};
 use corelane::server::Options;
 use corelane::service::{
     BlockingContext, CallToolResult, Catalog, HandlerError, NoArguments, RequestContext,
     TaskSupport, Tool,
 };
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::error::Error;
+use corelane_protocol::model::{ElicitRequest, Field, Form, Implementation};
 use corelane_test_support::server::Gate;
 use corelane_test_support::{TestServer, tcp_options};
 use serde_json::Value;

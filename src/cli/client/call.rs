@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use clap::ArgMatches;
+use corelane_client::{CallToolResult, ClientError, ClientErrorKind, ToolInfo};
+use corelane_protocol::eras::Method;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -13,9 +15,7 @@ use super::flags::{NAME, TASK, TTL, given_arguments};
 use super::output::{Output, error_text};
 use super::tasks::follow;
 use super::text::clip;
-use crate::client::{CallToolResult, ClientError, ClientErrorKind, ToolInfo};
 use crate::config::suggest::nearest;
-use crate::protocol::eras::Method;
 
 /// Longest list of names in a message, in characters.
 const NAMES_WIDTH_MAX: usize = 400;
@@ -174,7 +174,7 @@ fn list_tools(server: &Connection) -> Result<Vec<ToolInfo>, ClientError> {
 /// Returns whether the server has answered so because of the name or the arguments. The parity
 /// dialect has no code of its own for that.
 pub(crate) fn is_about_arguments(kind: &ClientErrorKind) -> bool {
-    use crate::client::ParityErrorCode::{FeatureNotAvailable, Internal};
+    use corelane_client::ParityErrorCode::{FeatureNotAvailable, Internal};
     matches!(
         kind,
         ClientErrorKind::Rpc { code: INVALID_PARAMS }

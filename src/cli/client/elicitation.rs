@@ -4,15 +4,15 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::thread;
 
+use corelane_client::oneshot::Oneshot;
+use corelane_client::{ElicitRequestParams, InputResult};
+use corelane_protocol::model::{ElicitAction, ElicitResult};
 use serde_json::{Map, Value};
 use url::Url;
 
 use super::arguments::{Argument, arguments_of};
 use super::text::{is_harmful, one_line, printable};
 use super::time_limit::TimeLimit;
-use crate::client::oneshot::Oneshot;
-use crate::client::{ElicitRequestParams, InputResult};
-use crate::protocol::model::{ElicitAction, ElicitResult};
 
 /// Returns whether there is a terminal to ask on.
 pub(crate) fn is_supported() -> bool {

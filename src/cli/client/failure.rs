@@ -4,10 +4,11 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use corelane_client::{ClientError, ClientErrorKind, ParityErrorCode};
+use corelane_tls::TlsError;
+
 use super::text::printable;
 use crate::cli::{USAGE_EXIT_CODE, print_diagnostic};
-use crate::client::{ClientError, ClientErrorKind, ParityErrorCode};
-use crate::tls::TlsError;
 
 /// Why a command failed.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! `corelane inspect`: what a server declares and offers.
 
+use corelane_client::{ClientErrorKind, ServerInfo};
+use corelane_protocol::eras::Method;
 use serde_json::{Map, Value, json};
 
 use super::connection::{Connection, to_document};
@@ -7,8 +9,6 @@ use super::failure::Failure;
 use super::lists::{write_prompts, write_resources, write_templates, write_tools};
 use super::output::Output;
 use super::text::{one_line, wrap};
-use crate::client::{ClientErrorKind, ServerInfo};
-use crate::protocol::eras::Method;
 
 /// Longest value beside its name, in characters.
 const VALUE_WIDTH: usize = 84;

@@ -1,5 +1,7 @@
 //! `corelane tools`, `prompts` and `resources`.
 
+use corelane_client::{ClientError, PromptInfo, ResourceInfo, ResourceTemplateInfo, ToolInfo};
+use corelane_protocol::eras::Method;
 use serde_json::{Value, json};
 
 use super::arguments::{Argument, arguments_of};
@@ -7,8 +9,6 @@ use super::connection::{Connection, List, read_item, to_document};
 use super::failure::{Failure, print_note};
 use super::output::Output;
 use super::requests::declared_arguments;
-use crate::client::{ClientError, PromptInfo, ResourceInfo, ResourceTemplateInfo, ToolInfo};
-use crate::protocol::eras::Method;
 
 /// Spaces before the rows of arguments.
 const INDENT: usize = 2;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use clap::ArgMatches;
+use corelane_client::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -13,7 +14,6 @@ use super::failure::Failure;
 use super::flags::{JSON, OUTPUT};
 use super::output_file::OutputFile;
 use super::text::{self, printable, printable_json};
-use crate::client::{CallToolResult, ContentBlock, ResourceContents};
 
 /// Standard output.
 pub(crate) struct Output {

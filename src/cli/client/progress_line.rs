@@ -3,8 +3,9 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use corelane_client::Progress;
+
 use super::text;
-use crate::client::Progress;
 
 /// Characters of the bar.
 const BAR_WIDTH: usize = 20;

@@ -7,14 +7,14 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use corelane_client::{ClientError, ClientErrorKind};
+use corelane_protocol::eras::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::connection::{Connection, read};
 use super::failure::Failure;
 use super::output_file::OutputFile;
-use crate::client::{ClientError, ClientErrorKind};
-use crate::protocol::eras::Method;
 
 /// Key of a range.
 const RANGE_KEY: &str = "corelane/range";

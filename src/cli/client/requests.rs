@@ -3,6 +3,11 @@
 use std::time::Duration;
 
 use clap::ArgMatches;
+use corelane_client::{
+    Change, CompleteResult, GetPromptResult, PromptArgument, PromptInfo, ReadResourceResult,
+    SubscriptionFilter, block_on,
+};
+use corelane_protocol::eras::Method;
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Argument, GivenArguments, Pair, PairValue};
@@ -13,11 +18,6 @@ use super::flags::{COUNT, NAME, PROMPT, RESOURCE, URIS, given_arguments, given_p
 use super::output::{Content, Output};
 use super::ranges::Range;
 use super::text::printable;
-use crate::client::{
-    Change, CompleteResult, GetPromptResult, PromptArgument, PromptInfo, ReadResourceResult,
-    SubscriptionFilter, block_on,
-};
-use crate::protocol::eras::Method;
 
 /// Reads a resource and prints its contents. One that is too large for a response is read in ranges
 /// if it is written to a file.

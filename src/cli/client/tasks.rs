@@ -6,6 +6,8 @@
 use std::sync::PoisonError;
 
 use clap::ArgMatches;
+use corelane_client::{CallToolResult, ClientError, ClientErrorKind, Task, TaskInfo};
+use corelane_protocol::eras::Method;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -15,8 +17,6 @@ use super::flags::{ACTION, TASK_ACTIONS, TASK_ID};
 use super::output::{Output, error_text};
 use super::text::one_line;
 use super::time_limit::TimeLimit;
-use crate::client::{CallToolResult, ClientError, ClientErrorKind, Task, TaskInfo};
-use crate::protocol::eras::Method;
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;

@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use crate::base::time::Instant;
-use crate::client::{ClientError, ClientErrorKind};
-use crate::engine::clock::Clock;
+use corelane_base::time::Instant;
+use corelane_client::{ClientError, ClientErrorKind};
+use corelane_engine::clock::Clock;
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;

@@ -6,11 +6,10 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use corelane_client::{Target, TlsOptions, tls_client};
 use corelane_parity_check::{Address, Duplex, Endpoint, Tls, Transport};
+use corelane_tls::{TlsClient, TlsStream};
 use url::Url;
-
-use crate::client::{Target, TlsOptions, tls_client};
-use crate::tls::{TlsClient, TlsStream};
 
 /// The path of a URL that names none.
 const DEFAULT_PATH: &str = "/parity";

@@ -7,10 +7,11 @@ mod cgroup;
 
 use std::fs;
 
+use corelane_engine::ring::SocketLimit;
+
 use self::cgroup::CgroupLimits;
 use crate::config::issue::Diagnostic;
 use crate::config::options::{ExecutorKind, Options, RingBackend};
-use crate::engine::ring::SocketLimit;
 
 /// Limits of the machine that matter to a server, as far as they are known.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

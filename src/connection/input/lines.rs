@@ -1,9 +1,10 @@
 //! Input as newline-delimited JSON.
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
+use corelane_transport::ndjson::LineEvent;
+
 use crate::connection::backpressure;
 use crate::connection::entry::Entry;
-use crate::transport::ndjson::LineEvent;
 
 /// Parses the next line in `arrival[*from..]` and advances `from`.
 #[inline]

@@ -6,15 +6,16 @@
 //!
 //! Messages are neither inflated nor split here.
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
+use corelane_transport::websocket::writer;
+
 use crate::connection::backpressure;
 use crate::connection::closing::{self, CloseFrame};
 use crate::connection::entry::Entry;
 use crate::connection::state::{CloseReason, PeerClose, Phase};
-use crate::transport::websocket::code::CloseCode;
-use crate::transport::websocket::limits::{FrameLimits, ProtocolError};
-use crate::transport::websocket::reader::{FrameEvent, FrameReader};
-use crate::transport::websocket::writer;
 
 /// An event of the WebSocket input of a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -8,11 +8,12 @@ pub(super) mod requests;
 
 use std::io;
 
+use corelane_base::pool::BufferPool;
+use corelane_base::slab::Key;
+use corelane_engine::ring::Ring;
+
 use super::ConnectionEvent;
 use super::state::{CloseReason, Connection, Phase};
-use crate::base::pool::BufferPool;
-use crate::base::slab::Key;
-use crate::engine::ring::Ring;
 
 /// Restores pending input of which the bytes before `from` are parsed. The rest stays in place and
 /// is not copied for each line.

@@ -4,11 +4,12 @@
 //! receive stops. The end of the stream is noticed even then, because the client may have stopped
 //! waiting for the response.
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
+use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::reader::{Assembled, RequestEvent};
+
 use crate::connection::entry::Entry;
 use crate::connection::state::Connection;
-use crate::transport::http::limits::RequestLimits;
-use crate::transport::http::reader::{Assembled, RequestEvent};
 
 /// Parses the next request in `arrival[*from..]` and advances `from`.
 #[inline]

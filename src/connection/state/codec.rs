@@ -3,16 +3,17 @@
 //! A connection of lines or of frames carries messages only. One of HTTP carries requests, and its
 //! messages belong to their exchanges.
 
+use corelane_base::time::Instant;
+use corelane_protocol::json::PaddedBuffer;
+use corelane_protocol::message_head::MessageHead;
+use corelane_transport::http::reader::RequestReader;
+use corelane_transport::ndjson::{self, LineEvent, LineReader};
+use corelane_transport::websocket::deflate::Deflater;
+use corelane_transport::websocket::reader::FrameReader;
+use corelane_transport::websocket::writer::{self, FrameMark};
+
 use super::websocket_state::WebSocketState;
-use crate::base::time::Instant;
 use crate::connection::statistics::WebSocketStatistics;
-use crate::protocol::json::PaddedBuffer;
-use crate::protocol::message_head::MessageHead;
-use crate::transport::http::reader::RequestReader;
-use crate::transport::ndjson::{self, LineEvent, LineReader};
-use crate::transport::websocket::deflate::Deflater;
-use crate::transport::websocket::reader::FrameReader;
-use crate::transport::websocket::writer::{self, FrameMark};
 
 /// The codec of a connection.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -2,17 +2,18 @@
 
 use std::mem::take;
 
+use corelane_base::pool::BufferPool;
+use corelane_base::time::Instant;
+use corelane_protocol::json::PaddedBuffer;
+use corelane_protocol::message_head::MessageHead;
+use corelane_transport::http::head::Head;
+use corelane_transport::http::reader::{Assembled, RequestReader};
+use corelane_transport::ndjson::LineEvent;
+use corelane_transport::websocket::reader::FrameReader;
+
 use super::codec::{Codec, CodecState};
 use super::websocket_state::WebSocketState;
-use crate::base::pool::BufferPool;
-use crate::base::time::Instant;
-use crate::protocol::json::PaddedBuffer;
-use crate::protocol::message_head::MessageHead;
 use crate::telemetry::connection_info::PingCounts;
-use crate::transport::http::head::Head;
-use crate::transport::http::reader::{Assembled, RequestReader};
-use crate::transport::ndjson::LineEvent;
-use crate::transport::websocket::reader::FrameReader;
 
 /// Received bytes that are not parsed yet, and the parser with its incomplete message.
 ///

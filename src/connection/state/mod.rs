@@ -13,6 +13,10 @@ mod input;
 
 use std::net::SocketAddr;
 
+use corelane_base::pool::BufferPool;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Operation, Ring, Socket};
+
 pub use self::close_state::CloseReason;
 pub(super) use self::close_state::{CloseState, Phase};
 pub use self::codec::Codec;
@@ -23,9 +27,6 @@ pub(super) use self::read_state::ReadState;
 pub use self::record::{ConnectionRecord, PeerAddress};
 pub(super) use self::websocket_state::{PeerClose, ReadStatus, TimeoutCheck};
 use super::options::ConnectionOptions;
-use crate::base::pool::BufferPool;
-use crate::base::time::Instant;
-use crate::engine::ring::{Operation, Ring, Socket};
 use crate::telemetry::connection_info::PingCounts;
 
 /// The sockets of a new connection.

@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
+
 use crate::telemetry::connection_info::ConnectionTraffic;
 
 /// Where a connection comes from, since when it is open, and what it has carried.

@@ -1,12 +1,13 @@
 //! State that only WebSocket connections have. Boxed, and without buffers between messages.
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
+use corelane_protocol::json::PaddedBuffer;
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::FrameLimits;
+use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
+
 use crate::connection::options::WebSocketFrameOptions;
-use crate::protocol::json::PaddedBuffer;
 use crate::telemetry::connection_info::PingCounts;
-use crate::transport::websocket::code::CloseCode;
-use crate::transport::websocket::limits::FrameLimits;
-use crate::transport::websocket::reader::{FrameEvent, FrameReader};
 
 /// Additional state of a WebSocket connection.
 #[derive(Debug)]

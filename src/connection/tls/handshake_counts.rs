@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use corelane_base::client_address::ClientAddress;
+
 use super::listeners::{HandshakeLimit, TlsLimits};
-use crate::base::client_address::ClientAddress;
 
 /// Numbers of handshakes in progress. An address without one takes no memory.
 #[derive(Debug, Default)]

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use corelane_tls::{TlsErrorKind, TlsServer};
+
 use crate::telemetry::certificate::CertificateExpiry;
-use crate::tls::{TlsErrorKind, TlsServer};
 
 /// Locked once for each connection that is accepted, and for each request of metrics.
 #[expect(clippy::disallowed_types, reason = "a reload replaces it on another thread")]

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::base::time::Instant;
-use crate::engine::ring::Socket;
+use corelane_base::time::Instant;
+use corelane_engine::ring::Socket;
 
 /// The handshakes of a ring, each with the number of its connection.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Plaintext that does not fit the receive buffer of its ciphertext.
 
-use crate::engine::ring::{PADDING, ReceiveBuffer};
+use corelane_engine::ring::{PADDING, ReceiveBuffer};
 
 /// First index of these buffers; no ring has as many receive buffers.
 const FIRST: u16 = 1 << 15;

@@ -3,13 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
-use super::listeners::{TlsCounters, TlsLimits, TlsSlot};
-use super::sockets::TlsSockets;
-use crate::base::time::Instant;
-use crate::engine::ring::{
+use corelane_base::time::Instant;
+use corelane_engine::ring::{
     Completion, Listener, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Shortage,
     Socket, Source, Waker,
 };
+
+use super::listeners::{TlsCounters, TlsLimits, TlsSlot};
+use super::sockets::TlsSockets;
 
 /// A ring whose encrypted sockets send and receive plaintext.
 #[derive(Debug)]
@@ -127,7 +128,7 @@ impl<R: Ring> Ring for TlsRing<R> {
         self.ring.register_eventfd(eventfd)
     }
 
-    fn exhaustion(&self) -> crate::engine::ring::Exhaustion {
+    fn exhaustion(&self) -> corelane_engine::ring::Exhaustion {
         self.ring.exhaustion()
     }
 

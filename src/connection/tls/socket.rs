@@ -3,10 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 
-use crate::base::client_address::ClientAddress;
-use crate::base::pool::BufferPool;
-use crate::engine::ring::{Completion, Operation, Ring, Socket};
-use crate::tls::{ServerSide, TlsError, TlsFilter, TlsScratch};
+use corelane_base::client_address::ClientAddress;
+use corelane_base::pool::BufferPool;
+use corelane_engine::ring::{Completion, Operation, Ring, Socket};
+use corelane_tls::{ServerSide, TlsError, TlsFilter, TlsScratch};
 
 /// Largest buffer that is kept for a later send, and all of these.
 const SPARE_BYTES_MAX: usize = 64 << 10;

@@ -4,17 +4,18 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Completion, Listener, Operation, ReceiveBuffer, Ring, Socket};
+use corelane_tls::{TlsError, TlsErrorKind, TlsFilter};
+
 use super::handshake_counts::HandshakeCounts;
 use super::listeners::{HandshakeLimit, TlsCounters, TlsLimits, TlsSlot};
 use super::pending::PendingHandshakes;
 use super::plaintexts::Plaintexts;
 use super::socket::{TlsBuffers, TlsSocket};
-use crate::base::client_address::ClientAddress;
-use crate::base::time::Instant;
-use crate::engine::ring::{Completion, Listener, Operation, ReceiveBuffer, Ring, Socket};
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::EventThrottle;
-use crate::tls::{TlsError, TlsErrorKind, TlsFilter};
 
 /// The answer to a client that speaks HTTP without TLS.
 const HTTP_WITHOUT_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\

@@ -10,9 +10,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
+use corelane_protocol::uri;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
-
-use crate::protocol::uri;
 
 /// Path of a file or folder below a root, with `/` between its components; empty for the root.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -14,11 +14,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use corelane_protocol::model::Role;
+
 use self::file::{ArgumentFile, PromptFile};
 use super::change_batch::ChangeBatch;
 use super::disk::{FileContent, FileMetadata, Listing, ReadError, RelativePath, Root, ScanLimits};
 use super::fault::FileFault;
-use crate::protocol::model::Role;
 use crate::service::{CatalogUpdate, HandlerError, Prompt, PromptArgument, PromptBuilder};
 use crate::telemetry::event::Event;
 

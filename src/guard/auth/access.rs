@@ -7,7 +7,8 @@
 
 use std::fmt;
 
-use crate::base::principal::{ANONYMOUS_TIER, Principal, USER_TIER};
+use corelane_base::principal::{ANONYMOUS_TIER, Principal, USER_TIER};
+
 use crate::guard::pattern::{NamePattern, Pattern, TargetName};
 
 /// The rules of a server.

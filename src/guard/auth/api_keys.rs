@@ -7,9 +7,8 @@
 use std::fmt;
 use std::hint::black_box;
 
+use corelane_base::principal::{Principal, USER_TIER};
 use sha2::{Digest, Sha256};
-
-use crate::base::principal::{Principal, USER_TIER};
 
 /// Length of a hash in bytes.
 const HASH_BYTES: usize = 32;

@@ -3,8 +3,9 @@
 //! Source: RFC 6750, section 3; RFC 9449, section 7.1; RFC 9728, section 5.1; MCP 2026-07-28,
 //! basic/authorization.
 
+use corelane_protocol::json::write;
+
 use super::AuthError;
-use crate::protocol::json::write;
 
 /// The parts of a challenge that all requests have.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

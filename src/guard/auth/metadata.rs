@@ -2,9 +2,8 @@
 //!
 //! Source: RFC 9728; MCP 2026-07-28, basic/authorization, "Authorization Server Discovery".
 
+use corelane_protocol::RESOURCE_METADATA_PATH;
 use serde_json::{Map, Value, json};
-
-use crate::protocol::RESOURCE_METADATA_PATH;
 
 /// The metadata document and where it is.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -33,6 +33,8 @@ pub mod token_table;
 use std::fmt;
 use std::sync::Arc;
 
+use corelane_base::principal::{Binding, Principal};
+
 use self::access::AccessRules;
 use self::api_keys::ApiKeys;
 use self::certificates::{CertificateRules, ClientCertificate};
@@ -42,7 +44,6 @@ pub use self::error::{AuthError, InvalidToken, TokenError, TokenFault};
 use self::introspection::{IntrospectionRules, TokenStatus};
 use self::jwt::{JwtError, JwtVerifier};
 use self::metadata::ResourceMetadata;
-use crate::base::principal::{Binding, Principal};
 
 /// Verifies tokens for a host program, before every other way.
 ///

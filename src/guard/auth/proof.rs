@@ -2,9 +2,10 @@
 //!
 //! Source: RFC 8705, section 3 (certificates of TLS clients); RFC 9449, section 7 (DPoP).
 
+use corelane_base::principal::{Binding, Principal};
+
 use super::certificates::ClientCertificate;
 use super::{AuthError, InvalidToken, TokenFault};
-use crate::base::principal::{Binding, Principal};
 
 /// What a request proves besides its token.
 #[derive(Clone, Copy, Debug, Default)]

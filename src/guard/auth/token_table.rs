@@ -6,9 +6,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use corelane_base::principal::Principal;
 use sha2::{Digest, Sha256};
-
-use crate::base::principal::Principal;
 
 /// The digest of a token.
 pub type TokenDigest = [u8; 32];

@@ -18,8 +18,9 @@ mod window;
 
 use std::time::Duration;
 
+use corelane_base::time::Instant;
+
 use self::window::CallWindow;
-use crate::base::time::Instant;
 
 /// When a breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

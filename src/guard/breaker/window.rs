@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// Parts of a window; the oldest is dropped as a whole.
 const PARTS: u8 = 10;

@@ -4,10 +4,11 @@ use std::hash::{Hash, Hasher};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use corelane_base::client_address::ClientAddress;
+
 use super::bucket::{Bucket, Quota, Share};
 use super::keyed_hash::KeyedHash;
 use super::table::BucketTable;
-use crate::base::client_address::ClientAddress;
 
 /// The connections that each address has opened lately, over all shards.
 #[derive(Debug)]

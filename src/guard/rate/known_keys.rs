@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::base::principal::Principal;
+use corelane_base::principal::Principal;
 
 /// Callers that are known at a time.
 const PLACES: usize = 256;

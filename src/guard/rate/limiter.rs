@@ -18,14 +18,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::principal::Principal;
+
 use super::bucket::{Bucket, Share};
 use super::keyed_hash::KeyedHash;
 use super::known_keys::{KeySource, KnownKeys};
 use super::rules::{Keys, LimitedMethod, RateRules, Target};
 use super::small_bursts::{SmallBurstAccess, SmallBursts};
 use super::table::BucketTable;
-use crate::base::client_address::ClientAddress;
-use crate::base::principal::Principal;
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]

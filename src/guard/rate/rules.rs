@@ -7,9 +7,10 @@
 use std::fmt::Write;
 use std::num::NonZeroU32;
 
+use corelane_protocol::eras::{ClientNotification, Method};
+
 use super::bucket::Quota;
 use crate::guard::pattern::{NamePattern, Pattern, TargetName, TargetUri};
-use crate::protocol::eras::{ClientNotification, Method};
 
 /// The rules of a server.
 #[derive(Clone, Debug, Default)]

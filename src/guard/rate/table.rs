@@ -125,8 +125,9 @@ impl BucketTable {
 mod tests {
     use std::num::NonZeroU32;
 
+    use corelane_base::random::Random;
+
     use super::*;
-    use crate::base::random::Random;
     use crate::guard::rate::bucket::{Quota, Share};
 
     fn share() -> Share {

@@ -6,15 +6,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::principal::Principal;
+use corelane_base::random::Random;
+use corelane_protocol::eras::Method;
+
 use super::bucket::Quota;
 use super::connections::ConnectionRates;
 use super::limiter::{Caller, RateLimiter};
 use super::rules::{LimitedMethod, RateRules, Target, parse_quota};
 use super::small_bursts::{SmallBurstAccess, SmallBursts};
-use crate::base::client_address::ClientAddress;
-use crate::base::principal::Principal;
-use crate::base::random::Random;
-use crate::protocol::eras::Method;
 
 /// Shards that exchange shares without delay after each step of time.
 struct Shards(Vec<RateLimiter>);

@@ -9,14 +9,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+use corelane_engine::ring::{Listener, Operation, Ring, SPARE_SOCKETS_MAX, Shortage, SocketLimit};
+use corelane_protocol::error::{Error, ErrorKind};
+
 use super::connection_count::{ConnectionCount, ConnectionLimit};
-use crate::base::client_address::ClientAddress;
-use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, ConnectionRecord};
-use crate::engine::mesh::ShardId;
-use crate::engine::ring::{Listener, Operation, Ring, SPARE_SOCKETS_MAX, Shortage, SocketLimit};
 use crate::guard::pressure::PressureStep;
-use crate::protocol::error::{Error, ErrorKind};
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::outbox::Outbox;
 use crate::server::rate::RateSource;

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{MutexGuard, PoisonError};
 
-use crate::base::client_address::{AddressShare, ClientAddress};
-use crate::engine::mesh::SharedCounter;
+use corelane_base::client_address::{AddressShare, ClientAddress};
+use corelane_engine::mesh::SharedCounter;
+
 use crate::telemetry::label::RefusalReason;
 
 /// Locked for one change of one count.

@@ -4,9 +4,9 @@ use std::fmt;
 use std::hint::black_box;
 use std::sync::Arc;
 
+use corelane_base::principal::{Binding, Principal};
 use sha2::{Digest, Sha256};
 
-use crate::base::principal::{Binding, Principal};
 use crate::guard::auth::proof::{KeyProof, SentProof};
 use crate::guard::auth::token_table::TokenDigest;
 

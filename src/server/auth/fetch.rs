@@ -11,15 +11,14 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use url::{Host, Position, Url};
-
-use crate::base::time::Instant;
-use crate::engine::clock::Clock;
-use crate::tls::{Roots, TlsStream};
+use corelane_base::time::Instant;
+use corelane_engine::clock::Clock;
+use corelane_tls::{Roots, TlsStream};
 #[cfg(feature = "_tls")]
-use crate::tls::{TlsClient, TlsClientOptions, Trust};
-use crate::transport::http::client::response_head::ResponseLimits;
-use crate::transport::http::client::response_reader::{ResponseEvent, ResponseReader};
+use corelane_tls::{TlsClient, TlsClientOptions, Trust};
+use corelane_transport::http::client::response_head::ResponseLimits;
+use corelane_transport::http::client::response_reader::{ResponseEvent, ResponseReader};
+use url::{Host, Position, Url};
 
 /// Time for one fetch.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use corelane_base::time::Instant;
 use sha2::{Digest, Sha256};
 use url::Url;
 use url::form_urlencoded::{self, Serializer};
 
 use super::fetch::{self, Fetcher, Form};
-use crate::base::time::Instant;
 use crate::guard::auth::introspection::{IntrospectedToken, TokenStatus};
 use crate::server::options::AuthOptions;
 use crate::telemetry::auth_event::AuthEvent;

@@ -33,6 +33,11 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use corelane_base::principal::Principal;
+use corelane_base::slab::Key;
+use corelane_base::time::{Instant, WallClock};
+use corelane_protocol::eras::Method;
+
 use self::counts::count_check;
 pub(super) use self::counts::{count_refusal, unauthorized_event};
 pub(super) use self::credential::Credential;
@@ -43,9 +48,6 @@ use self::proofs::ProofChecks;
 pub use self::source::check_auth;
 pub(super) use self::source::{AuthSource, AuthUpdate, HOW_TO_KNOW_CALLERS, HostCallers};
 use self::turn_checks::TurnChecks;
-use crate::base::principal::Principal;
-use crate::base::slab::Key;
-use crate::base::time::{Instant, WallClock};
 use crate::guard::auth::access::{AccessDenied, Operation};
 use crate::guard::auth::certificates::ClientCertificate;
 use crate::guard::auth::challenge::Challenges;
@@ -57,7 +59,6 @@ use crate::guard::auth::{
     AuthError, Authenticator, InvalidToken, TokenFault, Verified, VerifyError,
 };
 use crate::guard::pattern::{TargetName, TargetUri};
-use crate::protocol::eras::Method;
 use crate::service::Catalog;
 use crate::telemetry::counters::AuthCounters;
 

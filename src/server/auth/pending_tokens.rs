@@ -8,9 +8,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+
 use super::AuthTime;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::token_table::TokenDigest;
 
@@ -163,7 +164,7 @@ mod tests {
     }
 
     fn key(slot: u32) -> Key {
-        let mut slab = crate::base::slab::Slab::new(8);
+        let mut slab = corelane_base::slab::Slab::new(8);
         let keys: Vec<Key> = (0..=slot).map(|_| slab.insert(()).unwrap()).collect();
         keys[slot as usize]
     }

@@ -7,9 +7,9 @@ use std::fmt;
 use std::hash::Hasher;
 use std::sync::Arc;
 
+use corelane_engine::mesh::{ExpiringSet, InsertResult};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use crate::engine::mesh::{ExpiringSet, InsertResult};
 use crate::guard::auth::AuthError;
 use crate::guard::auth::dpop::nonce::Nonces;
 use crate::guard::auth::dpop::{DpopRules, ReadProof};

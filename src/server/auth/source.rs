@@ -13,6 +13,10 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use corelane_base::time::Instant;
+use corelane_engine::clock::{Clock, unix_ms};
+use corelane_engine::mesh::ExpiringSet;
+
 use super::fetch;
 use super::introspector::Failures;
 use super::key_requests::{IssuerState, KeyRequests};
@@ -21,9 +25,6 @@ use super::proofs::ProofChecks;
 use super::settings::{Settings, is_url, read, read_files, read_rules};
 use super::turn_checks::TurnChecks;
 use super::{Authentication, TokenVerification};
-use crate::base::time::Instant;
-use crate::engine::clock::{Clock, unix_ms};
-use crate::engine::mesh::ExpiringSet;
 use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::auth::jwt::KeySet;
 use crate::guard::auth::token_table::TokenTable;

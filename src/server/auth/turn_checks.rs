@@ -9,8 +9,8 @@
 
 use std::collections::VecDeque;
 
-use crate::base::slab::Key;
-use crate::base::time::Instant;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
 
 /// Requests that wait, at most.
 const WAITING_MAX: usize = 1_024;
@@ -88,8 +88,9 @@ impl TurnChecks {
 
 #[cfg(test)]
 mod tests {
+    use corelane_base::slab::Slab;
+
     use super::*;
-    use crate::base::slab::Slab;
 
     fn at(ms: u64) -> Instant {
         Instant::from_milliseconds(ms)

@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
+use corelane_protocol::error::Error;
+use corelane_protocol::in_flight::CallId;
+use corelane_protocol::model;
+
 use super::{Call, CallTable, CancelledWork};
-use crate::protocol::error::Error;
-use crate::protocol::in_flight::CallId;
-use crate::protocol::model;
 use crate::server::client_requests::{ClientRequests, PendingInput};
 use crate::server::outbox::{NotificationKind, Outbox};
 use crate::server::overload::{EndOfCall, outcome_of};

@@ -9,6 +9,15 @@ mod completion;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
+use corelane_engine::executor::Task;
+use corelane_engine::timer::TimerWheel;
+use corelane_protocol::in_flight::{CallId, RequestsInFlight};
+use corelane_protocol::jsonrpc::IdBuf;
+use corelane_protocol::revision::Revision;
+use corelane_transport::http::request_id::RequestIdBuf;
+
 pub(super) use self::completion::{CallResult, CancelReason};
 use super::blocking_jobs::WaitingJob;
 use super::client_requests::OpenRequests;
@@ -16,16 +25,8 @@ use super::handlers::handler_state::CancellationToken;
 use super::memory::handler_memory::HandlerCharge;
 use super::overload::CallPermit;
 use super::reply_to::ReplyTo;
-use crate::base::slab::{Key, Slab};
-use crate::base::time::Instant;
-use crate::engine::executor::Task;
-use crate::engine::timer::TimerWheel;
-use crate::protocol::in_flight::{CallId, RequestsInFlight};
-use crate::protocol::jsonrpc::IdBuf;
-use crate::protocol::revision::Revision;
 use crate::service::Catalog;
 use crate::telemetry::auth_event::AuditedCall;
-use crate::transport::http::request_id::RequestIdBuf;
 
 /// One call that is answered later.
 #[derive(Debug)]
@@ -366,9 +367,10 @@ impl CallTable {
 mod tests {
     use std::time::Duration;
 
+    use corelane_protocol::jsonrpc::Id;
+    use corelane_protocol::model::Implementation;
+
     use super::*;
-    use crate::protocol::jsonrpc::Id;
-    use crate::protocol::model::Implementation;
     use crate::server::reply_to::PeerId;
 
     fn at(milliseconds: u64) -> Instant {

@@ -6,11 +6,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::CatalogWriter;
-use crate::base::slab::Key;
+use corelane_base::slab::Key;
 #[cfg(feature = "internals")]
-use crate::engine::mesh::TrySendError;
-use crate::engine::mesh::{Sender, ShardId};
+use corelane_engine::mesh::TrySendError;
+use corelane_engine::mesh::{Sender, ShardId};
+
+use super::CatalogWriter;
 use crate::server::shard_message::{self, ShardMessage, UpdateResult};
 use crate::service::CatalogUpdate;
 

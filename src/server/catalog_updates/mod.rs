@@ -15,12 +15,11 @@ pub(super) mod state_factory;
 
 mod queue;
 
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+
 pub use self::job::UpdateJob;
 pub(super) use self::queue::{PendingUpdates, UpdateExecutor};
 pub(super) use self::server_facts::ServerFacts;
-
-use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
-
 use super::shard_message::{Broadcast, BroadcastMessage, Busy};
 use super::subscriptions::CatalogLists;
 use crate::server::handlers::CatalogAccess;
@@ -166,12 +165,13 @@ impl CatalogAccess for CatalogWriter {
 
 #[cfg(test)]
 mod tests {
+    use corelane_base::slab::Key;
+    use corelane_engine::mesh::{Inbox, MeshOptions, ShardId, build_mesh};
+    use corelane_engine::ring::Waker;
+    use corelane_protocol::model::Implementation;
+
     use super::job::UpdateReply;
     use super::*;
-    use crate::base::slab::Key;
-    use crate::engine::mesh::{Inbox, MeshOptions, ShardId, build_mesh};
-    use crate::engine::ring::Waker;
-    use crate::protocol::model::Implementation;
     use crate::server::shard_message::ShardMessage;
     use crate::server::subscriptions::CatalogList;
     use crate::service::{NoArguments, StateType, Tool};

@@ -15,11 +15,12 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
+use corelane_engine::mesh::{Sender, ShardId};
+
 use super::CatalogWriter;
 use super::job::{UpdateJob, UpdateReply};
-use crate::base::slab::{Key, Slab};
-use crate::base::time::Instant;
-use crate::engine::mesh::{Sender, ShardId};
 use crate::server::blocking_jobs::{BlockingJob, BlockingPool};
 use crate::server::handlers::pending_update::PendingUpdate;
 use crate::server::memory::job_owner::JobOwner;

@@ -5,7 +5,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::engine::mesh::ShardId;
+use corelane_engine::mesh::ShardId;
+
 use crate::service::StateType;
 
 /// Makes the state of a shard.

@@ -32,6 +32,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use corelane_base::heap_bytes::HeapBytes;
+use corelane_base::time::Instant;
+use corelane_engine::timer::TimerWheel;
+use corelane_protocol::error::Error;
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::{Id, IdBuf};
+use corelane_protocol::model::{ElicitAction, InputRequest, InputResponse};
+
 pub(super) use self::open_requests::OpenRequests;
 pub(super) use self::pending_inputs::{PendingInput, PendingInputs};
 pub(super) use self::server_requests::{RequesterTarget, Requesters};
@@ -39,13 +47,6 @@ pub(super) use self::task_inputs::TaskInputs;
 use super::memory::handler_memory::{RequestAccount, RequestCharge};
 use super::reply_to::{PeerId, ReplyTo};
 use super::shard_message::Requester;
-use crate::base::heap_bytes::HeapBytes;
-use crate::base::time::Instant;
-use crate::engine::timer::TimerWheel;
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::{Id, IdBuf};
-use crate::protocol::model::{ElicitAction, InputRequest, InputResponse};
 use crate::service::ClientRequestError;
 
 /// The result of an input request.
@@ -357,11 +358,12 @@ pub(super) fn too_many_requests() -> ClientRequestError {
 
 #[cfg(test)]
 mod tests {
+    use corelane_base::slab::Key;
+    use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+    use corelane_protocol::model::{ElicitRequest, Field, Form};
+    use corelane_protocol::revision::Revision;
+
     use super::*;
-    use crate::base::slab::Key;
-    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
-    use crate::protocol::model::{ElicitRequest, Field, Form};
-    use crate::protocol::revision::Revision;
     use crate::server::memory::MemoryLimit;
     use crate::server::memory::handler_memory::HandlerMemory;
     use crate::server::outbox::Outbox;

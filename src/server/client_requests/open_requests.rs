@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
 
 /// The open server requests of one handler.
 #[derive(Debug, Default)]

@@ -9,10 +9,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use corelane_base::heap_bytes::HeapBytes;
+use corelane_protocol::model::InputRequest;
+
 use super::request_state::{RequestDigest, RequestState};
 use super::{CLIENT_REQUESTS_MAX, InputResult, too_many_requests};
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::model::InputRequest;
 use crate::server::memory::handler_memory::{RequestAccount, RequestCharge};
 use crate::service::{ClientRequestError, HostFuture};
 
@@ -116,8 +117,9 @@ impl Drop for PendingInputFuture {
 
 #[cfg(test)]
 mod tests {
+    use corelane_protocol::model::ElicitRequest;
+
     use super::*;
-    use crate::protocol::model::ElicitRequest;
     use crate::server::memory::MemoryLimit;
     use crate::server::memory::handler_memory::HandlerMemory;
 

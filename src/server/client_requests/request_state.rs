@@ -18,15 +18,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use corelane_engine::mesh::{ReplayFilter, UseResult};
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{Value, ValueKind, write};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::engine::mesh::{ReplayFilter, UseResult};
 use crate::guard::state_cipher::StateCipher;
-use crate::protocol::error::Error;
-use crate::protocol::json::{Value, ValueKind, write};
 
 /// States of one process whose use is remembered: those issued within `request_state_ttl` at 7,000
 /// per second. Cost: 1 MiB for the process.
@@ -243,8 +243,9 @@ fn rejected_error(reason: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+
     use super::*;
-    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
     fn request_states() -> RequestStates {
         RequestStates::new(&[7; 32], Arc::new(ReplayFilter::new(64)), Duration::from_mins(1))

@@ -6,16 +6,17 @@
 //! cancelled at the client. Requests of a task go to the connection that
 //! began it and carry its id.
 
+use corelane_base::time::Instant;
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model;
+use corelane_protocol::params::ProgressNotificationParams;
+use corelane_protocol::revision::Revision;
+
 use super::{
     CLIENT_REQUESTS_MAX, ClientRequest, ClientRequests, Delivery, HANDSHAKE_TIMEOUT,
     NewClientRequest, ResponseKind, too_many_requests,
 };
-use crate::base::time::Instant;
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::model;
-use crate::protocol::params::ProgressNotificationParams;
-use crate::protocol::revision::Revision;
 use crate::server::outbox::{NotificationKind, Outbox};
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard_message::Requester;

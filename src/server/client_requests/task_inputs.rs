@@ -16,11 +16,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use corelane_base::heap_bytes::HeapBytes;
+use corelane_protocol::error::Error;
+use corelane_protocol::model::{InputRequest, InputResponse};
 use serde_json::{Map, Value};
 
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::error::Error;
-use crate::protocol::model::{InputRequest, InputResponse};
 use crate::server::client_requests::{CLIENT_REQUESTS_MAX, too_many_requests};
 use crate::server::memory::handler_memory::{RequestAccount, RequestCharge};
 use crate::service::ClientRequestError;

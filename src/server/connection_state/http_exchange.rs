@@ -13,18 +13,19 @@
 //!
 //! Source: MCP 2026-07-28 and 2025-11-25, basic/transports, "Streamable HTTP".
 
-use crate::base::time::Instant;
-use crate::protocol::error::ErrorKind;
-use crate::protocol::revision::Revision;
+use corelane_base::time::Instant;
+use corelane_protocol::error::ErrorKind;
+use corelane_protocol::revision::Revision;
+use corelane_transport::http::fields::ResponseFields;
+use corelane_transport::http::head_template::HeadTemplate;
+use corelane_transport::http::request_id::RequestIdBuf;
+use corelane_transport::http::response::{self, BodyKind, Response, ResponseMark};
+use corelane_transport::http::sse::{self, EventId, StreamFraming};
+use corelane_transport::http::status::Status;
+
 use crate::server::owner_id::SessionId;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::Outcome;
-use crate::transport::http::fields::ResponseFields;
-use crate::transport::http::head_template::HeadTemplate;
-use crate::transport::http::request_id::RequestIdBuf;
-use crate::transport::http::response::{self, BodyKind, Response, ResponseMark};
-use crate::transport::http::sse::{self, EventId, StreamFraming};
-use crate::transport::http::status::Status;
 
 /// Format of the response to one request.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,6 +5,14 @@ mod peer_facts;
 
 use std::sync::Arc;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::principal::{Principal, is_same_caller};
+use corelane_base::time::Instant;
+use corelane_protocol::eras::{Lifecycle, LoggingLevel};
+use corelane_protocol::error::Error;
+use corelane_protocol::in_flight::RequestsInFlight;
+use corelane_transport::http::request_id::RequestIdBuf;
+
 pub(super) use self::http_exchange::{
     EchoedFields, HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
@@ -17,15 +25,8 @@ use super::refusal_fields::RefusalFields;
 use super::reply_to::Outcome;
 use super::shard_message::SessionCaller;
 use super::subscriptions::ConnectionSubscriptions;
-use crate::base::client_address::ClientAddress;
-use crate::base::principal::{Principal, is_same_caller};
-use crate::base::time::Instant;
 use crate::connection::{CloseReason, PeerAddress, PendingWork};
-use crate::protocol::eras::{Lifecycle, LoggingLevel};
-use crate::protocol::error::Error;
-use crate::protocol::in_flight::RequestsInFlight;
 use crate::telemetry::label::Transport;
-use crate::transport::http::request_id::RequestIdBuf;
 
 /// The state of one connection above the transport, or of one legacy HTTP session.
 #[derive(Debug)]

@@ -9,8 +9,9 @@
 use std::mem::take;
 use std::sync::Arc;
 
+use corelane_base::principal::Principal;
+
 use super::ConnectionState;
-use crate::base::principal::Principal;
 use crate::guard::auth::certificates::ClientCertificate;
 use crate::server::auth::Credential;
 use crate::server::extension_slot::ExtensionSlot;
@@ -342,8 +343,9 @@ impl FactsMemory {
 
 #[cfg(test)]
 mod tests {
+    use corelane_base::slab::Slab;
+
     use super::*;
-    use crate::base::slab::Slab;
     use crate::server::connection_state::Standing;
     use crate::telemetry::label::Transport;
 

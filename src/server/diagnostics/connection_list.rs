@@ -9,8 +9,9 @@ use std::str::FromStr;
 use std::sync::mpsc::SyncSender;
 use std::time::SystemTime;
 
-use crate::engine::mesh::ShardId;
-use crate::protocol::json;
+use corelane_engine::mesh::ShardId;
+use corelane_protocol::json;
+
 use crate::telemetry::connection_info::{ConnectionInfo, ConnectionTraffic, PingCounts};
 
 /// Connections of one page.

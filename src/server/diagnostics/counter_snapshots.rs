@@ -6,7 +6,8 @@
 use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::engine::mesh::ShardId;
+use corelane_engine::mesh::ShardId;
+
 use crate::telemetry::counters::Counters;
 
 /// Locked for one copy of counters.

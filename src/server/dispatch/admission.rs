@@ -5,20 +5,20 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use corelane_base::heap_bytes::HeapBytes;
+use corelane_base::principal::Principal;
+use corelane_protocol::eras::{
+    ClientCapabilities, Lifecycle, LoggingLevel, Method, RequestMetaObject,
+};
+use corelane_protocol::error::Error;
+use corelane_protocol::in_flight::{DuplicateId, RequestsInFlight};
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::params::RequestParams;
+use corelane_protocol::revision::Revision;
 use http::Extensions;
 
 use super::MessageContext;
-use crate::base::heap_bytes::HeapBytes;
-use crate::base::principal::Principal;
-use crate::protocol::eras::{
-    ClientCapabilities, Lifecycle, LoggingLevel, Method, RequestMetaObject,
-};
-use crate::protocol::error::Error;
-use crate::protocol::in_flight::{DuplicateId, RequestsInFlight};
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::params::RequestParams;
-use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
 use crate::server::outbox::Effect;
 use crate::server::reply_to::PeerId;

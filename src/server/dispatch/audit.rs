@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
+use corelane_protocol::eras::Method;
+use corelane_protocol::error::Error;
+
 use super::admission::Request;
 use super::handlers::CallEnd;
 use super::{Dispatcher, MessageContext, write_request_error};
-use crate::protocol::eras::Method;
-use crate::protocol::error::Error;
 use crate::server::connection_state::PeerState;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::Outcome;

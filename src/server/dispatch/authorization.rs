@@ -8,21 +8,22 @@
 
 use std::sync::Arc;
 
+use corelane_base::principal::{Binding, Principal};
+use corelane_protocol::eras::Method;
+use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::json::Value;
+use corelane_protocol::params::{
+    CompleteRequestParams, CompletionReference, SubscriptionsListenRequestParams,
+};
+
 use super::admission::{Request, record_invalid};
 use super::{Dispatcher, MessageContext, write_request_error};
-use crate::base::principal::{Binding, Principal};
 use crate::connection::CloseReason;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::access::AccessDenied;
 use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Scheme;
 use crate::guard::auth::proof::{KeyProof, Proof};
-use crate::protocol::eras::Method;
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::json::Value;
-use crate::protocol::params::{
-    CompleteRequestParams, CompletionReference, SubscriptionsListenRequestParams,
-};
 use crate::server::auth::{self, AuthTime, Credential};
 use crate::server::connection_state::PeerState;
 use crate::server::refusal_fields::RefusalFields;

@@ -6,15 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::slab::Key;
-use crate::base::time::{Instant, WallClock};
+use corelane_base::slab::Key;
+use corelane_base::time::{Instant, WallClock};
+use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::in_flight::{CallId, RequestKey, RequestsInFlight};
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model;
+use corelane_protocol::params::InputResponseRequestParams;
+
 use crate::connection::PendingWork;
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::in_flight::{CallId, RequestKey, RequestsInFlight};
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::model;
-use crate::protocol::params::InputResponseRequestParams;
 use crate::server::calls::{CallResult, CallTable, CancelReason, HandlerWork, NewCall};
 use crate::server::client_requests::request_state::{RequestDigest, RequestState, RequestStates};
 use crate::server::client_requests::{ClientRequests, RequesterTarget, Requesters};

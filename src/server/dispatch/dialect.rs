@@ -1,18 +1,19 @@
 //! Messages of the parity dialect on connections of MCP: which they are, and errors in its terms.
 
+use corelane_parity::envelope::type_of;
+use corelane_parity::error::ParityError;
+use corelane_parity::write;
+use corelane_protocol::eras::Lifecycle;
+use corelane_protocol::error::Error;
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::params::RequestParams;
+use corelane_protocol::revision::Revision;
+
 use super::admission::{RawRequest, Request};
 use super::held_requests::try_again;
 use super::{Dispatcher, MessageContext};
 use crate::connection::CloseReason;
-use crate::parity::envelope::type_of;
-use crate::parity::error::ParityError;
-use crate::parity::write;
-use crate::protocol::eras::Lifecycle;
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::params::RequestParams;
-use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, PeerDialect, PeerState};
 use crate::server::options::ParityMode;
 use crate::server::reply_to::{Outcome, PeerId};

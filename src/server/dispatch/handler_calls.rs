@@ -4,22 +4,23 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use corelane_base::principal::Principal;
+use corelane_base::slab::Key;
+use corelane_engine::ring::cycles::CycleCount;
+use corelane_protocol::eras::{ClientCapabilities, Method};
+use corelane_protocol::error::Error;
+use corelane_protocol::in_flight::RequestsInFlight;
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::IdBuf;
+use corelane_protocol::params::{
+    CompleteRequestParams, GetPromptRequestParams, InputResponseRequestParams,
+    ReadResourceRequestParams,
+};
+
 use super::admission::Request;
 use super::handlers::CallEnd;
 use super::task_creation::CallMode;
 use super::{Dispatcher, MessageContext, write_request_error};
-use crate::base::principal::Principal;
-use crate::base::slab::Key;
-use crate::engine::ring::cycles::CycleCount;
-use crate::protocol::eras::{ClientCapabilities, Method};
-use crate::protocol::error::Error;
-use crate::protocol::in_flight::RequestsInFlight;
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::IdBuf;
-use crate::protocol::params::{
-    CompleteRequestParams, GetPromptRequestParams, InputResponseRequestParams,
-    ReadResourceRequestParams,
-};
 use crate::server::calls::{HandlerWork, NewCall};
 use crate::server::client_requests::PendingInputs;
 use crate::server::client_requests::request_state::{RequestDigest, RequestState};

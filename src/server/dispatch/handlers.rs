@@ -6,16 +6,17 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
+use corelane_engine::executor::{Executor, Task};
+use corelane_engine::mesh::{Sender, ShardId};
+use corelane_engine::ring::cycles::CycleCount;
+use corelane_protocol::eras::Method;
+use corelane_protocol::error::Error;
+use corelane_protocol::in_flight::{CallId, RequestsInFlight};
+use corelane_protocol::json::Value;
+
 use super::admission::Request;
 use super::task_context::TaskBlockingHandle;
 use super::{Dispatcher, MessageContext};
-use crate::engine::executor::{Executor, Task};
-use crate::engine::mesh::{Sender, ShardId};
-use crate::engine::ring::cycles::CycleCount;
-use crate::protocol::eras::Method;
-use crate::protocol::error::Error;
-use crate::protocol::in_flight::{CallId, RequestsInFlight};
-use crate::protocol::json::Value;
 use crate::server::blocking_jobs::{self, BlockingJob, BlockingPool};
 use crate::server::calls::BlockingHandler;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};

@@ -1,10 +1,11 @@
 //! Messages over TCP and stdio that wait until the authorization server has said what their token
 //! is.
 
+use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::in_flight::RequestsInFlight;
+
 use super::admission::{Request, request_counter};
 use super::{Dispatcher, MessageContext};
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::in_flight::RequestsInFlight;
 use crate::server::connection_state::PeerState;
 use crate::server::reply_to::PeerId;
 use crate::server::waiting_requests::encode_request;

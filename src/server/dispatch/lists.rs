@@ -1,12 +1,13 @@
 //! Requests without handler: lists, whose pages were encoded with the catalog or are written for a
 //! caller, and the log level.
 
+use corelane_protocol::eras::Method;
+use corelane_protocol::error::Error;
+use corelane_protocol::model;
+use corelane_protocol::params::{PaginatedRequestParams, SetLevelRequestParams};
+
 use super::admission::Request;
 use super::{Dispatcher, write_request_error, write_result};
-use crate::protocol::eras::Method;
-use crate::protocol::error::Error;
-use crate::protocol::model;
-use crate::protocol::params::{PaginatedRequestParams, SetLevelRequestParams};
 use crate::server::connection_state::PeerState;
 use crate::server::reply_to::Outcome;
 

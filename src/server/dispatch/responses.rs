@@ -5,12 +5,13 @@
 //!
 //! JSON-RPC 2.0, section 5.
 
+use corelane_protocol::error::Error;
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::{Id, InvalidMessage};
+use corelane_protocol::message_head::MessageHead;
+
 use super::admission::record_invalid;
 use super::{Dispatcher, MessageContext, write_error, write_text_error};
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::{Id, InvalidMessage};
-use crate::protocol::message_head::MessageHead;
 use crate::server::connection_state::PeerState;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::service::ClientRequestError;

@@ -1,8 +1,9 @@
 //! Requests that have to wait for the response to the one before (`stdio.sequential`).
 
+use corelane_protocol::in_flight::RequestsInFlight;
+
 use super::admission::RawRequest;
 use super::{Dispatcher, MessageContext, write_error};
-use crate::protocol::in_flight::RequestsInFlight;
 use crate::server::connection_state::PeerState;
 use crate::server::outbox::Effect;
 use crate::server::reply_to::{Outcome, PeerId};

@@ -4,16 +4,17 @@
 //! acknowledged; a rejected subscription leaves nothing behind.
 use std::sync::Arc;
 
-use super::admission::Request;
-use super::{Dispatcher, MessageContext, write_request_error, write_result};
-use crate::base::slab::Key;
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::error::Error;
-use crate::protocol::in_flight::RequestKey;
-use crate::protocol::model;
-use crate::protocol::params::{
+use corelane_base::slab::Key;
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::error::Error;
+use corelane_protocol::in_flight::RequestKey;
+use corelane_protocol::model;
+use corelane_protocol::params::{
     SubscribeRequestParams, SubscriptionFilter, SubscriptionsListenRequestParams,
 };
+
+use super::admission::Request;
+use super::{Dispatcher, MessageContext, write_request_error, write_result};
 use crate::server::connection_state::{ConnectionState, PeerState};
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};

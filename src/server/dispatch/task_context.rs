@@ -3,8 +3,9 @@
 //! Invariants: a cancelled task sends nothing more. Cancellation and catalog access are those of a
 //! call.
 
-use crate::base::slab::Key;
-use crate::protocol::eras::LoggingLevel;
+use corelane_base::slab::Key;
+use corelane_protocol::eras::LoggingLevel;
+
 use crate::server::handlers::BlockingHandle;
 use crate::server::shard_message::{LogMessage, Requester, ShardMessage, TaskEvent, TaskMessage};
 use crate::service::{BlockingHost, CatalogError, CatalogUpdate, RequestInfo};

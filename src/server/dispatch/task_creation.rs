@@ -13,15 +13,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use corelane_base::slab::Key;
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::jsonrpc::IdBuf;
+use corelane_protocol::params::TaskMetadata;
+use corelane_protocol::revision::Revision;
+
 use super::admission::Request;
 use super::handlers::CallEnd;
 use super::{Dispatcher, MessageContext, NewHandler};
-use crate::base::slab::Key;
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::jsonrpc::IdBuf;
-use crate::protocol::params::TaskMetadata;
-use crate::protocol::revision::Revision;
 use crate::server::calls::HandlerWork;
 use crate::server::connection_state::PeerState;
 use crate::server::handlers::handler_state::{CancellationToken, TaskTerms, TaskTransition};

@@ -7,15 +7,15 @@
 
 use std::sync::Arc;
 
+use corelane_protocol::eras::{ClientCapabilities, Method};
+use corelane_protocol::error::Error;
+use corelane_protocol::model;
+use corelane_protocol::params::{self, PaginatedRequestParams, UpdateTaskRequestParams};
 use serde::Deserialize;
 use serde_json::Map;
 
 use super::admission::Request;
 use super::{Dispatcher, MessageContext, write_request_error};
-use crate::protocol::eras::{ClientCapabilities, Method};
-use crate::protocol::error::Error;
-use crate::protocol::model;
-use crate::protocol::params::{self, PaginatedRequestParams, UpdateTaskRequestParams};
 use crate::server::connection_state::PeerState;
 use crate::server::dispatch::DeferredWork;
 use crate::server::owner_id::TaskId;

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use corelane_engine::mesh::{Sender, ShardId};
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::in_flight::CallId;
+
 use super::local_context::LogFilter;
-use crate::engine::mesh::{Sender, ShardId};
-use crate::protocol::eras::LoggingLevel;
-use crate::protocol::in_flight::CallId;
 use crate::server::shard_message::{LogMessage, PartialResult, Progress, Requester, ShardMessage};
 use crate::service::{BlockingHost, CatalogError, CatalogUpdate, RequestInfo};
 

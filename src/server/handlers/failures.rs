@@ -1,7 +1,8 @@
 //! Internal errors of handlers: logged with a number, which the client receives in their place.
 
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+
 use crate::service::{HandlerError, InternalError};
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::EventThrottle;

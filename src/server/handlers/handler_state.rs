@@ -20,10 +20,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::Key;
+use corelane_protocol::model::InputRequest;
+
 use super::{HandlerEvent, HandlerQueue};
-use crate::base::client_address::ClientAddress;
-use crate::base::slab::Key;
-use crate::protocol::model::InputRequest;
 use crate::server::client_requests::{
     InputResult, NewClientRequest, Oneshot, PendingInputs, TaskInputs,
 };

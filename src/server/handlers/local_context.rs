@@ -8,11 +8,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::model::InputRequest;
+
 use super::HandlerEvent;
 use super::handler_state::HandlerState;
 use super::pending_update::{PendingUpdate, UpdateFuture};
-use crate::protocol::eras::LoggingLevel;
-use crate::protocol::model::InputRequest;
 use crate::server::client_requests::InputResult;
 use crate::server::shard_message::{LogMessage, PartialResult, Progress, Requester, TaskEvent};
 use crate::service::{
@@ -139,15 +140,15 @@ impl RequestHost for LocalContext {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-
     use std::task::{Context, Poll};
 
+    use corelane_base::slab::Key;
+    use corelane_engine::ring::Waker;
+    use corelane_protocol::eras::ClientCapabilities;
+    use corelane_protocol::model::{ElicitRequest, InputResponse};
+    use corelane_protocol::revision::Revision;
+
     use super::*;
-    use crate::base::slab::Key;
-    use crate::engine::ring::Waker;
-    use crate::protocol::eras::ClientCapabilities;
-    use crate::protocol::model::{ElicitRequest, InputResponse};
-    use crate::protocol::revision::Revision;
     use crate::server::handlers::HandlerQueue;
     use crate::server::handlers::handler_state::{RequestCarrier, TaskTerms, TaskTransition};
     use crate::server::memory::MemoryLimit;

@@ -32,6 +32,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
+use corelane_engine::ring::Waker;
+use corelane_engine::timer::TimerWheel;
+use corelane_protocol::in_flight::CallId;
+
 pub(super) use self::blocking_handle::{BlockingHandle, CatalogAccess};
 use self::handler_state::HandlerState;
 use self::pending_update::PendingUpdate;
@@ -39,11 +45,6 @@ use self::slow_handlers::SlowPoll;
 use super::client_requests::{NewClientRequest, PendingInput, PendingInputs};
 use super::memory::handler_memory::HandlerMemory;
 use super::shard_message::{LogMessage, PartialResult, Progress};
-use crate::base::slab::{Key, Slab};
-use crate::base::time::Instant;
-use crate::engine::ring::Waker;
-use crate::engine::timer::TimerWheel;
-use crate::protocol::in_flight::CallId;
 use crate::server::shard_message::TaskEvent;
 use crate::service::{HandlerError, HandlerOutput};
 

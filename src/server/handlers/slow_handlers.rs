@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::time::Instant;
-use crate::engine::ring::cycles::{CycleCount, CycleRate};
+use corelane_base::time::Instant;
+use corelane_engine::ring::cycles::{CycleCount, CycleRate};
+
 use crate::service::RequestInfo;
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::MinuteThrottle;

@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::model::{InputRequest, InputResponse};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::{mpsc, oneshot};
 
 use super::tokio_calls::TokioCalls;
-use crate::protocol::eras::LoggingLevel;
-use crate::protocol::model::{InputRequest, InputResponse};
 use crate::server::memory::result_memory::HandlerResult;
 use crate::service::{
     CatalogError, CatalogUpdate, ClientRequestError, HandlerError, HostFuture, LocalWork,

@@ -2,14 +2,19 @@
 
 use std::net::SocketAddr;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::Key;
+use corelane_base::time::{Instant, WallClock};
+use corelane_engine::mesh::ShardId;
+use corelane_transport::http::checks::CheckProfile;
+use corelane_transport::http::head;
+use corelane_transport::http::head_template::HeadTemplate;
+use corelane_transport::http::limits::RequestLimits;
+
 use super::exchanges::{ExchangePath, Exchanges};
 use super::gauges::{GaugeTotals, GaugeValues, Gauges};
-use crate::base::client_address::ClientAddress;
-use crate::base::slab::Key;
-use crate::base::time::{Instant, WallClock};
 use crate::connection::Connections;
 use crate::connection::tls::TlsCounters;
-use crate::engine::mesh::ShardId;
 use crate::guard::origin::{CachedOriginGuard, OriginGuard};
 use crate::server::connection_state::{ConnectionState, EchoedFields, HttpSession, Standing};
 use crate::server::dispatch::Dispatcher;
@@ -22,10 +27,6 @@ use crate::telemetry::event::Event;
 use crate::telemetry::label::EvictionReason;
 use crate::telemetry::metrics::ReloadTotals;
 use crate::telemetry::throttle::MinuteThrottle;
-use crate::transport::http::checks::CheckProfile;
-use crate::transport::http::head;
-use crate::transport::http::head_template::HeadTemplate;
-use crate::transport::http::limits::RequestLimits;
 
 /// HTTP state of one shard.
 #[derive(Debug)]

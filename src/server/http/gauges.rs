@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
+use corelane_engine::mesh::SharedCounter;
+
 use crate::connection::tls::TlsCounters;
-use crate::engine::mesh::SharedCounter;
 use crate::server::acceptance::ConnectionCount;
 use crate::server::diagnostics::ConfigReloads;
 

@@ -20,15 +20,16 @@ mod exchanges;
 
 mod frontend;
 
+#[cfg(feature = "tower")]
+use corelane_engine::entropy::Entropy;
+use corelane_transport::http::checks::CheckId;
+#[cfg(feature = "tower")]
+use corelane_transport::http::request_id;
+
 pub(super) use self::exchanges::ExchangePath;
 pub(super) use self::frontend::{HttpFrontend, HttpParts, RequestChecks, end_session};
 pub(super) use self::gauges::{GaugeTotals, Gauges};
 pub(super) use self::page::{CONTENT_SECURITY_POLICY, write_page};
-#[cfg(feature = "tower")]
-use crate::engine::entropy::Entropy;
-use crate::transport::http::checks::CheckId;
-#[cfg(feature = "tower")]
-use crate::transport::http::request_id;
 
 /// Returns the `X-Request-ID` of a response that no shard has written, from the values of the
 /// request; `None` if the system has no random source.

@@ -2,9 +2,10 @@
 //!
 //! Invariant: a connection that violated a limit closes once the error is sent.
 
-use crate::base::slab::Key;
+use corelane_base::slab::Key;
+use corelane_engine::ring::{Ring, Socket};
+
 use crate::connection::{CloseReason, Codec};
-use crate::engine::ring::{Ring, Socket};
 use crate::server::acceptance::count_close;
 use crate::server::calls::CancelReason;
 use crate::server::connection_state::ResponseOwner;

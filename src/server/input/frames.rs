@@ -10,16 +10,17 @@
 //! The opening handshake is in `http`; pings, timeouts and the closing handshake are in
 //! [`crate::connection`].
 
-use crate::base::slab::Key;
+use corelane_base::slab::Key;
+use corelane_protocol::json::PaddedText;
+use corelane_transport::websocket::delimiter::DelimitedMessages;
+use corelane_transport::websocket::limits::ProtocolError;
+use corelane_transport::websocket::writer;
+
 use crate::connection::{MessageEvent, first_message};
-use crate::protocol::json::PaddedText;
 use crate::server::outbox::Effect;
 use crate::server::shard::{Shard, Transports};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
-use crate::transport::websocket::delimiter::DelimitedMessages;
-use crate::transport::websocket::limits::ProtocolError;
-use crate::transport::websocket::writer;
 
 impl Shard {
     /// Dispatches the messages in `input`, as [`Shard::read`] does.

@@ -1,9 +1,10 @@
 //! Lines of TCP and stdio.
 
-use crate::base::slab::Key;
-use crate::protocol::json::{PaddedBuffer, PaddedText};
+use corelane_base::slab::Key;
+use corelane_protocol::json::{PaddedBuffer, PaddedText};
+use corelane_transport::ndjson::LineEvent;
+
 use crate::server::shard::Shard;
-use crate::transport::ndjson::LineEvent;
 
 impl Shard {
     /// Dispatches the lines in `input`, as [`Shard::read`] does.

@@ -4,9 +4,10 @@
 //! what a closed one holds is freed at once, except a send that the ring still owns. One that does
 //! not take its error in time is reset, so that the kernel frees its part as well.
 
-use crate::base::slab::Key;
+use corelane_base::slab::Key;
+use corelane_engine::ring::Ring;
+
 use crate::connection::{CloseReason, Codec};
-use crate::engine::ring::Ring;
 use crate::server::memory::{Holder, short_of_memory};
 use crate::server::shard::{Shard, freeable_bytes, held_memory};
 use crate::telemetry::event::Event;

@@ -24,10 +24,11 @@ mod waiting;
 
 mod reading;
 
-use crate::base::slab::Key;
-use crate::base::time::Instant;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_protocol::json::{PaddedText, ParseError};
+
 use crate::connection::{Codec, Connection};
-use crate::protocol::json::{PaddedText, ParseError};
 use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
 use crate::server::dispatch::MessageContext;
 use crate::server::outbox::Outbox;

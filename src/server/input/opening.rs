@@ -2,11 +2,12 @@
 //!
 //! Invariant: a rejected connection receives the reason.
 
-use crate::base::client_address::ClientAddress;
-use crate::base::slab::Key;
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::Key;
+use corelane_engine::ring::{Operation, Ring};
+use corelane_protocol::model;
+
 use crate::connection::{CloseReason, Codec, SocketPair};
-use crate::engine::ring::{Operation, Ring};
-use crate::protocol::model;
 use crate::server::acceptance::{ListenerKind, refusal_error};
 use crate::server::connection_state::ConnectionState;
 use crate::server::reply_to::Outcome;

@@ -4,10 +4,11 @@
 
 use std::io;
 
-use crate::base::slab::Key;
+use corelane_base::slab::Key;
+use corelane_engine::ring::{ReceiveBuffer, Ring, Socket};
+use corelane_protocol::json::{PADDING_BYTES, PaddedText};
+
 use crate::connection::{CloseReason, Codec, ConnectionEvent};
-use crate::engine::ring::{ReceiveBuffer, Ring, Socket};
-use crate::protocol::json::{PADDING_BYTES, PaddedText};
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
 use crate::server::shard::{Shard, Transports};
 

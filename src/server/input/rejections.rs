@@ -4,18 +4,19 @@
 //! that can be read, unless it is a response or blank; text that is not UTF-8 is skipped over
 //! stdio, answered over TCP, and fails a WebSocket.
 
+use corelane_base::slab::Key;
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{PaddedText, ParseError};
+use corelane_protocol::message_head::MessageHead;
+use corelane_transport::websocket::limits::ProtocolError;
+
 use super::{context, peer_state};
-use crate::base::slab::Key;
 use crate::connection::{CloseReason, first_message};
-use crate::protocol::error::Error;
-use crate::protocol::json::{PaddedText, ParseError};
-use crate::protocol::message_head::MessageHead;
 use crate::server::dispatch::write_text_error;
 use crate::server::reply_to::Outcome;
 use crate::server::shard::{Shard, Transports};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
-use crate::transport::websocket::limits::ProtocolError;
 
 impl Shard {
     /// Rejects a text that does not parse. Returns `false` if that closes its connection.

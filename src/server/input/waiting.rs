@@ -1,9 +1,10 @@
 //! Input that waits: for output to be sent, for the response to the request before
 //! (`stdio.sequential`), or for the answer about its token.
 
-use crate::base::slab::Key;
-use crate::engine::ring::Ring;
-use crate::protocol::error::Error;
+use corelane_base::slab::Key;
+use corelane_engine::ring::Ring;
+use corelane_protocol::error::Error;
+
 use crate::server::outbox::OutgoingMessage;
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard::Shard;

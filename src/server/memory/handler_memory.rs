@@ -9,9 +9,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use corelane_engine::mesh::SharedCounter;
+use corelane_protocol::error::Error;
+
 use super::{MemoryLimit, short_of_memory};
-use crate::engine::mesh::SharedCounter;
-use crate::protocol::error::Error;
 
 /// The memory of the handlers of a shard.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Whose jobs run on the thread pool.
 
-use crate::base::client_address::ClientAddress;
-use crate::engine::mesh::ShardId;
+use corelane_base::client_address::ClientAddress;
+use corelane_engine::mesh::ShardId;
+
 use crate::server::reply_to::PeerId;
 
 /// For whom a job runs. All owners have the same share of the pool, and of the memory for results.

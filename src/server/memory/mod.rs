@@ -16,8 +16,8 @@ pub(super) mod result_memory;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::base::client_address::ClientAddress;
-use crate::protocol::error::{Error, ErrorKind};
+use corelane_base::client_address::ClientAddress;
+use corelane_protocol::error::{Error, ErrorKind};
 
 /// Bytes that every connection and session may hold whatever the others hold, unless the limit is
 /// so low that they are more than a sixteenth of it.

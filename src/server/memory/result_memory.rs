@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
+use corelane_base::heap_bytes::HeapBytes;
+use corelane_engine::blocking::{BudgetLimits, ByteBudget, OwnerGate, Reservation};
+
 use super::MemoryLimit;
 use super::job_owner::JobOwner;
-use crate::base::heap_bytes::HeapBytes;
-use crate::engine::blocking::{BudgetLimits, ByteBudget, OwnerGate, Reservation};
 use crate::service::{HandlerError, HandlerOutput};
 
 /// The memory of the results that go from blocking handlers to one shard.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use corelane_engine::mesh::MeshOptions;
+use corelane_engine::ring::RingOptions;
+
 use super::declare::{GIB, KIB, MIB, MINUTE, options};
 use super::value::{Choice, choice};
-use crate::engine::mesh::MeshOptions;
-use crate::engine::ring::RingOptions;
 
 options! {
     /// Shards, rings and threads.

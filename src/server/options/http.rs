@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use corelane_protocol::revision::Revision;
+use corelane_transport::http::checks::EndpointPaths;
+
 use super::declare::{DAY, GIB, KIB, MIB, options};
 use super::loopback;
 use super::value::{Choice, choice};
-use crate::protocol::revision::Revision;
-use crate::transport::http::checks::EndpointPaths;
 
 options! {
     /// HTTP options.

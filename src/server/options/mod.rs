@@ -31,6 +31,8 @@ mod websocket;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use corelane_transport::http::limits::RequestLimits;
+
 pub use self::auth::{AuthOptions, DpopMode};
 use self::declare::options;
 pub(crate) use self::engine::{ACCEPTS, MESH, RING};
@@ -48,7 +50,6 @@ pub use self::tcp::TcpOptions;
 pub use self::tls::{ClientCertificateMode, ListenerTlsOptions};
 use self::value::{Choice, choice};
 pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
-use crate::transport::http::limits::RequestLimits;
 
 /// All options of the server.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

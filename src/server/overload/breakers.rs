@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+use corelane_engine::ring::cycles::{CycleCount, CycleRate};
+
 use super::EndOfCall;
 use super::running::RunningCalls;
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
-use crate::engine::ring::cycles::{CycleCount, CycleRate};
 use crate::guard::breaker::{
     BreakerRules, BreakerState, CallOutcome, CircuitBreaker, Permit, Refused,
 };
@@ -326,8 +327,9 @@ const NO_BREAKER: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
+    use corelane_protocol::model::Implementation;
+
     use super::*;
-    use crate::protocol::model::Implementation;
     use crate::service::{NoArguments, Tool, tool_position};
 
     const RULES: BreakerRules = BreakerRules {

@@ -24,17 +24,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+use corelane_engine::ring::cycles::CycleCount;
+use corelane_protocol::error::{Error, ErrorKind};
+
 use self::breakers::ToolBreakers;
 pub(super) use self::breakers::{Admission, CallPermit};
 use self::memory_watch::pressure_rules;
 pub(super) use self::memory_watch::{EndWatch, MemoryWatch};
 pub(super) use self::running::{RunningCall, RunningCalls};
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
-use crate::engine::ring::cycles::CycleCount;
 use crate::guard::breaker::{BreakerRules, CallOutcome, Refused};
 use crate::guard::queue_delay::{DelayGuard, DelayRules};
-use crate::protocol::error::{Error, ErrorKind};
 use crate::server::options::{BreakerOptions, OverloadOptions};
 use crate::service::Catalog;
 use crate::telemetry::counters::OverloadCounters;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-use crate::engine::mesh::SharedCounter;
+use corelane_engine::mesh::SharedCounter;
 
 #[expect(clippy::disallowed_types, reason = "locked when a call of a limited tool starts")]
 type Mutex<T> = std::sync::Mutex<T>;

@@ -14,10 +14,11 @@ mod task_id;
 
 use std::fmt;
 
+use corelane_engine::mesh::ShardId;
+
 pub(super) use self::session_id::{SessionId, SessionIdHasher};
 pub(super) use self::shard_set::ShardSet;
 pub(super) use self::task_id::TaskId;
-use crate::engine::mesh::ShardId;
 
 /// 128 bits that name their owner among the shards.
 ///
@@ -108,8 +109,9 @@ const REST_BITS: u32 = u128::BITS - OWNER_BITS;
 
 #[cfg(test)]
 mod tests {
+    use corelane_base::random::Random;
+
     use super::*;
-    use crate::base::random::Random;
 
     fn owner_ids(shard: u16, shards: u16, mut draw: impl FnMut() -> u128 + 'static) -> OwnerIds {
         OwnerIds::new(ShardId(shard), shards, Box::new(move || Some(draw())))

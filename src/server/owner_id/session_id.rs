@@ -7,8 +7,9 @@ use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroU64;
 
+use corelane_engine::mesh::ShardId;
+
 use super::OwnerId;
-use crate::engine::mesh::ShardId;
 
 /// Id of one session. The upper word contains the version and is never zero, so that an optional
 /// id takes no more than an id.

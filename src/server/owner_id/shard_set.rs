@@ -1,6 +1,6 @@
 //! The shards of the server, as one of them sees them.
 
-use crate::engine::mesh::{Inbox, ShardId};
+use corelane_engine::mesh::{Inbox, ShardId};
 
 /// The id of this shard, the number of shards, and those that are slow to read messages.
 #[derive(Debug)]

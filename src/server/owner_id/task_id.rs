@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use corelane_engine::mesh::ShardId;
+
 use super::OwnerId;
-use crate::engine::mesh::ShardId;
 
 /// Id of one task.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -5,9 +5,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::base::slab::Key;
+use corelane_base::slab::Key;
+use corelane_engine::mesh::ShardId;
+
 use crate::connection::PeerAddress;
-use crate::engine::mesh::ShardId;
 use crate::server::connection_state::OriginDetails;
 use crate::server::outbox::Outbox;
 use crate::server::owner_id::SessionId;

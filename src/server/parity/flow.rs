@@ -15,10 +15,11 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use corelane_base::slab::Key;
+use corelane_parity::server_session::SessionSettings;
+
 use super::session::ParitySession;
-use crate::base::slab::Key;
 use crate::connection::{Connection, Connections};
-use crate::parity::server_session::SessionSettings;
 use crate::server::connection_state::{ConnectionState, HttpExchange, ResponseOwner};
 use crate::server::handlers::handler_state::CancellationToken;
 use crate::server::outbox::Outbox;

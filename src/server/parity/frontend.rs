@@ -4,18 +4,19 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 
+use corelane_base::principal::Principal;
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
+use corelane_engine::timer::TimerWheel;
+use corelane_parity::stream::OutgoingStream;
+use corelane_protocol::in_flight::RequestsInFlight;
+
 use super::carrier::SessionCarrier;
 use super::flow::{FlowControl, PausedStream, is_drained, load_of};
 use super::resume_tokens::ResumeTokens;
 use super::session::ParitySession;
 use super::settings::ParitySettings;
-use crate::base::principal::Principal;
-use crate::base::slab::{Key, Slab};
-use crate::base::time::Instant;
 use crate::connection::Connections;
-use crate::engine::timer::TimerWheel;
-use crate::parity::stream::OutgoingStream;
-use crate::protocol::in_flight::RequestsInFlight;
 use crate::server::calls::{CallTable, HandlerWork};
 use crate::server::connection_state::ConnectionState;
 use crate::server::outbox::Outbox;

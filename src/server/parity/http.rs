@@ -3,16 +3,17 @@
 //! Invariants: each request gets one response; a session over HTTP lives as long as its client
 //! sends something, whatever becomes of its connections.
 
+use corelane_base::principal::is_same_caller;
+use corelane_parity::error::{ErrorCode, HttpStatus, ParityError};
+use corelane_parity::write::{self, Resumption};
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{PaddedBuffer, Parser};
+
 use super::carrier::{Carrier, QueuedChunk, ResponseKind};
 use super::frontend::ParityFrontend;
 use super::in_flight::is_stream;
 use super::output::ParityPath;
 use super::session::ParitySession;
-use crate::base::principal::is_same_caller;
-use crate::parity::error::{ErrorCode, HttpStatus, ParityError};
-use crate::parity::write::{self, Resumption};
-use crate::protocol::error::Error;
-use crate::protocol::json::{PaddedBuffer, Parser};
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{

@@ -3,8 +3,9 @@
 //! Invariants: a request has one number, and ends once. A request that is answered while it is
 //! dispatched has no entry, unless it has an idempotency key or is recorded in the log.
 
-use crate::base::time::Instant;
-use crate::protocol::jsonrpc::{Id, IdBuf};
+use corelane_base::time::Instant;
+use corelane_protocol::jsonrpc::{Id, IdBuf};
+
 use crate::server::reply_to::ReplyTo;
 use crate::telemetry::event::parity::RequestRecord;
 

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
+use corelane_base::slab::Key;
+use corelane_parity::capabilities::{Capabilities, Feature};
+use corelane_parity::envelope::{Envelope, Handshake, InvalidEnvelope, Target};
+use corelane_parity::error::{ErrorCode, HttpStatus, ParityError};
+use corelane_parity::machine::State;
+use corelane_parity::server_session::{Action, Expired, Input, Rejection, ServerSession};
+use corelane_parity::write::{self, HandshakeAckParams, Resumption};
+use corelane_protocol::error::Error;
+use corelane_protocol::json::Value;
+
 use super::carrier::{Carrier, QueuedChunk, ResponseKind, SessionCarrier};
 use super::output::ParityPath;
 use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
 use super::session::sent_error;
-use crate::base::slab::Key;
 use crate::connection::first_message;
-use crate::parity::capabilities::{Capabilities, Feature};
-use crate::parity::envelope::{Envelope, Handshake, InvalidEnvelope, Target};
-use crate::parity::error::{ErrorCode, HttpStatus, ParityError};
-use crate::parity::machine::State;
-use crate::parity::server_session::{Action, Expired, Input, Rejection, ServerSession};
-use crate::parity::write::{self, HandshakeAckParams, Resumption};
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{MessageOrigin, PeerDialect, PeerState};
 use crate::server::dispatch::MessageContext;

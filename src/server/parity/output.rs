@@ -5,19 +5,22 @@
 
 use std::time::Duration;
 
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_parity::envelope::ChunkType;
+use corelane_parity::error::{ErrorCode, HttpStatus, ParityError};
+use corelane_parity::stream::{OutgoingStream, WindowLimits};
+use corelane_parity::write;
+use corelane_protocol::jsonrpc::{Id, IdBuf};
+use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::ProtocolError;
+
 use super::carrier::{Carrier, HttpCarrier, QueuedChunk, SessionCarrier};
 use super::flow::load_of;
 use super::frontend::ParityFrontend;
 use super::in_flight::is_stream;
 use super::session::{EndOutcome, ParitySession, RequestEnd};
-use crate::base::slab::Key;
-use crate::base::time::Instant;
 use crate::connection::{CloseReason, Codec, Connections};
-use crate::parity::envelope::ChunkType;
-use crate::parity::error::{ErrorCode, HttpStatus, ParityError};
-use crate::parity::stream::{OutgoingStream, WindowLimits};
-use crate::parity::write;
-use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::{Effect, NotificationKind, Outbox, OutgoingMessage};
@@ -28,8 +31,6 @@ use crate::server::shard_message::{
 use crate::server::websocket::WebSocketFrontend;
 use crate::telemetry::counters::ChunkCounters;
 use crate::telemetry::label::Transport;
-use crate::transport::websocket::code::CloseCode;
-use crate::transport::websocket::limits::ProtocolError;
 
 /// The sessions with the connections that carry them, and what their messages pass through.
 pub struct ParityPath<'a> {

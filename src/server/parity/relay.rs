@@ -4,17 +4,18 @@
 //! Invariants: a message of a front that does not carry the session any more is ignored, and so is
 //! one for a front that is gone; each message of a client is handled once, in order.
 
+use corelane_protocol::json::{PaddedBuffer, Parser};
+use corelane_transport::websocket::code::CloseCode;
+
 use super::carrier::{Carrier, RemoteConnection, SessionCarrier};
 use super::output::ParityPath;
 use super::resume::{self, Claim};
 use super::resume_tokens::TokenContents;
 use crate::connection::CloseReason;
-use crate::protocol::json::{PaddedBuffer, Parser};
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{CarrierAddress, FrontAddress, RelayedResume, SessionMessage};
-use crate::transport::websocket::code::CloseCode;
 
 impl ParityPath<'_> {
     /// Closes the connection of a front: its session does not need it any more.

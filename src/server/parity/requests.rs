@@ -5,19 +5,20 @@
 
 use std::time::Duration;
 
+use corelane_base::time::Instant;
+use corelane_engine::ring::cycles::CycleCount;
+use corelane_parity::envelope::{Request, Target};
+use corelane_parity::error::{HttpStatus, ParityError};
+use corelane_parity::write;
+use corelane_protocol::error::Error;
+use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::{Id, IdBuf};
+use corelane_protocol::model::EncodedResponse;
+use corelane_protocol::params::RequestParams;
+
 use super::carrier::{Carrier, ResponseKind};
 use super::output::ParityPath;
 use super::session::{EndOutcome, ParitySession};
-use crate::base::time::Instant;
-use crate::engine::ring::cycles::CycleCount;
-use crate::parity::envelope::{Request, Target};
-use crate::parity::error::{HttpStatus, ParityError};
-use crate::parity::write;
-use crate::protocol::error::Error;
-use crate::protocol::json::Value;
-use crate::protocol::jsonrpc::{Id, IdBuf};
-use crate::protocol::model::EncodedResponse;
-use crate::protocol::params::RequestParams;
 use crate::server::connection_state::{MessageOrigin, OriginDetails, PeerState};
 use crate::server::dispatch::{MessageContext, RawRequest};
 use crate::server::outbox::OutgoingMessage;

@@ -11,26 +11,27 @@
 
 use std::collections::{HashMap, HashSet};
 
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+use corelane_parity::capabilities::Capabilities;
+use corelane_parity::envelope::Resume;
+use corelane_parity::error::{ErrorCode, ParityError};
+use corelane_parity::stream::{OutgoingStream, WindowLimits};
+use corelane_parity::write;
+use corelane_protocol::json::{PaddedBuffer, Value};
+use corelane_transport::websocket::code::CloseCode;
+
 use super::carrier::{Front, HttpCarrier, SessionCarrier};
 use super::frontend::ParityFrontend;
 use super::in_flight::is_stream;
 use super::output::ParityPath;
 use super::resume_tokens::{TokenContents, TokenError};
 use super::session::ParitySession;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
-use crate::parity::capabilities::Capabilities;
-use crate::parity::envelope::Resume;
-use crate::parity::error::{ErrorCode, ParityError};
-use crate::parity::stream::{OutgoingStream, WindowLimits};
-use crate::parity::write;
-use crate::protocol::json::{PaddedBuffer, Value};
 use crate::server::auth::Credential;
 use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{FrontAddress, RelayedResume, SessionCaller, SessionMessage};
 use crate::telemetry::label::Transport;
-use crate::transport::websocket::code::CloseCode;
 
 /// A session that continues.
 #[derive(Debug)]

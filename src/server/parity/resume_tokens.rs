@@ -6,10 +6,11 @@
 
 use std::fmt;
 
-use crate::engine::mesh::ShardId;
+use corelane_engine::mesh::ShardId;
+use corelane_parity::idempotency::hex;
+
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::StateCipher;
-use crate::parity::idempotency::hex;
 use crate::server::owner_id::SessionId;
 
 /// Issues and opens the tokens of a shard.

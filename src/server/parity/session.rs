@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
+use corelane_base::principal::ANONYMOUS_TIER;
+use corelane_base::time::Instant;
+use corelane_parity::capabilities::Feature;
+use corelane_parity::error::ParityError;
+use corelane_parity::machine::State;
+use corelane_parity::server_session::{ServerSession, SessionSettings};
+use corelane_protocol::eras::Lifecycle;
+use corelane_protocol::jsonrpc::IdBuf;
+use corelane_protocol::model::EncodedResponse;
+use corelane_protocol::revision::Revision;
+
 use super::carrier::{HttpCarrier, SessionCarrier};
 use super::in_flight::{OpenRequest, SessionRequests, is_stream};
 use super::resume_tokens::Generations;
-use crate::base::principal::ANONYMOUS_TIER;
-use crate::base::time::Instant;
 use crate::connection::PendingWork;
-use crate::parity::capabilities::Feature;
-use crate::parity::error::ParityError;
-use crate::parity::machine::State;
-use crate::parity::server_session::{ServerSession, SessionSettings};
-use crate::protocol::eras::Lifecycle;
-use crate::protocol::jsonrpc::IdBuf;
-use crate::protocol::model::EncodedResponse;
-use crate::protocol::revision::Revision;
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::dispatch::DeferredWork;
 use crate::server::owner_id::SessionId;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::parity::capabilities::{Capabilities, Feature, ResumeWindow};
-use crate::parity::server_session::SessionSettings;
-use crate::parity::timers::SessionTimeouts;
+use corelane_parity::capabilities::{Capabilities, Feature, ResumeWindow};
+use corelane_parity::server_session::SessionSettings;
+use corelane_parity::timers::SessionTimeouts;
+
 use crate::server::options::{CapabilitiesTimeoutPolicy, Options};
 
 /// The settings of one shard.

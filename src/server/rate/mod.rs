@@ -9,15 +9,16 @@ mod source;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+use corelane_protocol::eras::{ClientNotification, Method};
+use corelane_protocol::error::{Error, ErrorKind};
+
 pub(super) use self::source::RateSource;
-use crate::base::client_address::ClientAddress;
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
 use crate::guard::pattern::TargetUri;
 use crate::guard::rate::limiter::{Caller, Exceeded, RateLimiter};
 use crate::guard::rate::rules::{LimitedMethod, RateRules, Target};
-use crate::protocol::eras::{ClientNotification, Method};
-use crate::protocol::error::{Error, ErrorKind};
 use crate::server::connection_state::PeerState;
 use crate::server::outbox::Outbox;
 use crate::server::refusal_fields::RefusalFields;

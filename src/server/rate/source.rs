@@ -5,10 +5,11 @@ use std::rc::Rc;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+
 use super::RateLimits;
-use crate::base::client_address::ClientAddress;
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
 use crate::guard::rate::bucket::Quota;
 use crate::guard::rate::connections::ConnectionRates;
 use crate::guard::rate::limiter::RateLimiter;

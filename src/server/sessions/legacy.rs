@@ -9,15 +9,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use corelane_base::principal::Principal;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_protocol::error::Error;
+use corelane_protocol::in_flight::CallId;
+use corelane_protocol::json::{PaddedBuffer, PaddedText, Parser};
+use corelane_protocol::message_head::MessageHead;
+use corelane_protocol::model;
+use corelane_transport::http::checks::CheckId;
+use corelane_transport::http::sse::EventId;
+use corelane_transport::http::status::Status;
 
-use crate::base::principal::Principal;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::protocol::error::Error;
-use crate::protocol::in_flight::CallId;
-use crate::protocol::json::{PaddedBuffer, PaddedText, Parser};
-use crate::protocol::message_head::MessageHead;
-use crate::protocol::model;
 use crate::server::calls::Call;
 use crate::server::connection_state::{HttpSession, MessageOrigin, OriginDetails, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext};
@@ -31,9 +34,6 @@ use crate::server::shard::Shard;
 use crate::server::shard_message::{
     ExchangeAddress, HttpOutput, LegacyOp, RefusedRequest, SessionCaller,
 };
-use crate::transport::http::checks::CheckId;
-use crate::transport::http::sse::EventId;
-use crate::transport::http::status::Status;
 
 /// The result of dispatching a text of a session.
 pub struct Dispatched {

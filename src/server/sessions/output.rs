@@ -9,14 +9,14 @@
 //! Redelivery".
 
 use bytes::Bytes;
+use corelane_base::slab::Key;
+use corelane_transport::http::sse::EventId;
 
-use crate::base::slab::Key;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
 use crate::server::session_store::{LISTENING_STREAM, SessionStreams};
 use crate::server::shard::Shard;
 use crate::server::shard_message::{ExchangeAddress, HttpOutput};
-use crate::transport::http::sse::EventId;
 
 impl Shard {
     /// Sends a message on a stream of a session. While the server drains, the stream of HTTP with

@@ -8,12 +8,13 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use corelane_base::principal::Principal;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_protocol::jsonrpc::{Id, IdBuf};
+use corelane_protocol::model::{ChangeNotification, TaskDetail, TaskStatus, TaskView};
+
 use super::transports::Transports;
-use crate::base::principal::Principal;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::protocol::jsonrpc::{Id, IdBuf};
-use crate::protocol::model::{ChangeNotification, TaskDetail, TaskStatus, TaskView};
 use crate::server::connection_state::ConnectionState;
 use crate::server::outbox::{NotificationKind, Outbox};
 use crate::server::owner_id::TaskId;

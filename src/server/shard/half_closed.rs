@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::engine::mesh::SharedCounter;
-use crate::protocol::error::{Error, ErrorKind};
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::SharedCounter;
+use corelane_protocol::error::{Error, ErrorKind};
+
 use crate::server::shard_message::HalfCloseLimits;
 
 /// The half-closed connections of one shard that wait for their calls. An idle connection costs

@@ -9,8 +9,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::base::slab::Key;
-use crate::base::time::Instant;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+
 use crate::server::shard_message::ShardMessage;
 
 /// The large work of a shard that waits, and when it may go on.
@@ -153,8 +154,9 @@ fn is_recent(time: Option<Instant>, now: Instant) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use corelane_base::slab::Slab;
+
     use super::*;
-    use crate::base::slab::Slab;
     use crate::server::shard_message::BroadcastMessage;
 
     fn at(ms: u64) -> Instant {

@@ -16,6 +16,10 @@ mod held_memory;
 use std::fmt;
 use std::sync::Arc;
 
+use corelane_base::time::{Instant, WallClock};
+use corelane_engine::mesh::{Inbox, ShardId};
+use corelane_protocol::json::Parser;
+
 pub(super) use self::broadcaster::{Broadcaster, Recipients};
 pub(super) use self::half_closed::{HalfClose, HalfClosed, half_close_refused, half_close_timeout};
 pub(super) use self::held_memory::{freeable_bytes, held_memory};
@@ -29,9 +33,6 @@ use super::http::ExchangePath;
 use super::outbox::Outbox;
 use super::parity::ParityPath;
 use super::shard_message::{ShardLimits, ShardMessage};
-use crate::base::time::{Instant, WallClock};
-use crate::engine::mesh::{Inbox, ShardId};
-use crate::protocol::json::Parser;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::open_work::OpenWork;
 

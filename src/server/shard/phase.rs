@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use crate::base::time::Instant;
+use corelane_base::time::Instant;
+
 use crate::server::shard_message::DrainTimeouts;
 
 /// The phase of a shard, and what ends it.

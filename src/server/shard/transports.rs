@@ -2,15 +2,16 @@
 
 use std::collections::VecDeque;
 
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::ring::Completion;
+use corelane_protocol::in_flight::RequestsInFlight;
+use corelane_protocol::json::{LARGE_TEXT_BYTES, Parser};
+
 use super::half_closed::HalfClosed;
 use super::large_work::LargeWork;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
 use crate::connection::tls::TlsCounters;
 use crate::connection::{Codec, ConnectionStatistics, Connections, PendingWork};
-use crate::engine::ring::Completion;
-use crate::protocol::in_flight::RequestsInFlight;
-use crate::protocol::json::{LARGE_TEXT_BYTES, Parser};
 use crate::server::acceptance::Acceptor;
 use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;

@@ -1,7 +1,8 @@
 //! The log of messages to other shards that were refused because their queue is full.
 
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::EventThrottle;
 

@@ -8,8 +8,9 @@ use std::fmt;
 use std::sync::TryLockError;
 use std::time::Duration;
 
+use corelane_engine::mesh::{SendQueue, Sender};
+
 use super::{BroadcastMessage, ShardMessage};
-use crate::engine::mesh::{SendQueue, Sender};
 
 /// Rejected: an earlier broadcast still waits for space in the inbox of a shard, or another thread
 /// is sending one. Nothing was sent; try again after a turn of the shards.
@@ -127,14 +128,16 @@ impl Broadcast {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use corelane_engine::mesh::ShardId;
+    use corelane_engine::mesh::{Inbox, MeshOptions, build_mesh};
+    use corelane_engine::ring::Waker;
+
     use super::*;
-    use crate::engine::mesh::ShardId;
-    use crate::engine::mesh::{Inbox, MeshOptions, build_mesh};
-    use crate::engine::ring::Waker;
     use crate::server::options::Options;
     use crate::server::shard_message::send_blocking;
     use crate::server::start;
-    use std::sync::Arc;
 
     fn broadcast_and_inboxes(
         shards: usize,

@@ -1,8 +1,9 @@
 //! Messages of handlers to the shard of their call or task.
 
-use crate::base::slab::Key;
-use crate::protocol::eras::LoggingLevel;
-use crate::protocol::in_flight::CallId;
+use corelane_base::slab::Key;
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::in_flight::CallId;
+
 use crate::service::CatalogError;
 
 /// A handler, by what it runs as.

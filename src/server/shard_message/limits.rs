@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::base::client_address::AddressShare;
+use corelane_base::client_address::AddressShare;
+use corelane_transport::http::limits::RequestLimits;
+
 use crate::connection::ConnectionOptions;
 use crate::server::memory::MemoryLimit;
 use crate::server::options::SecondStream;
 use crate::server::subscriptions::SubscriptionLimits;
 use crate::server::websocket::MessageRules;
-use crate::transport::http::limits::RequestLimits;
 
 /// The limits that can change while a shard runs.
 #[derive(Clone, Copy, Debug)]

@@ -15,6 +15,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use corelane_base::slab::Key;
+use corelane_engine::mesh::{Sender, ShardId, SharedCounter};
+
 pub(super) use self::broadcast::Broadcast;
 pub use self::broadcast::Busy;
 pub(super) use self::handler_message::{
@@ -38,8 +41,6 @@ use super::extension_slot::ExtensionSlot;
 use super::memory::result_memory::{HandlerResult, ResultCharge};
 use super::overload::OverloadRules;
 use super::subscriptions::CatalogLists;
-use crate::base::slab::Key;
-use crate::engine::mesh::{Sender, ShardId, SharedCounter};
 use crate::guard::auth::Authenticator;
 use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::pressure::PressureStep;

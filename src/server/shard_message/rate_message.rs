@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::engine::mesh::ShardId;
+use corelane_engine::mesh::ShardId;
+
 use crate::guard::rate::limiter::{ShareGift, ShareRequest};
 
 /// A message about shares of rate limits. Each request is answered, so that a shard has at most one

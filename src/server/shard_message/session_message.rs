@@ -16,27 +16,27 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use corelane_base::client_address::ClientAddress;
+use corelane_base::principal::Principal;
+use corelane_base::slab::Key;
+use corelane_engine::mesh::ShardId;
+use corelane_parity::capabilities::Capabilities;
+use corelane_parity::error::HttpStatus;
+use corelane_protocol::error::ErrorKind;
+use corelane_protocol::json::PaddedBuffer;
+use corelane_transport::http::checks::CheckId;
+use corelane_transport::http::request_id::RequestIdBuf;
+use corelane_transport::http::response::BodyKind;
+use corelane_transport::http::sse::EventId;
+use corelane_transport::http::status::Status;
 
 use super::ShardMessage;
-use crate::base::client_address::ClientAddress;
-use crate::base::principal::Principal;
-use crate::base::slab::Key;
 use crate::connection::{CloseReason, PeerAddress};
-use crate::engine::mesh::ShardId;
-use crate::parity::capabilities::Capabilities;
-use crate::parity::error::HttpStatus;
-use crate::protocol::error::ErrorKind;
-use crate::protocol::json::PaddedBuffer;
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::owner_id::SessionId;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::{Outcome, ParityKey};
 use crate::telemetry::label::Transport;
-use crate::transport::http::checks::CheckId;
-use crate::transport::http::request_id::RequestIdBuf;
-use crate::transport::http::response::BodyKind;
-use crate::transport::http::sse::EventId;
-use crate::transport::http::status::Status;
 
 /// Address of an exchange: a request and its response on a connection of any shard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

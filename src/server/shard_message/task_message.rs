@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use corelane_base::principal::Principal;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+use corelane_protocol::error::Error;
+use corelane_protocol::in_flight::CallId;
+use corelane_protocol::revision::Revision;
 use serde_json::{Map, Value};
 
-use crate::base::principal::Principal;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
-use crate::protocol::error::Error;
-use crate::protocol::in_flight::CallId;
-use crate::protocol::revision::Revision;
 use crate::server::owner_id::TaskId;
 use crate::service::{HandlerError, HandlerOutput};
 

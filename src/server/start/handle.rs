@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use corelane_engine::mesh::ShardId;
+#[cfg(feature = "tower")]
+use corelane_engine::mesh::TrySendError;
+
 use super::shard_limits;
 use super::tls::ListenerTls;
-use crate::engine::mesh::ShardId;
-#[cfg(feature = "tower")]
-use crate::engine::mesh::TrySendError;
 #[cfg(feature = "internals")]
 use crate::guard::pressure::MemoryReading;
 use crate::guard::pressure::PressureStep;
@@ -44,7 +45,7 @@ const ENDED_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Controls a running server from any thread. Cheap to clone; clones share one order.
 ///
 /// Every message reaches every shard once, in the order in which it was accepted. Inboxes are
-/// bounded ([`crate::engine::mesh::MeshOptions`]), and a shard empties its own once per turn. The
+/// bounded ([`corelane_engine::mesh::MeshOptions`]), and a shard empties its own once per turn. The
 /// plain methods wait for space, which takes microseconds, and must not be called on a shard's
 /// thread; the `try_` methods never wait and may be called anywhere, in a handler too.
 #[derive(Clone, Debug)]

@@ -7,17 +7,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use corelane_engine::clock::Clock;
+use corelane_engine::executor::NativeExecutor;
+use corelane_engine::ring::Ring;
+use corelane_engine::ring::memory::MemoryRing;
+use corelane_engine::shard_loop::{Driver, ShardLoop};
+use corelane_engine::task_park::TaskPark;
 use http::Extensions;
 
 use super::Guard;
 use super::handle::Handle;
 use super::shard_builder::{ShardBuilder, ShardInput};
-use crate::engine::clock::Clock;
-use crate::engine::executor::NativeExecutor;
-use crate::engine::ring::Ring;
-use crate::engine::ring::memory::MemoryRing;
-use crate::engine::shard_loop::{Driver, ShardLoop};
-use crate::engine::task_park::TaskPark;
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::shard::Shard;
 use crate::telemetry::counters::Counters;

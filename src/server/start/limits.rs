@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::base::client_address::AddressShare;
+use corelane_base::client_address::AddressShare;
+
 use crate::connection::{ConnectionOptions, WebSocketFrameOptions};
 use crate::server::acceptance::SPARE_CONNECTIONS_MAX;
 use crate::server::memory::MemoryLimit;

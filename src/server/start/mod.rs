@@ -38,6 +38,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use corelane_engine::driver_pair::AttachedIo;
+use corelane_engine::entropy::Entropy;
+use corelane_engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
+use corelane_engine::placement::Placement;
+
 pub use self::handle::Handle;
 pub use self::in_process::InProcessConnection;
 #[cfg(all(test, feature = "cli"))]
@@ -73,10 +78,6 @@ use super::options::Options;
 use super::overload::RunningCalls;
 use super::rate::RateSource;
 use super::shard_message::Broadcast;
-use crate::engine::driver_pair::AttachedIo;
-use crate::engine::entropy::Entropy;
-use crate::engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
-use crate::engine::placement::Placement;
 use crate::guard::auth::TokenVerifier;
 use crate::service::{Catalog, CatalogError};
 #[cfg(feature = "signals")]
@@ -233,7 +234,7 @@ impl Server {
     /// servers without another thread. The clients close after the drain, within a second.
     /// [`Server::connect`] ignores the pool. Cost: about 0.4 MB a shard; nothing without a pool.
     ///
-    /// [`ClientPool::on_shards`]: crate::client::ClientPool::on_shards
+    /// [`ClientPool::on_shards`]: corelane_client::ClientPool::on_shards
     #[must_use]
     pub fn client_pool(mut self, pool: &impl AttachedIo) -> Self {
         self.services.attached = pool.driver_factory();

@@ -2,12 +2,13 @@
 
 use std::io;
 
-use super::threads::ring_sizes;
-use crate::engine::clock::Clock;
-use crate::engine::ring::Ring;
-use crate::engine::ring::poll::PollRing;
+use corelane_engine::clock::Clock;
+use corelane_engine::ring::Ring;
+use corelane_engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
-use crate::engine::ring::uring::UringRing;
+use corelane_engine::ring::uring::UringRing;
+
+use super::threads::ring_sizes;
 use crate::server::options::{ExecutorKind, Options, RingBackend};
 
 /// The ring that a shard would get.

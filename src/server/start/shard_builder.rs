@@ -8,21 +8,23 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::limits::shard_limits;
+use corelane_base::time::{Instant, WallClock};
+use corelane_engine::driver_pair::DriverFactory;
+use corelane_engine::entropy::Entropy;
+use corelane_engine::executor::Executor;
+use corelane_engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
+use corelane_engine::ring::{Listener, Ring, Socket, Waker};
+use corelane_engine::shard_loop::ShardLoop;
+use corelane_protocol::json::{self, Parser};
+use corelane_transport::http::checks::{CheckProfile, EndpointPaths, OperatorEndpoints};
+use corelane_transport::websocket::handshake::HandshakeOptions;
 #[cfg(all(feature = "tokio", feature = "signals"))]
 use tokio::runtime::RuntimeFlavor;
 
-use crate::base::time::{Instant, WallClock};
+use super::limits::shard_limits;
 use crate::connection::{Codec, Connections, SocketPair};
-use crate::engine::driver_pair::DriverFactory;
-use crate::engine::entropy::Entropy;
-use crate::engine::executor::Executor;
-use crate::engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
-use crate::engine::ring::{Listener, Ring, Socket, Waker};
-use crate::engine::shard_loop::ShardLoop;
 use crate::guard::origin::OriginGuard;
 use crate::guard::secure_rng::{Purpose, SecureRng};
-use crate::protocol::json::{self, Parser};
 use crate::server::acceptance::{Acceptor, ConnectionCounts, ListenerEntry, ListenerKind};
 use crate::server::auth::{Authentication, Credential};
 use crate::server::blocking_jobs::BlockingPool;
@@ -63,8 +65,6 @@ use crate::service::Catalog;
 #[cfg(feature = "tokio")]
 use crate::service::CatalogError;
 use crate::telemetry::label::Transport;
-use crate::transport::http::checks::{CheckProfile, EndpointPaths, OperatorEndpoints};
-use crate::transport::websocket::handshake::HandshakeOptions;
 
 /// What the server offers, and the state that its handlers read.
 #[derive(Clone, Debug)]

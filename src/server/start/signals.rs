@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, SyncSender};
 use std::task::{Context, Poll, Wake, Waker};
 
+use corelane_engine::clock::unix_ms;
 use signal_hook::SigId;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -14,7 +15,6 @@ use signal_hook::{flag, low_level};
 use super::handle::Handle;
 use super::running::Running;
 use super::threads::StartError;
-use crate::engine::clock::unix_ms;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::DrainCause;

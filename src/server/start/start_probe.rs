@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
+use corelane_engine::placement::Placement;
+
 use super::listen::{operator_guard, origin_guard, probe_address};
-use crate::engine::placement::Placement;
 use crate::server::options::Options;
 
 /// Why a server with some options would not start.

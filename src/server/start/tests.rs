@@ -1,7 +1,8 @@
 //! Tests of servers on addresses that are in use, and of signals.
 
+use corelane_protocol::model::Implementation;
+
 use super::*;
-use crate::protocol::model::Implementation;
 use crate::server::options::RingBackend;
 
 /// Returns a server without tools that listens on a free port for TCP.

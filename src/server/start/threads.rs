@@ -7,25 +7,26 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use corelane_engine::clock::Clock;
+use corelane_engine::driver_pair::{AttachedDriver, DriverPair};
+#[cfg(all(target_os = "linux", feature = "glommio"))]
+use corelane_engine::executor::glommio::{self, GlommioExecutor};
+use corelane_engine::executor::thread_group::{
+    self, FailureCause, ShardFailure, ThreadGroup, ThreadHandle,
+};
+use corelane_engine::executor::{Executor, NativeExecutor, native};
+use corelane_engine::file_limit::raise_open_files_limit;
+use corelane_engine::mesh::ShardId;
+use corelane_engine::placement::Placement;
+use corelane_engine::ring::poll::PollRing;
+#[cfg(target_os = "linux")]
+use corelane_engine::ring::uring::UringRing;
+use corelane_engine::ring::{Registered, Ring, RingOptions, SocketLimit, Source};
+
 use super::limits::connections_max;
 use super::shard_builder::{ShardBuilder, ShardInput};
 use super::tls::TlsListener;
 use crate::connection::tls::TlsRing;
-use crate::engine::clock::Clock;
-use crate::engine::driver_pair::{AttachedDriver, DriverPair};
-#[cfg(all(target_os = "linux", feature = "glommio"))]
-use crate::engine::executor::glommio::{self, GlommioExecutor};
-use crate::engine::executor::thread_group::{
-    self, FailureCause, ShardFailure, ThreadGroup, ThreadHandle,
-};
-use crate::engine::executor::{Executor, NativeExecutor, native};
-use crate::engine::file_limit::raise_open_files_limit;
-use crate::engine::mesh::ShardId;
-use crate::engine::placement::Placement;
-use crate::engine::ring::poll::PollRing;
-#[cfg(target_os = "linux")]
-use crate::engine::ring::uring::UringRing;
-use crate::engine::ring::{Registered, Ring, RingOptions, SocketLimit, Source};
 use crate::server::acceptance::ListenerKind;
 use crate::server::diagnostics::CounterSnapshots;
 use crate::server::options::{ExecutorKind, Options, RingBackend};

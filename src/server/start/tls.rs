@@ -12,16 +12,17 @@ use std::thread;
 use std::time::Duration;
 use std::{any::Any, io};
 
+use corelane_engine::clock::unix_ms;
+use corelane_tls::{
+    ClientCertificates, Identity, OcspStaple, Revocations, Roots, TicketKeys, TlsServer,
+    TlsServerOptions, TrustedClients,
+};
+
 use crate::connection::tls::{TlsCounters, TlsLimits, TlsSlot};
-use crate::engine::clock::unix_ms;
 use crate::server::options::{ClientCertificateMode, ListenerTlsOptions, Options};
 use crate::telemetry::certificate::CertificateExpiry;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
-use crate::tls::{
-    ClientCertificates, Identity, OcspStaple, Revocations, Roots, TicketKeys, TlsServer,
-    TlsServerOptions, TrustedClients,
-};
 
 #[expect(clippy::disallowed_types, reason = "locked while files are read, by no shard")]
 type Mutex<T> = std::sync::Mutex<T>;

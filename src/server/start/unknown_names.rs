@@ -1,7 +1,8 @@
 //! Finds names in rules and lists of the options that nothing in the catalog has.
 
+use corelane_protocol::uri;
+
 use crate::guard::pattern::{NamePattern, Pattern, TargetName, TargetUri};
-use crate::protocol::uri;
 use crate::server::options::Options;
 use crate::service::Catalog;
 
@@ -71,8 +72,9 @@ const CONDITIONS: [&str; 6] = ["scope=", "tier=", "acr=", "rate=", "burst=", "pe
 
 #[cfg(test)]
 mod tests {
+    use corelane_protocol::model::Implementation;
+
     use super::*;
-    use crate::protocol::model::Implementation;
     use crate::service::{Resource, ResourceTemplate, demo};
 
     #[test]

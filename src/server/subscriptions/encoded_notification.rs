@@ -4,8 +4,8 @@
 //! first stream needs it, and at most once; a further stream costs two copies and its subscription
 //! id in between. Frames have no terminator yet.
 
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::model::ChangeNotification;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::ChangeNotification;
 
 /// One change notification. Its buffers are reused by the next one.
 #[derive(Debug, Default)]

@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use corelane_base::slab::{Key, Slab};
+use corelane_protocol::uri;
+
 use super::stream::{SubscriptionStream, TopicRef};
-use crate::base::slab::{Key, Slab};
-use crate::protocol::uri;
 
 /// Kind of a subscribed name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

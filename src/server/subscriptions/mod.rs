@@ -21,22 +21,21 @@ mod index;
 
 mod encoded_notification;
 
-pub(super) use self::encoded_notification::EncodedNotification;
-pub(super) use self::index::TopicKind;
-pub(super) use self::stream::{CatalogList, CatalogLists, SubscriptionStream};
-
-pub use self::stream::STREAM_BYTES;
-
 use std::rc::Rc;
 use std::sync::Arc;
 
+use corelane_base::principal::Principal;
+use corelane_base::slab::{Key, Slab};
+use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::jsonrpc::Id;
+
+pub(super) use self::encoded_notification::EncodedNotification;
 use self::index::TopicIndex;
+pub(super) use self::index::TopicKind;
+pub use self::stream::STREAM_BYTES;
 use self::stream::TOPIC_REF_BYTES;
+pub(super) use self::stream::{CatalogList, CatalogLists, SubscriptionStream};
 use super::reply_to::PeerId;
-use crate::base::principal::Principal;
-use crate::base::slab::{Key, Slab};
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::jsonrpc::Id;
 
 /// Limits of subscriptions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::base::principal::{Principal, is_same_caller};
-use crate::base::slab::Key;
-use crate::protocol::jsonrpc::{Id, IdBuf};
-use crate::protocol::model::ChangeNotification;
+use corelane_base::principal::{Principal, is_same_caller};
+use corelane_base::slab::Key;
+use corelane_protocol::jsonrpc::{Id, IdBuf};
+use corelane_protocol::model::ChangeNotification;
+
 use crate::server::reply_to::PeerId;
 use crate::service::ListChanges;
 

@@ -1,11 +1,12 @@
 //! Creation and completion of tasks: what a limit refuses or evicts is counted and logged.
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_protocol::error::{Error, ErrorKind};
+
 use super::table::TaskRefusal;
 use super::{NewTask, TaskOutcome, Tasks};
-use crate::base::client_address::ClientAddress;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::protocol::error::{Error, ErrorKind};
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::TaskLimits;
 use crate::telemetry::event::Event;

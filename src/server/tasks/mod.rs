@@ -20,25 +20,24 @@ mod table;
 mod limits;
 mod operations;
 
+use bytes::Bytes;
+use corelane_base::slab::Key;
+use corelane_base::time::{Instant, WallClock};
+use corelane_engine::mesh::ShardId;
+use corelane_protocol::error::Error;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::{self, ChangeNotification};
+use corelane_protocol::revision::Revision;
+
 pub(super) use self::limits::{complete_task, create_task};
 pub(super) use self::operations::{find_task, unknown_task_error};
 pub(super) use self::table::TaskTable;
 pub(super) use self::task::{NewTask, Task, TaskOutcome, TaskWaiter};
-
-use bytes::Bytes;
-
 use super::calls::{CancelledWork, HandlerWork};
 use super::client_requests::ClientRequests;
 use super::outbox::{NotificationKind, Outbox};
 use super::owner_id::ShardSet;
 use super::shard_message::{RemoteTaskRequest, ShardMessage, TaskEvent, TaskMessage};
-use crate::base::slab::Key;
-use crate::base::time::{Instant, WallClock};
-use crate::engine::mesh::ShardId;
-use crate::protocol::error::Error;
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::model::{self, ChangeNotification};
-use crate::protocol::revision::Revision;
 use crate::service::{Catalog, HandlerError, HandlerOutput};
 
 /// The tasks of one shard.

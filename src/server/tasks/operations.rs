@@ -5,15 +5,16 @@
 
 use std::rc::Rc;
 
+use corelane_base::principal::Principal;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model;
+use corelane_protocol::revision::Revision;
+
 use super::{TaskOutcome, TaskWaiter, Tasks, cancel_handler, send_task_message};
-use crate::base::principal::Principal;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::model;
-use crate::protocol::revision::Revision;
 use crate::server::client_requests::ClientRequests;
 use crate::server::handlers::handler_state::RequestCarrier;
 use crate::server::outbox::Outbox;

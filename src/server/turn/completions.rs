@@ -6,9 +6,10 @@
 //! Invariant: begins and ends are handled in the order in which they came, since the socket of a
 //! connection that has ended may be that of a new one.
 
+use corelane_engine::ring::{Completion, Ring};
+use corelane_engine::shard_loop::Driver;
+
 use crate::connection::SocketPair;
-use crate::engine::ring::{Completion, Ring};
-use crate::engine::shard_loop::Driver;
 use crate::server::acceptance::ListenerEntry;
 use crate::server::shard::{Shard, Transports};
 

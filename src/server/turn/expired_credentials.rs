@@ -3,7 +3,8 @@
 //!
 //! Requests are checked when they arrive; this is for peers that only listen.
 
-use crate::base::slab::Key;
+use corelane_base::slab::Key;
+
 use crate::connection::CloseReason;
 use crate::guard::auth::AuthError;
 use crate::guard::auth::proof::Proof;

@@ -1,8 +1,9 @@
 //! Messages to the shard: from other shards, from other threads, and from its own handlers.
 
+use corelane_base::slab::Key;
+use corelane_engine::ring::Ring;
+
 use super::{pressure, reports};
-use crate::base::slab::Key;
-use crate::engine::ring::Ring;
 use crate::guard::pressure::PressureStep;
 use crate::server::auth::AuthTime;
 use crate::server::dispatch::notifies_list_changed;

@@ -21,6 +21,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::ring::{Completion, Ring, Socket};
+#[cfg(feature = "tower")]
+use corelane_engine::ring::{Registered, Source};
+use corelane_engine::shard_loop::Driver;
+use corelane_protocol::error::Error;
+
 #[cfg(feature = "tower")]
 use super::acceptance::ListenerKind;
 use super::calls::CancelReason;
@@ -30,17 +38,10 @@ use super::extension_slot::ExtensionSlot;
 use super::outbox::Effect;
 use super::reply_to::PeerId;
 use super::shard::{NextWork, Shard, Transports};
-use crate::base::slab::Key;
-use crate::base::time::Instant;
 use crate::connection::{CloseReason, Connection};
 #[cfg(feature = "tower")]
 use crate::connection::{Codec, SocketPair};
-use crate::engine::ring::{Completion, Ring, Socket};
-#[cfg(feature = "tower")]
-use crate::engine::ring::{Registered, Source};
-use crate::engine::shard_loop::Driver;
 use crate::guard::auth::certificates::ClientCertificate;
-use crate::protocol::error::Error;
 #[cfg(feature = "tower")]
 use crate::telemetry::label::Transport;
 

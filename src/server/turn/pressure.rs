@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::engine::ring::Ring;
+use corelane_engine::ring::Ring;
+
 use crate::guard::pressure::PressureStep;
 use crate::server::memory::MemoryLimit;
 use crate::server::overload::OverloadRules;

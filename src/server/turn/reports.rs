@@ -2,8 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use corelane_engine::mesh::ShardId;
+use corelane_transport::http::response::BodyKind;
+
 use crate::connection::Connection;
-use crate::engine::mesh::ShardId;
 use crate::server::connection_state::ConnectionState;
 use crate::server::diagnostics::{
     ConnectionPage, ListPosition, PageBuilder, Rows, SLOTS_PER_TURN, write_page,
@@ -13,7 +15,6 @@ use crate::server::shard_message::{ExchangeAddress, HttpOutput, ReportMessage, S
 use crate::telemetry::connection_info::ConnectionInfo;
 use crate::telemetry::metrics::{self, Metrics, OverloadGauges};
 use crate::telemetry::open_work::QueueDepths;
-use crate::transport::http::response::BodyKind;
 
 /// Adds the part of this shard to a report and passes it on.
 #[cold]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use corelane_protocol::model::{self, CacheHint, Implementation};
+use corelane_protocol::revision::Revision;
 
-use crate::protocol::model::{self, CacheHint, Implementation};
-use crate::protocol::revision::Revision;
 use crate::service::catalog::features::Features;
 use crate::service::catalog::registry::{PageParams, RegistryBuilder};
 use crate::service::catalog::{Catalog, EncodedResults};

@@ -4,17 +4,18 @@
 
 use std::borrow::Cow;
 
-use crate::protocol::error::Error;
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::model::{
+use corelane_protocol::error::Error;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::{
     self, CacheHint, CallToolResultWriter, GetPromptResultWriter, ReadResourceResultWriter,
     write_complete_result,
 };
-use crate::protocol::params::{
+use corelane_protocol::params::{
     CompleteRequestParams, CompletionReference, GetPromptRequestParams, ReadResourceRequestParams,
 };
-use crate::protocol::revision::Revision;
-use crate::protocol::uri;
+use corelane_protocol::revision::Revision;
+use corelane_protocol::uri;
+
 use crate::service::call::{CallToolRequest, Dispatch};
 use crate::service::catalog::{Catalog, tool_at};
 use crate::service::completer::{Completer, CompletionContext};

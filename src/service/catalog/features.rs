@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::BitOr;
 
-use crate::protocol::eras::Method;
-use crate::protocol::model::{
+use corelane_protocol::eras::Method;
+use corelane_protocol::model::{
     PromptsCapability, ResourcesCapability, ServerCapabilities, TasksCapability, ToolsCapability,
 };
 

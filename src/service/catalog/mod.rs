@@ -21,19 +21,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use corelane_protocol::eras::Method;
+use corelane_protocol::error::Error;
+use corelane_protocol::model::Implementation;
+use corelane_protocol::revision::Revision;
+use corelane_protocol::uri;
 
 pub use self::builder::CatalogBuilder;
+use self::builder::CatalogSettings;
 pub(crate) use self::dispatch::call_tool_at;
 pub use self::features::Features;
 pub(crate) use self::name_hasher::BuildNameHasher;
-
-use self::builder::CatalogSettings;
 use self::registry::Registry;
-use crate::protocol::eras::Method;
-use crate::protocol::error::Error;
-use crate::protocol::model::Implementation;
-use crate::protocol::revision::Revision;
-use crate::protocol::uri;
 use crate::service::call::CallToolRequest;
 use crate::service::prompt::Prompt;
 use crate::service::resource::{Resource, ResourceTemplate};

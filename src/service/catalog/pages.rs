@@ -6,8 +6,9 @@
 
 use std::ops::Range;
 
-use crate::protocol::error::Error;
-use crate::protocol::model::ListKind;
+use corelane_protocol::error::Error;
+use corelane_protocol::model::ListKind;
+
 use crate::service::fnv::Fnv;
 
 /// Division of a list into pages.

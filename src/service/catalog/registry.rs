@@ -11,10 +11,10 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use corelane_protocol::model::{self, CacheHint};
+use corelane_protocol::revision::Revision;
+use corelane_protocol::uri;
 
-use crate::protocol::model::{self, CacheHint};
-use crate::protocol::revision::Revision;
-use crate::protocol::uri;
 use crate::service::catalog::name_hasher::BuildNameHasher;
 use crate::service::catalog::pages::Pages;
 use crate::service::catalog_error::CatalogError;
@@ -194,7 +194,7 @@ impl<E: Entry> Registry<E> {
         &self,
         revision: Revision,
         cursor: Option<&str>,
-    ) -> Result<&Bytes, crate::protocol::error::Error> {
+    ) -> Result<&Bytes, corelane_protocol::error::Error> {
         let index = self.pages.page_of_cursor(cursor)?;
         Ok(&self.encoded_pages[revision as usize][index])
     }
@@ -207,7 +207,7 @@ impl<E: Entry> Registry<E> {
         is_listed: impl Fn(&str) -> bool,
         suffix: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(), crate::protocol::error::Error> {
+    ) -> Result<(), corelane_protocol::error::Error> {
         let index = self.pages.page_of_cursor(cursor)?;
         let part = self.encoded_entries[self.pages.entry_range(index)].iter();
         let listed = part.filter(|entry| is_listed(entry.entry.key()));

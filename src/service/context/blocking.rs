@@ -7,10 +7,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use corelane_base::principal::Principal;
+use corelane_protocol::eras::LoggingLevel;
 use serde::Serialize;
 
-use crate::base::principal::Principal;
-use crate::protocol::eras::LoggingLevel;
 use crate::service::catalog_error::CatalogError;
 use crate::service::context::ClientImplementation;
 use crate::service::context::ClientInfo;
@@ -146,9 +146,10 @@ impl fmt::Debug for BlockingContext {
 
 #[cfg(test)]
 mod tests {
+    use corelane_protocol::eras::ClientCapabilities;
+    use corelane_protocol::revision::Revision;
+
     use super::*;
-    use crate::protocol::eras::ClientCapabilities;
-    use crate::protocol::revision::Revision;
 
     struct TestHost {
         is_cancelled: bool,

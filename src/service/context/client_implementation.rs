@@ -1,6 +1,6 @@
 //! The client program as it describes itself: `clientInfo`.
 
-use crate::protocol::json;
+use corelane_protocol::json;
 
 /// Name and version of the client program (`Implementation`), read in place.
 ///

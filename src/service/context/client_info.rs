@@ -1,7 +1,7 @@
 //! What a handler knows of the client.
 
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::revision::Revision;
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::revision::Revision;
 
 /// Protocol facts of the client of a request, which handlers may depend on. Its name and version
 /// are in [`ClientImplementation`](crate::service::ClientImplementation).

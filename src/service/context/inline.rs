@@ -5,11 +5,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use corelane_base::principal::Principal;
+use corelane_protocol::eras::LoggingLevel;
 use http::Extensions;
 use serde::Serialize;
 
-use crate::base::principal::Principal;
-use crate::protocol::eras::LoggingLevel;
 use crate::service::context::ClientImplementation;
 use crate::service::context::ClientInfo;
 use crate::service::context::RequestView;

@@ -5,7 +5,8 @@
 //! whether an HTTP response becomes an event stream, and the order of all this are those of local
 //! handlers.
 
-use crate::protocol::eras::LoggingLevel;
+use corelane_protocol::eras::LoggingLevel;
+
 use crate::service::context::RequestContext;
 use crate::service::results::HandlerError;
 

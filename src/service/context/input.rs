@@ -1,10 +1,11 @@
 //! What the contexts share to request input from the client.
 
-use super::client_info::ClientInfo;
-use crate::protocol::error::Error;
-use crate::protocol::model::{
+use corelane_protocol::error::Error;
+use corelane_protocol::model::{
     CreateMessageResult, ElicitResult, InputRequest, InputResponse, Root,
 };
+
+use super::client_info::ClientInfo;
 use crate::service::results::ClientRequestError;
 
 /// Fails if the client has not declared the capability that `request` needs.

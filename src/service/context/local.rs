@@ -25,18 +25,18 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use corelane_base::principal::Principal;
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::model::{
+    CreateMessageRequest, CreateMessageResult, ElicitRequest, ElicitResult, InputRequest,
+    InputResponse, Root,
+};
 use serde::Serialize;
 
 use super::client_implementation::ClientImplementation;
 use super::client_info::ClientInfo;
 use super::request::RequestInfo;
 use super::{input, shard_state};
-use crate::base::principal::Principal;
-use crate::protocol::eras::LoggingLevel;
-use crate::protocol::model::{
-    CreateMessageRequest, CreateMessageResult, ElicitRequest, ElicitResult, InputRequest,
-    InputResponse, Root,
-};
 use crate::service::results::{Cancelled, ClientRequestError, HandlerError};
 // The only import cycle of this module: a handler may update the catalog that contains it.
 use crate::service::{CatalogBuilder, CatalogError, CatalogUpdate};
@@ -383,9 +383,10 @@ mod tests {
     use std::future::{pending, ready};
     use std::task::{Context, Waker};
 
+    use corelane_protocol::eras::ClientCapabilities;
+    use corelane_protocol::revision::Revision;
+
     use super::*;
-    use crate::protocol::eras::ClientCapabilities;
-    use crate::protocol::revision::Revision;
 
     /// A host whose timers fire immediately or never.
     #[derive(Default)]

@@ -8,15 +8,15 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use corelane_base::heap_bytes::OBJECT_BYTES;
+use corelane_base::principal::Principal;
+use corelane_base::transport::Transport;
+use corelane_protocol::eras::{CLIENT_INFO_KEY, LoggingLevel, Method};
+use corelane_protocol::json;
+use corelane_protocol::jsonrpc::{Id, IdBuf};
 use http::Extensions;
 use serde_json::{Map, Value};
 
-use crate::base::heap_bytes::OBJECT_BYTES;
-use crate::base::principal::Principal;
-use crate::base::transport::Transport;
-use crate::protocol::eras::{CLIENT_INFO_KEY, LoggingLevel, Method};
-use crate::protocol::json;
-use crate::protocol::jsonrpc::{Id, IdBuf};
 use crate::service::context::client_implementation::StoredClientInfo;
 use crate::service::context::{ClientImplementation, ClientInfo, TraceContext};
 

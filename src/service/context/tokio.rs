@@ -4,18 +4,18 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use corelane_base::principal::Principal;
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::model::{
+    CreateMessageRequest, CreateMessageResult, ElicitRequest, ElicitResult, InputRequest,
+    InputResponse, Root,
+};
 use serde::Serialize;
 
 use super::client_implementation::ClientImplementation;
 use super::client_info::ClientInfo;
 use super::input;
 use super::request::RequestInfo;
-use crate::base::principal::Principal;
-use crate::protocol::eras::LoggingLevel;
-use crate::protocol::model::{
-    CreateMessageRequest, CreateMessageResult, ElicitRequest, ElicitResult, InputRequest,
-    InputResponse, Root,
-};
 use crate::service::results::{ClientRequestError, HandlerError};
 use crate::service::{CatalogBuilder, CatalogError, CatalogUpdate};
 

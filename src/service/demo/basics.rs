@@ -11,12 +11,12 @@
 
 use std::time::Duration;
 
+use corelane_protocol::json::Value;
+use corelane_protocol::model::CallToolResultWriter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::protocol::json::Value;
-use crate::protocol::model::CallToolResultWriter;
 use crate::service::call::CallToolRequest;
 use crate::service::context::BlockingContext;
 use crate::service::context::RequestContext;

@@ -5,10 +5,10 @@ mod basics;
 
 pub mod fixture;
 
-pub use self::basics::tools;
-
 #[cfg(feature = "internals")]
-use crate::protocol::model::Implementation;
+use corelane_protocol::model::Implementation;
+
+pub use self::basics::tools;
 #[cfg(feature = "internals")]
 use crate::service::catalog::Catalog;
 use crate::service::catalog::CatalogBuilder;

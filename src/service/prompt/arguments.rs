@@ -1,7 +1,7 @@
 //! Argument values of a `prompts/get` request.
 
-use crate::protocol::params::StringMap;
-use crate::protocol::revision::Revision;
+use corelane_protocol::params::StringMap;
+use corelane_protocol::revision::Revision;
 
 /// Argument values of one `prompts/get`, by name. Every required argument is present.
 #[derive(Clone, Debug)]

@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use corelane_protocol::json::ObjectWriter;
+use corelane_protocol::model::{GetPromptResultWriter, Icon};
+use corelane_protocol::revision::Revision;
 use serde_json::Value;
 
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::model::{GetPromptResultWriter, Icon};
-use crate::protocol::revision::Revision;
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::BlockingContext;
 use crate::service::context::InlineContext;

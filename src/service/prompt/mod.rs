@@ -12,14 +12,14 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
+use corelane_protocol::error::Error;
+use corelane_protocol::json::ObjectWriter;
+use corelane_protocol::model::{GetPromptResultWriter, ListKind};
+use corelane_protocol::params::StringMap;
+use corelane_protocol::revision::Revision;
+
 pub use self::arguments::PromptArguments;
 pub use self::builder::{PromptArgument, PromptBuilder};
-
-use crate::protocol::error::Error;
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::model::{GetPromptResultWriter, ListKind};
-use crate::protocol::params::StringMap;
-use crate::protocol::revision::Revision;
 use crate::service::call::{BlockingWork, Dispatch, LocalWork};
 use crate::service::completer::Completer;
 use crate::service::context::{InlineEnd, RequestSource, RequestView, StateType};

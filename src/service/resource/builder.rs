@@ -5,12 +5,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use bytes::Bytes;
+use corelane_protocol::json::ObjectWriter;
+use corelane_protocol::model::{Annotations, CacheHint, Icon, ReadResourceResultWriter};
+use corelane_protocol::revision::Revision;
+use corelane_protocol::uri;
 use serde_json::Value;
 
-use crate::protocol::json::ObjectWriter;
-use crate::protocol::model::{Annotations, CacheHint, Icon, ReadResourceResultWriter};
-use crate::protocol::revision::Revision;
-use crate::protocol::uri;
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::BlockingContext;
 use crate::service::context::InlineContext;

@@ -8,7 +8,8 @@
 
 use std::borrow::Cow;
 
-use crate::protocol::error::Error;
+use corelane_protocol::error::Error;
+
 use crate::service::resource::percent_encoding;
 
 /// The path of a `file:` URI; `Ok(None)` for other schemes.

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use corelane_protocol::error::Error;
+use corelane_protocol::model::{CacheHint, ReadResourceResultWriter};
+use corelane_protocol::revision::Revision;
 
-use crate::protocol::error::Error;
-use crate::protocol::model::{CacheHint, ReadResourceResultWriter};
-use crate::protocol::revision::Revision;
 use crate::service::call::{BlockingWork, Dispatch, LocalWork};
 use crate::service::context::BlockingContext;
 use crate::service::context::RequestContext;

@@ -21,15 +21,15 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-pub use self::builder::ResourceBuilder;
-pub use self::read_context::ReadContext;
+use corelane_protocol::model::{CacheHint, ListKind, ReadResourceResultWriter};
+use corelane_protocol::revision::Revision;
+use corelane_protocol::uri;
 
+pub use self::builder::ResourceBuilder;
 use self::builder::ResourceDefinition;
 use self::handler::ResourceHandler;
+pub use self::read_context::ReadContext;
 use self::uri_template::UriTemplate;
-use crate::protocol::model::{CacheHint, ListKind, ReadResourceResultWriter};
-use crate::protocol::revision::Revision;
-use crate::protocol::uri;
 use crate::service::call::Dispatch;
 use crate::service::completer::Completer;
 use crate::service::context::{RequestView, StateType};

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::protocol::error::Error;
-use crate::protocol::revision::Revision;
-use crate::protocol::uri;
+use corelane_protocol::error::Error;
+use corelane_protocol::revision::Revision;
+use corelane_protocol::uri;
+
 use crate::service::resource::uri_template::{UriTemplate, VariableSpans};
 use crate::service::resource::{file_uri, percent_encoding};
 

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::model::COMPLETION_VALUES_MAX;
+use corelane_base::heap_bytes::HeapBytes;
+use corelane_protocol::model::COMPLETION_VALUES_MAX;
 
 /// Values that complete an argument, best first.
 ///

@@ -9,10 +9,11 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::model::CallToolResultWriter;
+use corelane_base::heap_bytes::HeapBytes;
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::model::CallToolResultWriter;
+
 use crate::service::results::InternalError;
 
 /// Why a handler failed.

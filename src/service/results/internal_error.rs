@@ -7,7 +7,8 @@ use std::error::Error as StdError;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use crate::protocol::error::Error;
+use corelane_protocol::error::Error;
+
 use crate::service::results::HandlerError;
 
 /// A failure inside a handler: an error of another library that `?` has converted, or a panic.

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use corelane_protocol::model::{CallToolResultWriter, Content, ContentBlock};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::protocol::model::{CallToolResultWriter, Content, ContentBlock};
 use crate::service::derived_schema::derive_output_schema;
 use crate::service::results::{CallToolResult, HandlerError};
 

@@ -24,6 +24,8 @@ mod resource;
 
 mod completion;
 
+use corelane_base::heap_bytes::HeapBytes;
+
 pub use self::completion::Completion;
 pub use self::error::{Cancelled, ClientRequestError, HandlerError};
 pub use self::internal_error::InternalError;
@@ -32,7 +34,6 @@ pub use self::or_invalid::OrInvalid;
 pub use self::prompt::GetPromptResult;
 pub use self::resource::ReadResourceResult;
 pub use self::tool::CallToolResult;
-use crate::base::heap_bytes::HeapBytes;
 
 /// Output of a handler that ends later, for any method.
 #[derive(Clone, Debug)]

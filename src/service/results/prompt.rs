@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::model::{Content, ContentBlock, GetPromptResultWriter, Role};
+use corelane_base::heap_bytes::HeapBytes;
+use corelane_protocol::model::{Content, ContentBlock, GetPromptResultWriter, Role};
 
 /// Result of a local or blocking prompt handler: messages and an optional description.
 ///

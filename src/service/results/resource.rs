@@ -1,9 +1,8 @@
 //! Result of reading a resource (`resources/read`).
 
 use bytes::Bytes;
-
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::model::{CacheHint, ReadResourceResultWriter, ResourceContents};
+use corelane_base::heap_bytes::HeapBytes;
+use corelane_protocol::model::{CacheHint, ReadResourceResultWriter, ResourceContents};
 
 /// Result of a local or blocking resource handler: one content, or several if the resource is a
 /// collection.

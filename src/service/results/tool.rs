@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use corelane_base::heap_bytes::HeapBytes;
+use corelane_protocol::error::Error;
+use corelane_protocol::model::{
+    CallToolResultWriter, Content, ContentBlock, ResourceContents, ResourceLink,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::base::heap_bytes::HeapBytes;
-use crate::protocol::error::Error;
-use crate::protocol::model::{
-    CallToolResultWriter, Content, ContentBlock, ResourceContents, ResourceLink,
-};
 use crate::service::results::error::HandlerError;
 
 /// Result of a local or blocking tool handler: content blocks, an optional structured result, and

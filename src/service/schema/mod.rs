@@ -15,15 +15,14 @@ mod tape;
 
 mod implied;
 
+use corelane_protocol::json::Value;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value as Owned;
 
 use self::argument_error::describe_argument_error;
+pub(super) use self::implied::is_implied;
 use self::simple_schema::SimpleSchema;
 use self::tape::{Tape, TapeNode};
-use crate::protocol::json::Value;
-
-pub(super) use self::implied::is_implied;
 
 /// Compiled input schema of a tool.
 #[derive(Debug)]

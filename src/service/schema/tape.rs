@@ -8,11 +8,10 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 
+use corelane_protocol::json::{self, Items, Members, Value, ValueKind};
 use jsonschema::JsonType;
 use jsonschema::json::{Array, Json, JsonNumber, Node, NodeIdentity, Object};
 use serde_json::{Number, Value as Owned};
-
-use crate::protocol::json::{self, Items, Members, Value, ValueKind};
 
 /// The JSON representation of parsed messages.
 #[derive(Clone, Copy, Debug)]
@@ -259,8 +258,9 @@ const SCANS_MAX: u8 = 16;
 
 #[cfg(test)]
 mod tests {
+    use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+
     use super::*;
-    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
     #[test]
     fn every_lookup_returns_the_last_duplicate() {

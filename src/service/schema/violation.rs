@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::protocol::json::{Value, ValueKind};
+use corelane_protocol::json::{Value, ValueKind};
 
 /// A violation of a schema. Boxed, so that `Result<(), Violation>` is one word.
 #[derive(Clone, Debug)]

@@ -2,11 +2,11 @@
 
 use std::marker::PhantomData;
 
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::model::{CallToolResultWriter, Icon};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::model::{CallToolResultWriter, Icon};
 use crate::service::call::CallToolRequest;
 use crate::service::context::BlockingContext;
 use crate::service::context::InlineContext;

@@ -6,12 +6,12 @@
 
 use std::borrow::Cow;
 
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::json::{ObjectWriter, write};
+use corelane_protocol::revision::Revision;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::json::{ObjectWriter, write};
-use crate::protocol::revision::Revision;
 use crate::service::context::StateType;
 use crate::service::entry::Metadata;
 use crate::service::tool::schema;

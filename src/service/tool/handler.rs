@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use corelane_protocol::model::CallToolResultWriter;
 use serde::de::DeserializeOwned;
 
-use crate::protocol::model::CallToolResultWriter;
 #[cfg(feature = "tokio")]
 use crate::service::call::TokioWork;
 use crate::service::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork};

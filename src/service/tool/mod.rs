@@ -17,18 +17,18 @@ mod builder;
 use std::borrow::Cow;
 use std::fmt;
 
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::error::Error;
+use corelane_protocol::model::{CallToolResultWriter, ListKind};
+use corelane_protocol::parameter_header::{ParameterHeader, collect_headers};
+use corelane_protocol::revision::Revision;
+
 pub use self::arguments::ToolArguments;
 pub use self::builder::ToolBuilder;
-pub use self::definition::{TaskSupport, ToolAnnotations};
-
 use self::definition::ToolDefinition;
+pub use self::definition::{TaskSupport, ToolAnnotations};
 use self::handler::ToolHandler;
 use self::output_validator::OutputValidator;
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::error::Error;
-use crate::protocol::model::{CallToolResultWriter, ListKind};
-use crate::protocol::parameter_header::{ParameterHeader, collect_headers};
-use crate::protocol::revision::Revision;
 use crate::service::call::{CallToolRequest, Dispatch};
 use crate::service::context::StateType;
 use crate::service::entry::Entry;

@@ -8,10 +8,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use corelane_protocol::error::Error;
+use corelane_protocol::model::CallToolResultWriter;
 use serde_json::Value;
 
-use crate::protocol::error::Error;
-use crate::protocol::model::CallToolResultWriter;
 use crate::service::results::{CallToolResult, HandlerError};
 use crate::service::schema::CompiledOutputSchema;
 

@@ -15,10 +15,10 @@ pub mod parity;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use corelane_base::time::Instant;
 use tracing::{Level, debug, error, info, warn};
 
 pub use self::overload::OverloadEvent;
-use crate::base::time::Instant;
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::connection_info::ConnectionTraffic;
 use crate::telemetry::label::{DrainCause, EvictionReason, RefusalReason, TaskLimit, Transport};

@@ -4,11 +4,10 @@
 //! client has chosen are cut at 128 bytes. The names of the fields are those of the specification
 //! of the dialect. Below debug level a request costs one comparison.
 
+use corelane_base::transport::Transport;
 use tracing::field::Empty;
 use tracing::span::EnteredSpan;
 use tracing::{Level, Span, debug, debug_span};
-
-use crate::base::transport::Transport;
 
 /// The `tracing` target of the lines and spans.
 const TARGET: &str = "corelane::parity";

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use corelane::Client;
 use corelane::client::{ClientError, ClientErrorKind, TlsOptions};
-use corelane::tls::Pin;
 use corelane_test_support::tls::{CertificateValidity, Issuer, Terminator, TlsFault, VERSIONS};
 use corelane_test_support::{TestServer, http_options, tcp_options};
+use corelane_tls::Pin;
 
 use super::{client_of, echo, trusting};
 

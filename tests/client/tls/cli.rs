@@ -3,9 +3,9 @@
 use std::fs;
 use std::process::Command;
 
-use corelane::tls::Pin;
 use corelane_test_support::tls::{CertificateValidity, Issuer, Terminator, TlsFault, VERSIONS};
 use corelane_test_support::{ExitResult, TestServer, http_options};
+use corelane_tls::Pin;
 use tempfile::TempDir;
 
 /// Calls `echo`, with the root certificates of `roots`.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::clock::Clock;
+use corelane_base::time::Instant;
+use corelane_engine::clock::Clock;
 use serde_json::{Value, json};
 
 use super::ServerOptions;

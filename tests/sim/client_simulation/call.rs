@@ -3,8 +3,8 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use corelane::base::random::Random;
 use corelane::client::{Client, ClientError};
+use corelane_base::random::Random;
 use serde_json::{Value, json};
 
 use super::catalog::resource_uri;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
 use corelane::client::{ClientError, ClientErrorKind};
+use corelane_base::time::Instant;
 
 use super::call::{CallKind, PlannedCall};
 use super::catalog::{Executions, answer};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use corelane::protocol::model::{Implementation, Role};
 use corelane::service::{
     CallToolResult, Catalog, CatalogError, Prompt, PromptArgument, RequestContext,
     ResourceTemplate, Tool,
 };
+use corelane_protocol::model::{Implementation, Role};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,6 +1,6 @@
 //! Wrong clients and servers, which a run must detect.
 
-use corelane::engine::ring::sim::Faults;
+use corelane_engine::ring::sim::Faults;
 
 use super::plan::{ClientPlan, ClientTransport, Mutation};
 use super::simulation;

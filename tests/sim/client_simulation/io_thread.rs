@@ -3,9 +3,9 @@
 use std::io;
 
 use corelane::client::{IoDriver, IoThread};
-use corelane::engine::ring::sim::{SimRing, World};
-use corelane::engine::ring::{ParkTimeout, RingOptions};
-use corelane::engine::shard_loop::{Driver, ShardLoop, TurnStatus};
+use corelane_engine::ring::sim::{SimRing, World};
+use corelane_engine::ring::{ParkTimeout, RingOptions};
+use corelane_engine::shard_loop::{Driver, ShardLoop, TurnStatus};
 
 /// The loop of an I/O thread; its resources are dropped once it has ended.
 pub(crate) struct SimIoThread {

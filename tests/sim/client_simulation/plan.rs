@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
 use corelane::client::{EraPreference, ReconnectMode, ReconnectOptions};
-use corelane::engine::ring::RingOptions;
-use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::options::SecondStream;
-use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 use corelane::telemetry::label::Transport;
+use corelane_base::random::Random;
+use corelane_engine::ring::RingOptions;
+use corelane_engine::ring::sim::{Fault, Faults};
+use corelane_protocol::revision::Revision;
 
 use super::call::{CallKind, PlannedCall};
 use super::server_host::{ServerEnd, ServerSetup};

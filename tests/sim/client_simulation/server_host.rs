@@ -3,11 +3,11 @@
 use std::error::Error;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::World;
 use corelane::server::{Entropy, Options, Server};
 use corelane::telemetry::label::Transport;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::World;
 
 use super::catalog::{Executions, build_catalog};
 use crate::harness::commands::{CommandQueue, ServerCommand};

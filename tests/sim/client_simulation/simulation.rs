@@ -7,10 +7,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
 use corelane::client::{CachePolicy, Client, ClientError, ProxyOptions};
-use corelane::engine::ring::sim::{Faults, World};
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::{Faults, World};
 
 use super::call::{CallFuture, CallKind, PlannedCall, start};
 use super::call_model::CallModel;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 
 use crate::feature_simulation::messages::ReplyKind;
 

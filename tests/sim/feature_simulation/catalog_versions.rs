@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::protocol::model::Implementation;
 use corelane::server::UpdateJob;
 use corelane::service::demo::fixture;
 use corelane::service::{
     CallToolResult, Catalog, CatalogBuilder, CatalogError, NoArguments, RequestContext, Tool,
 };
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_protocol::model::Implementation;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

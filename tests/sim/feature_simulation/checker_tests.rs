@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::protocol::revision::Revision;
+use corelane_base::time::Instant;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use crate::feature_simulation::catalog_versions::CatalogVersionChecker;

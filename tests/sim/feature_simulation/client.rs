@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::protocol::revision::Revision;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_protocol::revision::Revision;
 use serde_json::Value;
 
 use crate::feature_simulation::action::Action;

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use corelane::base::time::Instant;
-use corelane::protocol::revision::Revision;
+use corelane_base::time::Instant;
+use corelane_protocol::revision::Revision;
 use serde_json::Value;
 
 use crate::feature_simulation::catalog_versions::CatalogVersionChecker;

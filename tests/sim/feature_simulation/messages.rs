@@ -2,8 +2,8 @@
 //!
 //! They declare every client capability, so that no tool refuses them.
 
-use corelane::base::random::Random;
-use corelane::protocol::revision::Revision;
+use corelane_base::random::Random;
+use corelane_protocol::revision::Revision;
 use serde_json::{Map, Value, json};
 
 /// `initialize` with all client capabilities.

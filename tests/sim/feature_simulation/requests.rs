@@ -1,6 +1,6 @@
 //! Messages that the actions of a client send, each recorded with its expected response.
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 use serde_json::{Value, json};
 
 use crate::feature_simulation::action::{Action, TaskChoice};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use corelane::engine::ring::sim::Faults;
-use corelane::protocol::revision::Revision;
+use corelane_engine::ring::sim::Faults;
+use corelane_protocol::revision::Revision;
 
 use crate::feature_simulation::action::{Action, TaskChoice};
 use crate::feature_simulation::messages::ReplyKind;

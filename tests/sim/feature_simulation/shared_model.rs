@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 use serde_json::{Map, Value};
 
 use crate::totals::Totals;

@@ -11,13 +11,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::ring::RingOptions;
-use corelane::engine::ring::sim::{Fault, Faults, World};
-use corelane::protocol::revision::Revision;
 use corelane::server::{Entropy, Options, Server};
 use corelane::telemetry::label::Transport;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::RingOptions;
+use corelane_engine::ring::sim::{Fault, Faults, World};
+use corelane_protocol::revision::Revision;
 
 use crate::feature_simulation::action::{self, Action};
 use crate::feature_simulation::catalog_versions::{self, CatalogUpdates};

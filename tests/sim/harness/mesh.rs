@@ -1,8 +1,8 @@
 //! Mesh options that follow the faults of a simulation.
 
-use corelane::base::random::Random;
-use corelane::engine::mesh::{MeshOptions, ReadOrder};
-use corelane::engine::ring::sim::{Fault, Faults};
+use corelane_base::random::Random;
+use corelane_engine::mesh::{MeshOptions, ReadOrder};
+use corelane_engine::ring::sim::{Fault, Faults};
 
 /// Returns small capacities with [`Fault::FullMesh`] and a random read order with
 /// [`Fault::ReorderedMessages`].

@@ -8,9 +8,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::SimRing;
-use corelane::engine::ring::{
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::SimRing;
+use corelane_engine::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Source, Waker,
 };
 

@@ -7,10 +7,10 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::{SimRing, World};
-use corelane::engine::ring::{ParkTimeout, Ring, RingOptions};
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::{SimRing, World};
+use corelane_engine::ring::{ParkTimeout, Ring, RingOptions};
 
 use crate::harness::recording_ring::ShardByClient;
 use crate::harness::shard::SimShard;

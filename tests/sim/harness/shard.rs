@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::executor::{Executor, NativeExecutor};
-use corelane::engine::ring::sim::{SimRing, World};
-use corelane::engine::ring::{ParkTimeout, Ring};
-use corelane::engine::shard_loop::{Driver, ShardLoop, TurnStatus};
 use corelane::server::{Shard, ShardBuilder, ShardInput};
 use corelane::telemetry::counters::Counters;
 use corelane::telemetry::held_memory::MemoryReport;
 use corelane::telemetry::label::Transport;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::executor::{Executor, NativeExecutor};
+use corelane_engine::ring::sim::{SimRing, World};
+use corelane_engine::ring::{ParkTimeout, Ring};
+use corelane_engine::shard_loop::{Driver, ShardLoop, TurnStatus};
 
 use crate::harness::recording_ring::{RecordingRing, ShardByClient};
 use crate::harness::socket::ClientSocket;

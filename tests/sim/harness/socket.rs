@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use corelane::engine::ring::sim;
+use corelane_engine::ring::sim;
 
 /// A client's end of a connection.
 #[derive(Debug)]

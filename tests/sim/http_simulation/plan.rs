@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::options::SecondStream;
-use corelane::protocol::revision::Revision;
 use corelane::server::Options;
+use corelane_base::random::Random;
+use corelane_engine::ring::sim::{Fault, Faults};
+use corelane_protocol::revision::Revision;
 
 use super::catalog::CLIENTS_MAX;
 use crate::feature_simulation::simulation;

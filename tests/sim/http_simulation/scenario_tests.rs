@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::engine::ring::sim::Faults;
+use corelane_engine::ring::sim::Faults;
 
 use super::plan::{self, HttpAction, HttpPlan};
 use super::simulation::{self, HttpReport};

@@ -12,11 +12,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::{Fault, World};
 use corelane::server::{Entropy, Server};
 use corelane::telemetry::label::Transport;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::{Fault, World};
 
 use super::catalog;
 use super::plan::HttpPlan;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 
 use crate::line_simulation::expectation::Expectation;
 use crate::line_simulation::message_generator::{GeneratedMessage, MessageGenerator, ServerFacts};

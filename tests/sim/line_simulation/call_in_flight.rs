@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use crate::line_simulation::expectation::DeferredResponse;
 

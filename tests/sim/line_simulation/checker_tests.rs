@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::protocol::model::Implementation;
 use corelane::server::{Options, Server};
 use corelane::service::demo;
+use corelane_base::time::Instant;
+use corelane_protocol::model::Implementation;
 use serde_json::{Value, json};
 
 use crate::harness::commands::{CommandQueue, ServerCommand};

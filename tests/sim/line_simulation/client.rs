@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
 
 use crate::harness::shard::STALL_MAX;
 use crate::harness::socket::ClientSocket;

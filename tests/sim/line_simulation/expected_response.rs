@@ -1,6 +1,6 @@
 //! The expected response to a request.
 
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 /// Content of one response, as far as a client can know it beforehand.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
 use corelane::server::Options;
+use corelane_base::time::Instant;
 use serde_json::Value;
 
 use crate::harness::shard::STALL_MAX;

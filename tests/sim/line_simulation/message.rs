@@ -1,6 +1,6 @@
 //! JSON-RPC messages of simulated clients, without terminators.
 
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 /// `initialize` of a legacy revision.

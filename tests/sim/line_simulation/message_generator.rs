@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::protocol::revision::Revision;
+use corelane_base::random::Random;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use crate::line_simulation::expectation::{

@@ -18,7 +18,7 @@
 
 use std::collections::VecDeque;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 use serde_json::Value;
 
 use crate::line_simulation::call_in_flight::CallInFlight;

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::engine::ring::RingOptions;
-use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::server::Options;
+use corelane_base::random::Random;
+use corelane_engine::ring::RingOptions;
+use corelane_engine::ring::sim::{Fault, Faults};
 
 use crate::harness::mesh::simulated_mesh;
 use crate::harness::shard::STALL_MAX;

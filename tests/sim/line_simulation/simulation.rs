@@ -9,14 +9,14 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::{Fault, World};
-use corelane::protocol::model::Implementation;
 use corelane::server::{Entropy, Server};
 use corelane::service::{
     CallToolResult, Catalog, CatalogError, NoArguments, RequestContext, Tool, demo,
 };
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::{Fault, World};
+use corelane_protocol::model::Implementation;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

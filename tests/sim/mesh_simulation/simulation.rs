@@ -7,12 +7,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::mesh::{Inbox, SendQueue, Sender, ShardId, build_mesh};
-use corelane::engine::ring::sim::{Faults, SimRing, World};
-use corelane::engine::ring::{Completion, ParkTimeout, Ring, RingOptions};
-use corelane::engine::shard_loop::{Driver, ShardLoop, TurnStatus};
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::{Inbox, SendQueue, Sender, ShardId, build_mesh};
+use corelane_engine::ring::sim::{Faults, SimRing, World};
+use corelane_engine::ring::{Completion, ParkTimeout, Ring, RingOptions};
+use corelane_engine::shard_loop::{Driver, ShardLoop, TurnStatus};
 
 use crate::harness::mesh::simulated_mesh;
 use crate::mesh_simulation::delivery_checker::{DeliveryChecker, MeshMessage};

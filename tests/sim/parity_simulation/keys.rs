@@ -1,6 +1,6 @@
 //! One idempotency key as the client of a session sees it.
 
-use corelane::parity::idempotency::hex;
+use corelane_parity::idempotency::hex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

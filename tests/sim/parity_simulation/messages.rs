@@ -1,7 +1,7 @@
 //! Texts of messages that clients write without their half of the protocol: wrong ones, those that
 //! it would not send now, and handshakes with members of their own.
 
-use corelane::parity::capabilities::{Capabilities, Feature, ResumeWindow};
+use corelane_parity::capabilities::{Capabilities, Feature, ResumeWindow};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@
 //! `seeds` are run. `checker_tests` show that the checkers find the faults of `fault`,
 //! `scenario_tests` are written by hand.
 //!
-//! [`ClientSession`]: corelane::parity::client_session::ClientSession
+//! [`ClientSession`]: corelane_parity::client_session::ClientSession
 
 #![expect(
     clippy::cast_possible_truncation,

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::World;
-use corelane::parity::error::ErrorCode;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::World;
+use corelane_parity::error::ErrorCode;
 use serde_json::Value;
 
 use super::fault::FaultState;

@@ -1,14 +1,15 @@
 //! What a client sends: handshakes, requests, cancellations, and wrong messages.
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::World;
-use corelane::parity::envelope::Target;
-use corelane::parity::machine::State;
-use corelane::parity::write::{self, RequestParams};
-use corelane::protocol::jsonrpc::Id;
-use serde_json::{Value, json};
 use std::time::Duration;
+
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::World;
+use corelane_parity::envelope::Target;
+use corelane_parity::machine::State;
+use corelane_parity::write::{self, RequestParams};
+use corelane_protocol::jsonrpc::Id;
+use serde_json::{Value, json};
 
 use super::link::{Carrier, Link, Outgoing, Reading};
 use super::messages::{self, MALFORMED};

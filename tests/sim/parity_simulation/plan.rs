@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::engine::ring::RingOptions;
-use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::server::Options;
 use corelane::server::options::CapabilitiesTimeoutPolicy;
+use corelane_base::random::Random;
+use corelane_engine::ring::RingOptions;
+use corelane_engine::ring::sim::{Fault, Faults};
 use serde_json::{Value, json};
 
 use super::fault::ChunkFault;

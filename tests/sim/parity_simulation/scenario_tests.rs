@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::server::options::CapabilitiesTimeoutPolicy;
+use corelane_engine::ring::sim::{Fault, Faults};
 
 use super::link::Carrier;
 use super::plan::{Action, CancelTarget, Ending, Opening, ParityPlan, Visit};

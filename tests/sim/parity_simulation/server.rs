@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-use corelane::protocol::eras::LoggingLevel;
-use corelane::protocol::model::Implementation;
 use corelane::service::{
     CallToolResult, Catalog, CatalogError, NoArguments, RequestContext, Resource, Tool,
 };
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::model::Implementation;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use corelane::base::time::Instant;
-use corelane::parity::client_session::ClientSession;
-use corelane::parity::envelope::Envelope;
-use corelane::protocol::json::{PaddedBuffer, ParseLimits, Parser};
+use corelane_base::time::Instant;
+use corelane_parity::client_session::ClientSession;
+use corelane_parity::envelope::Envelope;
+use corelane_protocol::json::{PaddedBuffer, ParseLimits, Parser};
 use serde_json::Value;
 
 use super::keys::KeyModel;

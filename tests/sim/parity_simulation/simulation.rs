@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::World;
 use corelane::server::options::CapabilitiesTimeoutPolicy;
 use corelane::server::{Entropy, Server};
 use corelane::telemetry::label::Transport;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::World;
 
 use super::link::Link;
 use super::peer::Peer;

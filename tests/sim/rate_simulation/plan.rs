@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::engine::ring::sim::{Fault, Faults};
 use corelane::server::Options;
+use corelane_base::random::Random;
+use corelane_engine::ring::sim::{Fault, Faults};
 
 use crate::harness::mesh::simulated_mesh;
 

@@ -5,12 +5,12 @@
 
 use std::error::Error;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::World;
-use corelane::protocol::model::Implementation;
 use corelane::server::{Entropy, Server};
 use corelane::service::demo;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::World;
+use corelane_protocol::model::Implementation;
 
 use crate::harness::commands::{CommandQueue, ServerCommand};
 use crate::harness::recording_ring::ShardByClient;

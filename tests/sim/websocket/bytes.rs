@@ -1,6 +1,6 @@
 //! Encoding of WebSocket frames (RFC 6455, section 5.2), as a client writes and a server must.
 
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 
 /// Bits of the first byte of a frame.
 pub(crate) const FINAL: u8 = 0x80;

@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
 
 use super::bytes::{CLOSE, FINAL, PONG};
 use super::fault_proxy::{FrameFault, FrameFaultProxy};

@@ -1,6 +1,6 @@
 //! A proxy between server and client that damages the server's frames once.
 
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 
 use super::bytes::{CLOSE, FINAL, PONG, TEXT, take_frame, unmasked};
 

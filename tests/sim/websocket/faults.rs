@@ -1,8 +1,8 @@
 //! Violations of the WebSocket protocol by a client, each with the expected close code.
 
-use corelane::base::random::Random;
 use corelane::server::Options;
 use corelane::server::options::Utf8CloseCode;
+use corelane_base::random::Random;
 
 use super::bytes::{BINARY, CLOSE, CONTINUATION, FINAL, PING, TEXT, header, masked, unmasked};
 

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use super::bytes::{CLOSE, CONTINUATION, FINAL, PING, PONG, TEXT, masked};
 use super::connection::{CloseKind, WebSocketConnection};

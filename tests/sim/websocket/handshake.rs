@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 use tungstenite::handshake::derive_accept_key;
 
 /// State of a handshake.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use super::connection::WebSocketConnection;
 use crate::harness::socket::ClientSocket;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 
 use super::plan;
 use crate::feature_simulation::action::Action;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::engine::ring::sim::Faults;
-use corelane::protocol::revision::Revision;
 use corelane::server::Options;
 use corelane::server::options::Utf8CloseCode;
+use corelane_base::random::Random;
+use corelane_engine::ring::sim::Faults;
+use corelane_protocol::revision::Revision;
 
 use crate::feature_simulation::action::Action;
 use crate::feature_simulation::simulation::{self, FeaturePlan};

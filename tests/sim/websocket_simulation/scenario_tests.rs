@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use corelane::engine::ring::sim::{Fault, Faults};
-use corelane::protocol::revision::Revision;
+use corelane_engine::ring::sim::{Fault, Faults};
+use corelane_protocol::revision::Revision;
 
 use super::plan;
 use crate::feature_simulation::action::Action;

@@ -8,8 +8,8 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
-use corelane::engine::ring::RingOptions;
-use corelane::protocol::model::Implementation;
+use corelane::model::Implementation;
+use corelane::options::RingOptions;
 use corelane::server::options::RingBackend;
 use corelane::server::{Handle, Options, Running, Server, StartError};
 use corelane::service::{BlockingContext, Catalog, HandlerError, RequestContext, demo};

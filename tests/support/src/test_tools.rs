@@ -1,7 +1,7 @@
 //! Servers with the demo services and tools of the tests.
 
-use corelane::engine::ring::RingOptions;
-use corelane::protocol::model::{ElicitRequest, Field, Form, Implementation};
+use corelane::model::{ElicitRequest, Field, Form, Implementation};
+use corelane::options::RingOptions;
 use corelane::server::Options;
 use corelane::service::{
     CallToolResult, Catalog, CatalogBuilder, NoArguments, RequestContext, Resource, Tool, demo,

@@ -6,6 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgMatches;
+use corelane_client::{
+    Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, RetryEvent, RetryPolicy,
+    ServerInfo, Subscription, SubscriptionFilter, Target, Task,
+};
+use corelane_protocol::eras::Method;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -22,11 +27,6 @@ use super::flags::{
 use super::progress_line::ProgressLine;
 use super::text::one_line;
 use super::time_limit::TimeLimit;
-use crate::client::{
-    Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, RetryEvent, RetryPolicy,
-    ServerInfo, Subscription, SubscriptionFilter, Target, Task,
-};
-use crate::protocol::eras::Method;
 
 /// Time to open a connection, unless the timeout is shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -4,6 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ArgMatches;
+use corelane_client::{
+    ClientError, ClientErrorKind, ParityChunk, ParityClient, ParityEvent, ParityFeature,
+    ParityRetryOptions, ParityServerInfo, ReconnectOptions, Target,
+};
+use corelane_parity::PROTOCOL_VERSION;
+use corelane_protocol::eras::Method;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -14,12 +20,6 @@ use crate::cli::client::flags::login::LOGIN;
 use crate::cli::client::flags::{NO_RETRY, RETRY, TIMEOUT, VERBOSE, given_address, given_tls};
 use crate::cli::client::progress_line::ProgressLine;
 use crate::cli::client::time_limit::TimeLimit;
-use crate::client::{
-    ClientError, ClientErrorKind, ParityChunk, ParityClient, ParityEvent, ParityFeature,
-    ParityRetryOptions, ParityServerInfo, ReconnectOptions, Target,
-};
-use crate::parity::PROTOCOL_VERSION;
-use crate::protocol::eras::Method;
 
 /// Attempts to connect again, of a command whose connection was lost.
 const RECONNECTS_MAX: u32 = 5;

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use corelane_client::Target;
 
 use crate::cli::client::failure::Failure;
-use crate::client::Target;
 
 const HEADER: &str = "header";
 const TOKEN_FILE: &str = "token-file";

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use corelane_client::{FileTokenStore, OAuthOptions, Target, TokenStore};
 
 use crate::cli::client::failure::{Failure, print_note};
-use crate::client::{FileTokenStore, OAuthOptions, Target, TokenStore};
 
 pub(crate) const LOGIN: &str = "login";
 const CLIENT_ID: &str = "client-id";

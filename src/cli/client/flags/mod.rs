@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use corelane_client::{EraPreference, RetryPolicy, TlsOptions};
+use corelane_protocol::revision::Revision;
 
 use super::arguments::{GivenArguments, Pair};
 use super::failure::Failure;
-use crate::client::{EraPreference, RetryPolicy, TlsOptions};
 use crate::config::unit::Unit;
-use crate::protocol::revision::Revision;
 
 pub(crate) const TARGET: &str = "target";
 pub(crate) const NAME: &str = "name";

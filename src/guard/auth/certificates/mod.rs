@@ -10,12 +10,12 @@
 #[cfg(all(feature = "_tls", any(test, feature = "internals")))]
 pub mod fuzz;
 
+use corelane_base::principal::{Principal, USER_TIER};
 #[cfg(feature = "_tls")]
 use sha2::{Digest, Sha256};
 
 use super::access::AccessRules;
 use super::{AuthError, InvalidToken, TokenFault};
-use crate::base::principal::{Principal, USER_TIER};
 use crate::guard::pattern::Pattern;
 
 /// The issuer of principals of certificates, which keeps them apart from those of tokens.

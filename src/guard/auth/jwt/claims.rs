@@ -2,9 +2,9 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use corelane_base::principal::{Binding, Principal};
 use serde_json::{Map, Value};
 
-use crate::base::principal::{Binding, Principal};
 use crate::guard::auth::access::AccessRules;
 use crate::guard::auth::{InvalidToken, TokenFault};
 

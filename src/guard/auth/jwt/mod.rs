@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use corelane_base::principal::Principal;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -35,7 +36,6 @@ pub use self::disabled::{EmbeddedKey, KeySet};
 pub use self::key_set::{EmbeddedKey, KeySet};
 use super::access::AccessRules;
 use super::{InvalidToken, TokenFault};
-use crate::base::principal::Principal;
 
 /// The algorithms that may be configured: all are asymmetric.
 pub const ALGORITHMS: [&str; 9] =

@@ -12,12 +12,12 @@ use aws_lc_rs::signature::{
 };
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use corelane_base::principal::Principal;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Map, Value, json};
 
 use super::{ALGORITHMS, ClaimRules, Issuer, JwtError, JwtVerifier, KeySet};
-use crate::base::principal::Principal;
 use crate::guard::auth::access::AccessRules;
 
 const NOW: u64 = 1_000_000;

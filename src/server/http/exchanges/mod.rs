@@ -5,11 +5,14 @@
 
 mod output;
 
-use crate::base::slab::Key;
-use crate::base::time::{Instant, WallClock};
+use corelane_base::slab::Key;
+use corelane_base::time::{Instant, WallClock};
+use corelane_engine::mesh::ShardId;
+use corelane_engine::timer::TimerWheel;
+use corelane_transport::http::head_template::HeadTemplate;
+use corelane_transport::http::sse::EventId;
+
 use crate::connection::Connections;
-use crate::engine::mesh::ShardId;
-use crate::engine::timer::TimerWheel;
 use crate::server::connection_state::{
     ConnectionState, EchoedFields, HttpExchange, ResponseFormat, ResponseOwner,
 };
@@ -17,8 +20,6 @@ use crate::server::outbox::{Effect, Outbox};
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{CarrierAddress, ExchangeAddress, HttpTimeouts, SessionMessage};
-use crate::transport::http::head_template::HeadTemplate;
-use crate::transport::http::sse::EventId;
 
 /// Number and timers of the open exchanges, and the clock of their response heads. The exchanges
 /// themselves are in the state of their connections.

@@ -1,19 +1,20 @@
 //! Output of sessions, on the shard of the connection that carries it.
 
+use corelane_base::slab::Key;
+use corelane_parity::error::HttpStatus;
+use corelane_protocol::error::Error;
+use corelane_protocol::model;
+use corelane_transport::http::checks::CheckId;
+use corelane_transport::http::response::BodyKind;
+use corelane_transport::http::sse;
+use corelane_transport::http::status::Status;
+
 use super::ExchangePath;
-use crate::base::slab::Key;
 use crate::connection::{CloseReason, first_message};
-use crate::parity::error::HttpStatus;
-use crate::protocol::error::Error;
-use crate::protocol::model;
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
 use crate::server::http::session_error_message;
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{ExchangeAddress, HttpOutput, ParityHttpOutput};
-use crate::transport::http::checks::CheckId;
-use crate::transport::http::response::BodyKind;
-use crate::transport::http::sse;
-use crate::transport::http::status::Status;
 
 impl ExchangePath<'_> {
     /// Writes output to an exchange of this shard, if it is not over. An event for one that is over

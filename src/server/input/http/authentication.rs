@@ -8,6 +8,11 @@
 
 use std::borrow::Cow;
 
+use corelane_parity::error::{ErrorCode, ParityError};
+use corelane_transport::http::checks::{self, RequestKind};
+use corelane_transport::http::fields::{Challenge, ResponseFields};
+use corelane_transport::http::head::{Field, HttpMethod};
+use corelane_transport::http::status::Status;
 use percent_encoding::percent_decode;
 
 use super::incoming::IncomingRequest;
@@ -16,14 +21,8 @@ use crate::guard::auth::AuthError;
 use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Refusal;
 use crate::guard::auth::proof::{KeyProof, Proof, SentProof};
-use crate::parity;
-use crate::parity::error::{ErrorCode, ParityError};
 use crate::server::auth::{self, AuthTime};
 use crate::server::shard::Shard;
-use crate::transport::http::checks::{self, RequestKind};
-use crate::transport::http::fields::{Challenge, ResponseFields};
-use crate::transport::http::head::{Field, HttpMethod};
-use crate::transport::http::status::Status;
 
 /// The query parameter with a token, where it is allowed.
 const TOKEN_PARAMETER: &str = "token";
@@ -289,6 +288,6 @@ fn parity_refusal(error: &AuthError) -> (u16, String) {
         | AuthError::InvalidRequest(reason) => ParityError::new(ErrorCode::Unauthorized, *reason),
     };
     let mut body = Vec::new();
-    parity::write::error(&mut body, None, &error);
+    corelane_parity::write::error(&mut body, None, &error);
     (error.code.properties().http_status, String::from_utf8(body).unwrap_or_default())
 }

@@ -1,10 +1,11 @@
 //! One HTTP request while it is handled.
 
-use crate::base::slab::Key;
-use crate::protocol::revision::Revision;
+use corelane_base::slab::Key;
+use corelane_protocol::revision::Revision;
+use corelane_transport::http::fields::ResponseFields;
+use corelane_transport::http::head::{Field, Head};
+
 use crate::server::connection_state::{EchoedFields, ResponseFormat};
-use crate::transport::http::fields::ResponseFields;
-use crate::transport::http::head::{Field, Head};
 
 /// One request and the bytes of its head.
 #[derive(Clone, Copy, Debug)]

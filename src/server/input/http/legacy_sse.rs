@@ -6,20 +6,21 @@
 //!
 //! Source: 2024-11-05 `basic/transports`, "HTTP with SSE".
 
+use corelane_protocol::json::PaddedText;
+use corelane_transport::http::checks::SESSION_PARAMETER;
+use corelane_transport::http::fields::ResponseFields;
+use corelane_transport::http::request_id::RequestIdBuf;
+use corelane_transport::http::response::BodyKind;
+use corelane_transport::http::status::Status;
+
 use super::incoming::IncomingRequest;
 use super::session::find_or_forward;
-use crate::protocol::json::PaddedText;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{
     HttpSession, MessageOrigin, OriginDetails, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
 use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::HttpOutput;
-use crate::transport::http::checks::SESSION_PARAMETER;
-use crate::transport::http::fields::ResponseFields;
-use crate::transport::http::request_id::RequestIdBuf;
-use crate::transport::http::response::BodyKind;
-use crate::transport::http::status::Status;
 
 /// Opens the stream and session, and sends the `endpoint` event.
 pub(super) fn open_stream(shard: &mut Shard, incoming: &IncomingRequest<'_>) {

@@ -3,23 +3,23 @@
 
 use std::borrow::Cow;
 
+use corelane_base::principal::Principal;
+use corelane_parity::capabilities::Feature;
+use corelane_parity::error::{ErrorCode, ParityError};
+use corelane_parity::write;
+use corelane_protocol::json::{PaddedBuffer, PaddedText};
+use corelane_transport::http::checks::{self, ParityRequest};
+use corelane_transport::http::response::BodyKind;
+use corelane_transport::http::status::Status;
 use percent_encoding::percent_decode;
 use serde_json::{Map, Value as Json};
 
 use super::incoming::IncomingRequest;
 use super::session::send_request;
-use crate::base::principal::Principal;
-use crate::parity::capabilities::Feature;
-use crate::parity::error::{ErrorCode, ParityError};
-use crate::parity::write;
-use crate::protocol::json::{PaddedBuffer, PaddedText};
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
 use crate::server::shard_message::{EventPosition, LastEvent, ParityOp, SessionOp};
-use crate::transport::http::checks::{self, ParityRequest};
-use crate::transport::http::response::BodyKind;
-use crate::transport::http::status::Status;
 
 /// Declares the table of schemas: file name and text.
 macro_rules! schemas {

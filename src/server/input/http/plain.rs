@@ -2,18 +2,19 @@
 
 use std::str;
 
+use corelane_engine::mesh::ShardId;
+use corelane_transport::http::checks::{self, RequestKind};
+use corelane_transport::http::fields::{Preflight, ResponseFields};
+use corelane_transport::http::response::BodyKind;
+use corelane_transport::http::status::Status;
+
 use super::incoming::IncomingRequest;
-use crate::engine::mesh::ShardId;
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::diagnostics::{ListPosition, PageBuilder, Rows};
 use crate::server::http::GaugeTotals;
 use crate::server::http::{CONTENT_SECURITY_POLICY, write_page};
 use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::{ExchangeAddress, ReportMessage, ShardMessage};
-use crate::transport::http::checks::{self, RequestKind};
-use crate::transport::http::fields::{Preflight, ResponseFields};
-use crate::transport::http::response::BodyKind;
-use crate::transport::http::status::Status;
 
 /// Seconds for which the metadata of the resource may be cached.
 const METADATA_SECONDS: u32 = 3600;

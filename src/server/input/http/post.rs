@@ -2,18 +2,24 @@
 //!
 //! Invariants: an immediate response is written behind its head in place, without a copy.
 
+use corelane_base::time::Instant;
+use corelane_protocol::eras::{InitializeRequestParams, Method, RequestMetaObject};
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{PaddedText, ParseError, Value};
+use corelane_protocol::jsonrpc::{Id, Message};
+use corelane_protocol::message_head::MessageHead;
+use corelane_protocol::model;
+use corelane_protocol::params::RequestParams;
+use corelane_protocol::revision::Revision;
+use corelane_transport::http::checks::{self, CheckId, Era, Rejection};
+use corelane_transport::http::head_template::HeadTemplate;
+use corelane_transport::http::header_consistency::{self, BodyValues};
+use corelane_transport::http::response::{self, BodyKind, ResponseMark};
+use corelane_transport::http::status::Status;
+
 use super::incoming::IncomingRequest;
 use super::session;
-use crate::base::time::Instant;
 use crate::connection::{Connection, first_message};
-use crate::protocol::eras::{InitializeRequestParams, Method, RequestMetaObject};
-use crate::protocol::error::Error;
-use crate::protocol::json::{PaddedText, ParseError, Value};
-use crate::protocol::jsonrpc::{Id, Message};
-use crate::protocol::message_head::MessageHead;
-use crate::protocol::model;
-use crate::protocol::params::RequestParams;
-use crate::protocol::revision::Revision;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{
     ConnectionState, EchoedFields, HttpSession, MessageOrigin, OriginDetails, PeerState,
@@ -25,11 +31,6 @@ use crate::server::outbox::Outbox;
 use crate::server::refusal_fields::RefusalFields;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
 use crate::server::shard::{Shard, Transports};
-use crate::transport::http::checks::{self, CheckId, Era, Rejection};
-use crate::transport::http::head_template::HeadTemplate;
-use crate::transport::http::header_consistency::{self, BodyValues};
-use crate::transport::http::response::{self, BodyKind, ResponseMark};
-use crate::transport::http::status::Status;
 
 /// The outcome of a posted message.
 enum PostOutcome {

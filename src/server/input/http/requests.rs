@@ -1,26 +1,27 @@
 //! Input of HTTP connections: one request after the other, each to what responds to it.
 
+use corelane_base::slab::Key;
+use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::json::PaddedText;
+use corelane_transport::http::checks::{
+    self, CheckId, Rejection, RequestKind, is_health_path, is_metadata_path,
+};
+use corelane_transport::http::fields::Challenge;
+use corelane_transport::http::head::{Field, Head, field_values};
+use corelane_transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
+use corelane_transport::http::reader::{Assembled, RequestEvent};
+use corelane_transport::http::request_id::{sent_id, sent_id_of_all};
+use corelane_transport::http::response::{BodyKind, CONTINUE, Response};
+use corelane_transport::http::status::Status;
+
 use super::authentication::{self, Authenticated, RequestPart};
 use super::incoming::IncomingRequest;
 use super::{legacy_sse, parity, plain, post, session, websocket_upgrade};
-use crate::base::slab::Key;
 use crate::connection::{first_message, hold_request};
 use crate::guard::origin::RejectedHeader;
-use crate::protocol::error::{Error, ErrorKind};
-use crate::protocol::json::PaddedText;
 use crate::server::connection_state::{ResponseFormat, Standing};
 use crate::server::http::HttpFrontend;
 use crate::server::shard::Shard;
-use crate::transport::http::checks::{
-    self, CheckId, Rejection, RequestKind, is_health_path, is_metadata_path,
-};
-use crate::transport::http::fields::Challenge;
-use crate::transport::http::head::{Field, Head, field_values};
-use crate::transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
-use crate::transport::http::reader::{Assembled, RequestEvent};
-use crate::transport::http::request_id::{sent_id, sent_id_of_all};
-use crate::transport::http::response::{BodyKind, CONTINUE, Response};
-use crate::transport::http::status::Status;
 
 impl Shard {
     /// Processes the requests in `input`. Returns the number of bytes consumed before the

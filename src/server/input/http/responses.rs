@@ -3,16 +3,23 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use corelane_base::principal::Principal;
+use corelane_base::slab::Key;
+use corelane_parity::error::ParityError;
+use corelane_protocol::error::Error;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model;
+use corelane_protocol::revision::Revision;
+use corelane_transport::http::checks::{self, CheckId, Rejection, RequestKind};
+use corelane_transport::http::fields::ResponseFields;
+use corelane_transport::http::head::{Field, HttpMethod, field_values};
+use corelane_transport::http::head_template::HeadTemplate;
+use corelane_transport::http::request_id::sent_id_of_all;
+use corelane_transport::http::response::{self, BodyKind, Response};
+use corelane_transport::http::status::Status;
+
 use super::incoming::IncomingRequest;
-use crate::base::principal::Principal;
-use crate::base::slab::Key;
 use crate::connection::CloseReason;
-use crate::parity;
-use crate::parity::error::ParityError;
-use crate::protocol::error::Error;
-use crate::protocol::jsonrpc::Id;
-use crate::protocol::model;
-use crate::protocol::revision::Revision;
 use crate::server::acceptance::refusal_error;
 use crate::server::connection_state::{
     EchoedFields, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner, Standing,
@@ -24,13 +31,6 @@ use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
 use crate::server::shard_message::{RefusedRequest, SessionCaller, SessionMessage, SessionOp};
 use crate::telemetry::label::{RefusalReason, Transport};
-use crate::transport::http::checks::{self, CheckId, Rejection, RequestKind};
-use crate::transport::http::fields::ResponseFields;
-use crate::transport::http::head::{Field, HttpMethod, field_values};
-use crate::transport::http::head_template::HeadTemplate;
-use crate::transport::http::request_id::sent_id_of_all;
-use crate::transport::http::response::{self, BodyKind, Response};
-use crate::transport::http::status::Status;
 
 /// The complete response to a refused request that names a session of another shard.
 struct Refusal<'a> {
@@ -257,7 +257,7 @@ impl Shard {
         self.outbox.count_error(error);
         let mut text = Vec::new();
         if is_parity(&self.transports.http, incoming) {
-            parity::write::error(&mut text, None, &ParityError::from(error));
+            corelane_parity::write::error(&mut text, None, &ParityError::from(error));
         } else {
             model::write_error_response(&mut text, id, error, None);
         }

@@ -7,10 +7,16 @@
 //! Source: 2025-03-26 to 2025-11-25, `basic/transports`, "Session Management", "Listening for
 //! Messages from the Server", "Resumability and Redelivery".
 
+use corelane_base::slab::Key;
+use corelane_protocol::json::{PaddedBuffer, PaddedText};
+use corelane_transport::http::checks::CheckId;
+use corelane_transport::http::fields::ResponseFields;
+use corelane_transport::http::response::{self, BodyKind};
+use corelane_transport::http::sse::EventId;
+use corelane_transport::http::status::Status;
+
 use super::incoming::IncomingRequest;
-use crate::base::slab::Key;
 use crate::connection::Connection;
-use crate::protocol::json::{PaddedBuffer, PaddedText};
 use crate::server::connection_state::{
     HttpSession, MessageOrigin, OriginDetails, PeerState, ResponseFormat, ResponseOwner,
 };
@@ -20,11 +26,6 @@ use crate::server::reply_to::Outcome;
 use crate::server::sessions::{begin_message, dispatch_session_text};
 use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::{LegacyOp, SessionCaller, SessionMessage, SessionOp};
-use crate::transport::http::checks::CheckId;
-use crate::transport::http::fields::ResponseFields;
-use crate::transport::http::response::{self, BodyKind};
-use crate::transport::http::sse::EventId;
-use crate::transport::http::status::Status;
 
 /// Handles a message for a session; `incoming` has the errors of sessions.
 #[inline]

@@ -6,11 +6,12 @@
 //!
 //! Source: RFC 6455, section 4.2.
 
+use corelane_transport::websocket::handshake;
+use corelane_transport::websocket::reader::FrameReader;
+
 use super::incoming::IncomingRequest;
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
-use crate::transport::websocket::handshake;
-use crate::transport::websocket::reader::FrameReader;
 
 /// Handles an upgrade request. After the response head the connection carries frames.
 pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>) {

@@ -3,9 +3,10 @@
 //! Invariants: a list is validated by the guard that will use it ([`OriginGuard`]), with its error
 //! message. A rejected text leaves the value unchanged.
 
+use corelane_protocol::revision::Revision;
+
 use super::{Choice, Value};
 use crate::guard::origin::{OriginGuard, OriginOptions};
-use crate::protocol::revision::Revision;
 use crate::server::options::check_uri_prefix;
 use crate::server::options::unit::{Diagnostic, Unit};
 

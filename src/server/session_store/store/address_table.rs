@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::{Key, Slab};
+
 use super::idle_lists::IdleLists;
 use super::stored_session::OF_ADDRESS;
-use crate::base::client_address::ClientAddress;
-use crate::base::slab::{Key, Slab};
 
 #[derive(Debug)]
 struct AddressEntry {

@@ -2,9 +2,10 @@
 //!
 //! Invariants: unused and used sessions are separate lists; every operation takes constant time.
 
+use corelane_base::linked_list::{Linked, LinkedList};
+use corelane_base::slab::{Key, Slab};
+
 use super::stored_session::StoredSession;
-use crate::base::linked_list::{Linked, LinkedList};
-use crate::base::slab::{Key, Slab};
 
 /// The idle sessions of the shard, or those of one address.
 #[derive(Debug, Default)]

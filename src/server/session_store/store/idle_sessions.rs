@@ -8,12 +8,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
+
 use super::address_table::AddressTable;
 use super::idle_lists::IdleLists;
 use super::stored_session::{OF_SHARD, StoredSession};
-use crate::base::client_address::ClientAddress;
-use crate::base::slab::{Key, Slab};
-use crate::base::time::Instant;
 use crate::telemetry::label::EvictionReason;
 
 /// A session to be evicted, and why this one.

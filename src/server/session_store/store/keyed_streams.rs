@@ -4,10 +4,10 @@
 //! stream is in the queue of those.
 
 use bytes::Bytes;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
 
 use super::SessionStore;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
 use crate::server::session_store::event_log;
 use crate::server::session_store::streams::listening::{self, ListeningStream};
 use crate::server::session_store::streams::{

@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
+
 use super::stored_session::StoredSession;
 use super::stream_totals::StreamTotals;
-use crate::base::slab::{Key, Slab};
-use crate::base::time::Instant;
 
 /// Streams that linger, or did when they were queued, and since when.
 #[derive(Debug, Default)]

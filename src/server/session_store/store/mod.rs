@@ -38,6 +38,10 @@ mod keyed_streams;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
+
 pub use self::idle_sessions::Eviction;
 use self::idle_sessions::IdleSessions;
 use self::keyed_streams::KeyedStreams;
@@ -45,9 +49,6 @@ use self::lingering_queue::LingeringQueue;
 use self::stored_session::StoredSession;
 use self::stream_totals::StreamTotals;
 use super::streams::{SessionError, SessionStreams};
-use crate::base::client_address::ClientAddress;
-use crate::base::slab::{Key, Slab};
-use crate::base::time::Instant;
 use crate::server::owner_id::{OwnerIds, SessionId, SessionIdHasher};
 use crate::server::shard_message::{ExchangeAddress, SessionLimits};
 

@@ -1,8 +1,9 @@
 //! One stored session, with its links in the lists of idle ones.
 
-use crate::base::linked_list::{Linked, Links};
-use crate::base::slab::Key;
-use crate::base::time::Instant;
+use corelane_base::linked_list::{Linked, Links};
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+
 use crate::server::owner_id::SessionId;
 use crate::server::session_store::streams::SessionStreams;
 

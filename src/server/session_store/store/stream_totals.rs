@@ -3,8 +3,9 @@
 //! Invariants: the totals are the sums over all sessions, as every change of the streams of a
 //! stored session is made by [`StreamTotals::update`].
 
+use corelane_base::slab::{Key, Slab};
+
 use super::stored_session::StoredSession;
-use crate::base::slab::{Key, Slab};
 use crate::server::session_store::streams::{STREAM_BYTES, SessionStreams};
 
 /// Numbers of streams and bytes of their events, over all sessions.

@@ -3,8 +3,9 @@
 //! Source: MCP 2025-11-25, basic/transports, "Multiple Connections": a client may have several
 //! streams open, and each message is sent on one of them.
 
+use corelane_base::time::Instant;
+
 use super::{SessionError, SessionStreams};
-use crate::base::time::Instant;
 use crate::server::options::SecondStream;
 use crate::server::shard_message::{ExchangeAddress, StreamLimits};
 

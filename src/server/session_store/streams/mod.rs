@@ -39,9 +39,9 @@
 pub mod listening;
 
 use bytes::Bytes;
+use corelane_base::time::Instant;
 
 use super::event_log::EventLog;
-use crate::base::time::Instant;
 use crate::server::shard_message::{EventLogLimits, ExchangeAddress, StreamLimits};
 
 /// Number of the first stream that a client opens by GET. As the stream of a message it stands for

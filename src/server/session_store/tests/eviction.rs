@@ -1,7 +1,8 @@
 //! Which session a new one evicts at the limit.
 
+use corelane_base::client_address::ClientAddress;
+
 use super::*;
-use crate::base::client_address::ClientAddress;
 use crate::telemetry::label::EvictionReason;
 
 /// A share of one session.

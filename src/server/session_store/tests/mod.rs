@@ -7,11 +7,11 @@ mod model_session;
 use std::time::Duration;
 
 use bytes::Bytes;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
 
 use super::*;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::KEY_BYTES;
 use crate::server::options::SecondStream;

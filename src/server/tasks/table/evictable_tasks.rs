@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::base::client_address::ClientAddress;
-use crate::base::slab::Key;
-use crate::base::time::Instant;
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+
 use crate::server::tasks::task::Task;
 
 /// The tasks that may be evicted: all of the shard, and those of each address that is not exempt.

@@ -16,16 +16,17 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+use corelane_engine::timer::TimerWheel;
+use corelane_protocol::error::Error;
+use corelane_protocol::model::TaskStatus;
+
 pub use self::stored_tasks::Room;
 use self::stored_tasks::StoredTasks;
 pub use self::task_owners::TaskUsage;
 use super::task::{NewTask, Task, TaskOutcome};
-use crate::base::slab::Key;
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
-use crate::engine::timer::TimerWheel;
-use crate::protocol::error::Error;
-use crate::protocol::model::TaskStatus;
 #[cfg(feature = "internals")]
 use crate::server::calls::HandlerWork;
 use crate::server::owner_id::{OwnerIds, TaskId};

@@ -7,12 +7,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
+use corelane_protocol::model::TaskStatus;
+
 use super::evictable_tasks::EvictableTasks;
 use super::task_owners::{TaskOwners, TaskUsage};
-use crate::base::client_address::ClientAddress;
-use crate::base::slab::{Key, Slab};
-use crate::base::time::Instant;
-use crate::protocol::model::TaskStatus;
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::TaskLimits;

@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 
-use crate::base::client_address::ClientAddress;
-use crate::base::slab::Key;
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::Key;
+
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::TaskLimits;
 use crate::telemetry::label::TaskLimit;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::base::client_address::ClientAddress;
-use crate::base::principal::{Principal, is_same_caller};
-use crate::protocol::jsonrpc::{Id, IdBuf};
-use crate::protocol::revision::Revision;
+use corelane_base::client_address::ClientAddress;
+use corelane_base::principal::{Principal, is_same_caller};
+use corelane_protocol::jsonrpc::{Id, IdBuf};
+use corelane_protocol::revision::Revision;
+
 use crate::server::reply_to::{PeerId, ReplyTo};
 
 /// The caller of a task. It may disconnect before the task ends.

@@ -18,17 +18,18 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::principal::Principal;
+use corelane_base::time::{Instant, WallClock};
+use corelane_protocol::error::Error;
+use corelane_protocol::jsonrpc::{Id, IdBuf};
+use corelane_protocol::model::{TaskDetail, TaskStatus, TaskView};
+
 use self::caller::TaskCaller;
 use self::observers::TaskObservers;
 pub use self::observers::TaskWaiter;
 use self::requests::TaskRequests;
 use self::state::TaskState;
-use crate::base::client_address::ClientAddress;
-use crate::base::principal::Principal;
-use crate::base::time::{Instant, WallClock};
-use crate::protocol::error::Error;
-use crate::protocol::jsonrpc::{Id, IdBuf};
-use crate::protocol::model::{TaskDetail, TaskStatus, TaskView};
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
 use crate::service::ClientInfo;

@@ -1,8 +1,8 @@
 //! Who is informed of a task: calls that wait for its end, shards with a subscription to it.
 
-use crate::base::time::Instant;
-use crate::engine::mesh::ShardId;
-use crate::protocol::in_flight::CallId;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+use corelane_protocol::in_flight::CallId;
 
 /// A call, on any shard, that waits for the end of a task.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

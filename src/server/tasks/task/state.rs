@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::base::time::{Instant, WallClock};
-use crate::protocol::model::{TaskStatus, TaskView};
+use corelane_base::time::{Instant, WallClock};
+use corelane_protocol::model::{TaskStatus, TaskView};
 
 /// What both generations of the protocol show of a task.
 #[derive(Debug)]

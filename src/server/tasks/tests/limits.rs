@@ -1,7 +1,8 @@
 //! Limits of tasks and results: what is refused, and what is evicted.
 
+use corelane_base::client_address::ClientAddress;
+
 use super::*;
-use crate::base::client_address::ClientAddress;
 use crate::server::tasks::table::{Room, TaskUsage};
 use crate::telemetry::label::TaskLimit;
 

@@ -8,14 +8,16 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use corelane_base::client_address::AddressShare;
+use corelane_base::random::Random;
+use corelane_protocol::eras::ClientCapabilities;
+use corelane_protocol::model::{
+    ElicitRequest, InputRequest, InputResponse, TaskDetail, TaskStatus,
+};
 use serde_json::{Map, Value, json};
 
 use super::table::{CreatedTask, TaskRefusal};
 use super::*;
-use crate::base::client_address::AddressShare;
-use crate::base::random::Random;
-use crate::protocol::eras::ClientCapabilities;
-use crate::protocol::model::{ElicitRequest, InputRequest, InputResponse, TaskDetail, TaskStatus};
 use crate::server::memory::MemoryLimit;
 use crate::server::memory::handler_memory::{HandlerMemory, RequestAccount};
 use crate::server::owner_id::{OwnerIds, TaskId};

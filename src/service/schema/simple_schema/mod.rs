@@ -9,11 +9,11 @@ mod bounds;
 
 mod types;
 
+use corelane_protocol::json::{Object, Value, ValueKind};
 use serde_json::{Map, Value as Json};
 
 use self::bounds::{LengthRange, NumberRange};
 use self::types::{AllowedValues, TypeSet};
-use crate::protocol::json::{Object, Value, ValueKind};
 use crate::service::schema::violation::{Violation, within};
 
 /// The schema uses a keyword or value that [`SimpleSchema`] does not support.
@@ -312,10 +312,10 @@ const ANNOTATIONS: [&str; 11] = [
 
 #[cfg(test)]
 mod tests {
+    use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
     use serde_json::json;
 
     use super::*;
-    use crate::protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 
     fn validate(schema: &SimpleSchema, value: &Json) -> Result<(), String> {
         let text = value.to_string();

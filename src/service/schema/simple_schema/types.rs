@@ -1,10 +1,10 @@
 //! Allowed types and values.
 
+use corelane_protocol::json::{Value, ValueKind};
 use serde_json::{Map, Value as Json};
 
 use super::bounds::exact_f64;
 use super::{SCANNED_MAX, Unsupported};
-use crate::protocol::json::{Value, ValueKind};
 use crate::service::schema::violation::{Violation, describe_value};
 
 /// A set of JSON Schema types.

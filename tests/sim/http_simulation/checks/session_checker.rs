@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::protocol::revision::Revision;
+use corelane_base::time::Instant;
+use corelane_protocol::revision::Revision;
 use serde_json::Value;
 
 use super::response_reader::SseEvent;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use corelane::base::time::Instant;
+use corelane_base::time::Instant;
 
 use crate::harness::socket::ClientSocket;
 use crate::http_simulation::checks::response_reader::{ResponseHead, ResponseReader};

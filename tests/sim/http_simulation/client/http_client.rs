@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::World;
 use corelane::options::SecondStream;
-use corelane::protocol::revision::Revision;
+use corelane_base::random::Random;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::World;
+use corelane_protocol::revision::Revision;
 use serde_json::Value;
 
 use super::connection::{HttpConnection, HttpRequest, RequestKind};

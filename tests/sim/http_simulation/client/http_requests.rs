@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::protocol::revision::Revision;
+use corelane_base::random::Random;
+use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};
 
 use crate::http_simulation::catalog::{client_label, resource_uri};

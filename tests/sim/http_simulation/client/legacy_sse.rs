@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
-use corelane::engine::ring::sim::World;
-use corelane::protocol::revision::Revision;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::World;
+use corelane_protocol::revision::Revision;
 use serde_json::Value;
 
 use super::connection::{HttpConnection, HttpRequest, RequestKind};

@@ -3,9 +3,9 @@
 //! Checks that responses come in the order of their requests and are allowed for them; that a
 //! stream ends with its response or for a known reason; that a connection ends only if it may.
 
-use corelane::base::time::Instant;
 use corelane::options::SecondStream;
-use corelane::protocol::revision::Revision;
+use corelane_base::time::Instant;
+use corelane_protocol::revision::Revision;
 use serde_json::Value;
 
 use super::connection::{HttpConnection, HttpRequest, RequestKind};

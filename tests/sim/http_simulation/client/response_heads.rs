@@ -1,8 +1,8 @@
 //! Checks of response heads: which status may answer which request, and when.
 
-use corelane::base::time::Instant;
 use corelane::options::SecondStream;
-use corelane::protocol::revision::Revision;
+use corelane_base::time::Instant;
+use corelane_protocol::revision::Revision;
 
 use super::connection::{HttpRequest, RequestKind};
 use super::http_client::{HttpClient, RunConditions};

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use corelane::base::random::Random;
-use corelane::engine::ring::RingOptions;
-use corelane::engine::ring::sim::{Faults, World};
-use corelane::protocol::revision::Revision;
 use corelane::server::{Entropy, Options, Server};
 use corelane::telemetry::label::Transport;
+use corelane_base::random::Random;
+use corelane_engine::ring::RingOptions;
+use corelane_engine::ring::sim::{Faults, World};
+use corelane_protocol::revision::Revision;
+use corelane_test_support::alloc_counter::peak_bytes;
 use serde_json::{Value, json};
 
 use crate::feature_simulation::messages;
@@ -23,7 +24,6 @@ use crate::http_simulation::catalog;
 use crate::http_simulation::checks::response_reader::{ResponsePart, ResponseReader};
 use crate::http_simulation::client::http_requests::{self, RequestStyle};
 use crate::http_simulation::plan;
-use corelane_test_support::alloc_counter::peak_bytes;
 
 /// A simulated server without faults.
 struct CrowdSimulation {

@@ -6,15 +6,15 @@ mod body;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use corelane::base::random::Random;
-use corelane::protocol::model::Implementation;
-use corelane::protocol::revision::Revision;
 use corelane::service::demo;
+use corelane_base::random::Random;
+use corelane_protocol::model::Implementation;
+use corelane_protocol::revision::Revision;
+use corelane_test_support::damage::damage;
 use serde_json::json;
 
 use crate::feature_simulation::messages;
 use crate::http_simulation::client::http_requests::{self, RequestStyle};
-use corelane_test_support::damage::damage;
 
 /// Valid requests of every kind.
 fn valid_requests() -> Vec<Vec<u8>> {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use corelane::engine::ring::sim::Faults;
+use corelane_engine::ring::sim::Faults;
 
 use super::fault_proxy::ServerFault;
 use crate::http_simulation::plan::{self, HttpAction, HttpPlan};

@@ -1,6 +1,6 @@
 //! Large messages beside small ones.
 
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use serde_json::json;
 
 use super::{echo, options, run, scenario, send};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::protocol::revision::Revision;
+use corelane_protocol::revision::Revision;
 use serde_json::json;
 
 use super::{echo_large, options, run, scenario};

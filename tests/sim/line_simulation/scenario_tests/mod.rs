@@ -6,11 +6,11 @@ mod memory;
 
 use std::time::Duration;
 
-use corelane::base::time::Instant;
 use corelane::connection::ConnectionOptions;
-use corelane::engine::ring::sim::{Fault, Faults};
-use corelane::protocol::revision::Revision;
 use corelane::server::Options;
+use corelane_base::time::Instant;
+use corelane_engine::ring::sim::{Fault, Faults};
+use corelane_protocol::revision::Revision;
 use serde_json::json;
 
 use crate::line_simulation::action::LineAction;

@@ -3,9 +3,9 @@
 //! Checks that each request has one response with the status of its message, and that each event
 //! has the name and the id of its message.
 
-use corelane::base::random::Random;
-use corelane::engine::ring::sim::World;
-use corelane::parity::error::ErrorCode;
+use corelane_base::random::Random;
+use corelane_engine::ring::sim::World;
+use corelane_parity::error::ErrorCode;
 use serde_json::Value;
 
 use super::http_reader::{Head, HttpReader, Part};

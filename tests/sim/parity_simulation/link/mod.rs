@@ -6,8 +6,8 @@ mod websocket;
 
 use std::time::Duration;
 
-use corelane::base::random::Random;
-use corelane::engine::ring::sim::World;
+use corelane_base::random::Random;
+use corelane_engine::ring::sim::World;
 
 use self::http::HttpLink;
 use self::websocket::WebSocketLink;

@@ -1,6 +1,6 @@
 //! A WebSocket connection of a client: one message of the dialect in each text message.
 
-use corelane::base::random::Random;
+use corelane_base::random::Random;
 
 use crate::harness::socket::ClientSocket;
 use crate::websocket::bytes::{CLOSE, CONTINUATION, FINAL, PING, PONG, TEXT, masked, take_frame};

@@ -2,9 +2,10 @@
 
 mod listeners;
 
+use corelane_base::slab::Key;
+use corelane_engine::mesh::ShardId;
+
 use super::*;
-use crate::base::slab::Key;
-use crate::engine::mesh::ShardId;
 use crate::server::options::SecondStream;
 
 const LIMITS: StreamLimits = StreamLimits {
