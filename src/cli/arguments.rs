@@ -160,6 +160,26 @@ mod tests {
     }
 
     #[test]
+    fn help_lists_flags_variables_and_defaults() {
+        let help = command().try_get_matches_from(["corelane", "serve", "--help"]).unwrap_err();
+        let out = help.to_string();
+        let defaults = Options::default();
+        for row in table::rows() {
+            let default = row.format_value(&defaults);
+            for word in [
+                format!("--{} ", row.flag()),
+                format!("[env: {}]", row.variable()),
+                format!("[default: {default}]"),
+            ] {
+                assert!(out.contains(&word), "{word}");
+            }
+        }
+        // A line may end inside of the brackets.
+        let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words.matches("[key: ").count(), table::rows().count());
+    }
+
+    #[test]
     fn every_option_is_a_flag_of_every_command() {
         for name in ["serve", "stdio", "check"] {
             for row in table::rows() {

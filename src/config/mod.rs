@@ -38,17 +38,16 @@ pub mod read;
 
 mod deserialize;
 
+#[cfg(all(test, feature = "cli"))]
+mod tests;
+
 pub use crate::server::options;
 #[cfg(feature = "cli")]
 pub use crate::server::options::Options;
 pub use crate::server::options::{suggest, unit, value};
 #[cfg(feature = "cli")]
 pub use issue::ConfigIssue;
-#[cfg(feature = "internals")]
-pub use issue::{ConfigErrors, Source};
 #[cfg(feature = "cli")]
 pub use machine::MachineLimits;
 #[cfg(feature = "cli")]
 pub use read::load::{CommandLine, EffectiveConfig, load};
-#[cfg(all(feature = "cli", feature = "internals"))]
-pub use read::load::{ConfigInputs, assemble};

@@ -41,6 +41,9 @@ mod input;
 mod sends;
 mod timers;
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 
 use corelane_base::pool::BufferPool;

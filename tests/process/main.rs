@@ -4,6 +4,7 @@
 //! protocol version.
 
 mod backends;
+mod config;
 #[cfg(target_os = "linux")]
 mod descriptors;
 mod drains;

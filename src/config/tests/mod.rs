@@ -1,15 +1,15 @@
-//! Tests of the configuration: file, environment and flags, and the commands that read them.
+//! Tests of the configuration: file, environment and flags.
 
 mod deserialize;
 mod documents;
 mod errors;
 mod precedence;
-mod process;
 
 use std::ffi::OsString;
 
-use corelane::config::table::Row;
-use corelane::config::{ConfigErrors, ConfigInputs, EffectiveConfig, assemble};
+use crate::config::issue::ConfigErrors;
+use crate::config::read::load::{ConfigInputs, EffectiveConfig, assemble};
+use crate::config::table::Row;
 
 /// Assembles options from the text of a file.
 fn from_file(text: &str) -> Result<EffectiveConfig, ConfigErrors> {

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::Options;
-use corelane::options::ExecutorKind;
+use crate::config::options::{ExecutorKind, Options};
 
 #[derive(Debug, serde::Deserialize)]
 struct Host {

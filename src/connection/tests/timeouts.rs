@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use corelane::connection::{CloseReason, first_message};
+use crate::connection::{CloseReason, first_message};
 use corelane_engine::ring::Socket;
 
-use crate::harness::{Harness, Reaction};
+use super::harness::{Harness, Reaction};
 
 const A: Socket = Socket(1);
 

@@ -1,11 +1,12 @@
 //! Errors and warnings about an invalid configuration.
 
-use corelane::config::table;
-use corelane::config::unit::Unit;
-use corelane::config::{ConfigErrors, ConfigInputs, EffectiveConfig, assemble};
+use crate::config::issue::ConfigErrors;
+use crate::config::read::load::{ConfigInputs, EffectiveConfig, assemble};
+use crate::config::table;
+use crate::config::unit::Unit;
 use proptest::prelude::*;
 
-use crate::{from_file, from_flag, from_variable};
+use super::{from_file, from_flag, from_variable};
 
 /// Returns the errors of an invalid configuration, one per line.
 #[track_caller]

@@ -1,9 +1,9 @@
 //! The tables of options in docs/operators.md name options, with their defaults.
 
-use corelane::config::options::Options;
-use corelane::config::table::{self, Row};
+use crate::config::options::Options;
+use crate::config::table::{self, Row};
 
-const OPERATORS: &str = include_str!("../../docs/operators.md");
+const OPERATORS: &str = include_str!("../../../docs/operators.md");
 
 /// Returns the cells of the rows of every table whose first columns are option and default.
 fn documented_rows() -> Vec<Vec<&'static str>> {

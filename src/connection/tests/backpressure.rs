@@ -1,9 +1,9 @@
 //! Backpressure on line connections.
 
-use corelane::connection::CloseReason;
+use crate::connection::CloseReason;
 use corelane_engine::ring::Socket;
 
-use crate::harness::{Harness, Reaction};
+use super::harness::{Harness, Reaction};
 
 const A: Socket = Socket(0);
 

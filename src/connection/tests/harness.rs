@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use corelane::connection::{
+use crate::connection::{
     CloseReason, Codec, ConnectionEvent, ConnectionOptions, Connections, MessageEvent, SocketPair,
     WebSocketFrameOptions,
 };
@@ -19,8 +19,8 @@ use corelane_transport::websocket::limits::FrameLimits;
 use corelane_transport::websocket::reader::FrameReader;
 use corelane_transport::websocket::writer;
 
-use crate::scripted_ring::ScriptedRing;
-use crate::websocket_peer;
+use super::scripted_ring::ScriptedRing;
+use super::websocket_peer;
 
 /// The driver's reaction to each received message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

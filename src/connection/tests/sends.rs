@@ -2,10 +2,10 @@
 
 use std::io;
 
-use corelane::connection::CloseReason;
+use crate::connection::CloseReason;
 use corelane_engine::ring::Socket;
 
-use crate::harness::{Harness, Reaction};
+use super::harness::{Harness, Reaction};
 
 const A: Socket = Socket(3);
 const B: Socket = Socket(9);

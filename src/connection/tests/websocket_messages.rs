@@ -2,8 +2,8 @@
 
 use corelane_engine::ring::Socket;
 
-use crate::harness::{Harness, Reaction};
-use crate::websocket_peer::{first_fragment, last_fragment, ping, pong, text};
+use super::harness::{Harness, Reaction};
+use super::websocket_peer::{first_fragment, last_fragment, ping, pong, text};
 
 const A: Socket = Socket(3);
 

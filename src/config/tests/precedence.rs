@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use corelane::config::options::{Options, Profile};
-use corelane::config::table::{self, Row};
-use corelane::config::unit::Unit;
-use corelane::config::{ConfigInputs, Source, assemble};
+use crate::config::issue::Source;
+use crate::config::options::{Options, Profile};
+use crate::config::read::load::{ConfigInputs, assemble};
+use crate::config::table::{self, Row};
+use crate::config::unit::Unit;
 
-use crate::{format_value, from_file, from_flag, from_variable};
+use super::{format_value, from_file, from_flag, from_variable};
 
 /// Returns a text that is valid for `row` alone and differs from its default.
 fn other_than_default(row: &'static Row) -> String {

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use corelane::connection::{CloseReason, Codec, SocketPair};
+use crate::connection::{CloseReason, Codec, SocketPair};
 use corelane_engine::ring::Socket;
 
-use crate::harness::{Harness, Reaction, options};
+use super::harness::{Harness, Reaction, options};
 
 const A: Socket = Socket(5);
 

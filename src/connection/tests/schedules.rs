@@ -2,12 +2,12 @@
 
 use std::io;
 
-use corelane::connection::CloseReason;
+use crate::connection::CloseReason;
 use corelane_base::random::Random;
 use corelane_base::slab::Key;
 use corelane_engine::ring::Socket;
 
-use crate::harness::{Harness, Reaction};
+use super::harness::{Harness, Reaction};
 
 const A: Socket = Socket(0);
 const B: Socket = Socket(1);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use corelane::connection::CloseReason;
+use crate::connection::CloseReason;
 use corelane_engine::ring::Socket;
 
-use crate::harness::{Harness, Reaction};
-use crate::websocket_peer::{self, close, first_fragment, last_fragment, ping, pong, text};
+use super::harness::{Harness, Reaction};
+use super::websocket_peer::{self, close, first_fragment, last_fragment, ping, pong, text};
 
 const A: Socket = Socket(3);
 const SEND_TIMEOUT_CLOSE: &str = "close 1011 send timeout: the client does not read";

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use corelane::connection::{CloseReason, Codec, SocketPair};
+use crate::connection::{CloseReason, Codec, SocketPair};
 use corelane_engine::ring::Socket;
 use corelane_transport::websocket::reader::FrameReader;
 
-use crate::harness::{Harness, Reaction, UPGRADE_REQUEST, UPGRADE_RESPONSE};
-use crate::websocket_peer::{self, ping, text};
+use super::harness::{Harness, Reaction, UPGRADE_REQUEST, UPGRADE_RESPONSE};
+use super::websocket_peer::{self, ping, text};
 
 const A: Socket = Socket(3);
 

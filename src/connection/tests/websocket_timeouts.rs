@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use corelane::connection::{CloseReason, first_message};
+use crate::connection::{CloseReason, first_message};
 use corelane_engine::ring::Socket;
 
-use crate::harness::{Harness, Reaction};
-use crate::websocket_peer::{first_fragment, last_fragment, ping, pong, text};
+use super::harness::{Harness, Reaction};
+use super::websocket_peer::{first_fragment, last_fragment, ping, pong, text};
 
 const A: Socket = Socket(3);
 

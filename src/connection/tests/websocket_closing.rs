@@ -3,13 +3,13 @@
 use std::io;
 use std::time::Duration;
 
-use corelane::connection::CloseReason;
+use crate::connection::CloseReason;
 use corelane_engine::ring::Socket;
 use corelane_transport::websocket::code::CloseCode;
 use corelane_transport::websocket::limits::ProtocolError;
 
-use crate::harness::{Harness, Reaction};
-use crate::websocket_peer::{self, close, first_fragment, ping, text};
+use super::harness::{Harness, Reaction};
+use super::websocket_peer::{self, close, first_fragment, ping, text};
 
 const A: Socket = Socket(3);
 

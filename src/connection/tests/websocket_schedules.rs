@@ -4,14 +4,14 @@
 use std::io;
 use std::time::Duration;
 
-use corelane::connection::CloseReason;
+use crate::connection::CloseReason;
 use corelane_base::random::Random;
 use corelane_base::slab::Key;
 use corelane_engine::ring::Socket;
 use corelane_transport::websocket::limits::ProtocolError;
 
-use crate::harness::{Harness, Reaction};
-use crate::websocket_peer::{self, close, first_fragment, last_fragment, ping, pong, text};
+use super::harness::{Harness, Reaction};
+use super::websocket_peer::{self, close, first_fragment, last_fragment, ping, pong, text};
 
 const A: Socket = Socket(0);
 
