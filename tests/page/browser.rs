@@ -30,11 +30,13 @@ impl Browser {
     pub(crate) fn start() -> Self {
         let profile = tempfile::tempdir().expect("a directory for the profile");
         let log = fs::File::create(profile.path().join("log")).expect("a log beside the profile");
-        // The shell maps the pipes to the descriptors that the browser expects.
+        // The shell maps the pipes to the descriptors that the browser expects. A browser that is
+        // killed leaves its temporary files, which end with the profile.
         let mut child = Command::new("sh")
             .args(["-c", "exec chromium \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh"])
             .args(FLAGS)
             .arg(format!("--user-data-dir={}", profile.path().display()))
+            .env("TMPDIR", profile.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
