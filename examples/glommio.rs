@@ -2,7 +2,7 @@
 //! tool reads files through glommio.
 //!
 //! ```sh
-//! cargo run --release --example glommio --features internals
+//! cargo run --release --example glommio
 //! ```
 //!
 //! A request and its response:
@@ -26,9 +26,8 @@
 use std::error::Error;
 use std::rc::Rc;
 
-use corelane::connection::listener::{self, ListenerOptions};
+use corelane::internal::{ListenerOptions, ShardInput, listener};
 use corelane::model::Implementation;
-use corelane::server::ShardInput;
 use corelane::{CallToolResult, Catalog, HandlerError, RequestContext, Server, Tool, Transport};
 use corelane_engine::clock::Clock;
 use corelane_engine::executor::glommio::{GlommioExecutor, run_shard_cooperatively};

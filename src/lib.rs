@@ -6,11 +6,13 @@
 //! received its request, on a thread pool, or on a tokio runtime of the program.
 //!
 #![doc = include_str!("guide.md")]
-#![cfg_attr(feature = "internals", doc = include_str!("internals.md"))]
 // Not `expect`: rustc does not know this lint of rustdoc.
 #![cfg_attr(
-    all(doc, not(feature = "internals")),
-    allow(rustdoc::private_intra_doc_links, reason = "the modules are public with `internals`")
+    doc,
+    allow(
+        rustdoc::private_intra_doc_links,
+        reason = "comments of private modules name each other"
+    )
 )]
 
 #[cfg(feature = "cli")]
@@ -33,25 +35,13 @@ pub(crate) mod connection;
 #[cfg(feature = "files")]
 pub mod files;
 
-#[cfg(feature = "internals")]
-pub mod guard;
-#[cfg(not(feature = "internals"))]
-pub(crate) mod guard;
+mod guard;
 
-#[cfg(feature = "internals")]
-pub mod server;
-#[cfg(not(feature = "internals"))]
-pub(crate) mod server;
+mod server;
 
-#[cfg(feature = "internals")]
-pub mod service;
-#[cfg(not(feature = "internals"))]
-pub(crate) mod service;
+mod service;
 
-#[cfg(feature = "internals")]
-pub mod telemetry;
-#[cfg(not(feature = "internals"))]
-pub(crate) mod telemetry;
+mod telemetry;
 
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -136,6 +126,44 @@ pub mod options {
         RateOptions, RingBackend, SecondStream, ServiceOptions, StdioOptions, TcpOptions,
         Utf8CloseCode, WebSocketOptions,
     };
+}
+
+/// Not part of the interface: for the tests, benches and fuzz targets of this repository; changes
+/// without notice.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::connection::listener::{self, ListenerOptions};
+    pub use crate::connection::{
+        CloseReason, Codec, ConnectionEvent, ConnectionOptions, Connections, MessageEvent,
+        SocketPair,
+    };
+    #[cfg(feature = "files")]
+    pub use crate::files::{catalog_updates::Publisher, fault::FileFault, watcher::FileWatch};
+    pub use crate::guard::auth::AuthError;
+    pub use crate::guard::auth::access::AccessRules;
+    pub use crate::guard::auth::bearer::{
+        TOKEN_BYTES_MAX, read_authorization, read_bound_token, read_token,
+    };
+    pub use crate::guard::auth::certificates::{CertificateRules, ClientCertificate};
+    pub use crate::guard::auth::challenge::Challenges;
+    pub use crate::guard::auth::dpop::nonce::Nonces;
+    pub use crate::guard::auth::dpop::{DpopRules, PROOF_BYTES_MAX};
+    pub use crate::guard::auth::jwt::{
+        ALGORITHMS, ClaimRules, Issuer, JwtError, JwtVerifier, KeySet,
+    };
+    pub use crate::guard::auth::proof::SentProof;
+    pub use crate::guard::breaker::{
+        BreakerRules, BreakerState, CallOutcome, CircuitBreaker, Permit,
+    };
+    pub use crate::guard::origin::{CachedOriginGuard, OriginGuard, OriginOptions, RejectedHeader};
+    pub use crate::guard::pressure::MemoryReading;
+    pub use crate::guard::queue_delay::{DelayGuard, DelayRules};
+    pub use crate::server::{STREAM_BYTES, Shard, ShardBuilder, ShardInput, UpdateJob};
+    pub use crate::service::{
+        BlockingHost, CatalogUpdate, DetachedRequest, Dispatch, HandlerOutput, HostFuture,
+        ListChanges, RequestHost, demo,
+    };
+    pub use crate::telemetry::held_memory::{HeldMemory, MemoryReport};
 }
 
 /// The Rust code of the README compiles.

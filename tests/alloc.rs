@@ -11,10 +11,8 @@ use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use corelane::connection::listener::{self, ListenerOptions};
-use corelane::server::{Options, Server, Shard, ShardInput};
-use corelane::service::demo;
-use corelane::telemetry::label::Transport;
+use corelane::internal::{ListenerOptions, Shard, ShardInput, demo, listener};
+use corelane::{Options, Server, Transport};
 use corelane_engine::clock::Clock;
 use corelane_engine::executor::native::NativeExecutor;
 use corelane_engine::ring::poll::PollRing;

@@ -5,8 +5,7 @@
 
 use corelane::client::{CallToolResult, ClientError, IoThread, block_on};
 use corelane::model::Implementation;
-use corelane::server::{Options, Running, Server};
-use corelane::{Catalog, Client, Tool};
+use corelane::{Catalog, Client, Options, Running, Server, Tool};
 use corelane_test_support::alloc_counter::{CountingAllocator, allocations, count_allocations};
 use serde_json::{Value, json};
 

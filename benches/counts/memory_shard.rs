@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::rc::Rc;
 
-use corelane::server::{Handle, Options, Server, Shard, ShardInput};
-use corelane::telemetry::label::Transport;
+use corelane::internal::{Shard, ShardInput};
+use corelane::{Handle, Options, Server, Transport};
 use corelane_engine::executor::native::NativeExecutor;
 use corelane_engine::ring::{ParkTimeout, Ring};
 use corelane_engine::shard_loop::ShardLoop;

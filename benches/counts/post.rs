@@ -3,9 +3,8 @@
 use std::error::Error;
 use std::hint::black_box;
 
-use corelane::guard::origin::{CachedOriginGuard, OriginGuard, OriginOptions, RejectedHeader};
-use corelane::server::Options;
-use corelane::telemetry::label::Transport;
+use corelane::internal::{CachedOriginGuard, OriginGuard, OriginOptions, RejectedHeader};
+use corelane::{Options, Transport};
 use corelane_bench_support::requests::{
     Era, INITIALIZE, INITIALIZED, RequestTemplate, SESSION_BYTES, legacy_fields, post,
 };

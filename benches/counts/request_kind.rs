@@ -2,7 +2,8 @@
 //!
 //! The catalog is small: the four demo tools, one prompt, one resource.
 
-use corelane::service::{Catalog, CatalogError, Prompt, Resource, demo};
+use corelane::internal::demo;
+use corelane::{Catalog, CatalogError, Prompt, Resource};
 use corelane_bench_support::requests::{
     Era, FIRST_ID, INITIALIZE, MESSAGE_BYTES, META, RequestTemplate,
 };

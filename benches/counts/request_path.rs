@@ -6,9 +6,8 @@
 use std::error::Error;
 use std::hint::black_box;
 
-use corelane::server::Options;
-use corelane::service::{CallToolRequest, Catalog, Dispatch};
-use corelane::telemetry::label::Transport;
+use corelane::internal::Dispatch;
+use corelane::{CallToolRequest, Catalog, Options, Transport};
 use corelane_bench_support::frames;
 use corelane_bench_support::requests::{INITIALIZE, INITIALIZED};
 use corelane_engine::buffer::PADDING;

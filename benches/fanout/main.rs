@@ -16,7 +16,7 @@ mod subscribers;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_bench_support::arguments::number;
 use corelane_bench_support::catalog_server::{self, CatalogServer};
 use corelane_bench_support::process::{self, CHILD};
@@ -84,7 +84,7 @@ fn measure(connections: usize, streams: usize, changes: usize) -> io::Result<()>
         out,
         "{stream_bytes} bytes resident per stream, {verdict} the target of {TARGET_BYTES}; at most \
          {} by the sizes of its parts",
-        corelane::server::STREAM_BYTES
+        corelane::internal::STREAM_BYTES
     )?;
     writeln!(
         out,

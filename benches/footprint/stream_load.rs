@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_base::time::Instant;
 use corelane_bench_support::catalog_server::{self, CatalogServer};
 use corelane_bench_support::process;

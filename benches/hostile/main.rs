@@ -49,7 +49,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_bench_support::process;
 use corelane_engine::file_limit::raise_open_files_limit;
 

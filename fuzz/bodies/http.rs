@@ -11,9 +11,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use corelane::server::{Entropy, Handle, Options, Server, Shard, ShardInput};
-use corelane::service::Catalog;
-use corelane::telemetry::label::Transport;
+use corelane::internal::{Shard, ShardInput};
+use corelane::{Catalog, Handle, Options, Server, Transport};
+use corelane_engine::entropy::Entropy;
 use corelane_engine::executor::{Executor, NativeExecutor};
 use corelane_engine::ring::sim::{SimRing, World};
 use corelane_engine::ring::{ParkTimeout, Ring, RingOptions};

@@ -2,11 +2,13 @@
 
 #![no_main]
 
-use corelane::client::fuzz;
+#[path = "../bodies/authorization.rs"]
+mod body;
+
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        fuzz::check_authorization_text(text);
+        body::check_text(text);
     }
 });

@@ -2,9 +2,11 @@
 
 #![no_main]
 
-use corelane::guard::auth::certificates::fuzz;
+#[path = "../bodies/certificates.rs"]
+mod body;
+
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    fuzz::check_certificate(bytes);
+    body::check_certificate(bytes);
 });

@@ -3,9 +3,11 @@
 
 #![no_main]
 
-use corelane::client::session::fuzz;
+#[path = "../bodies/session.rs"]
+mod body;
+
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    fuzz::run_session(bytes);
+    body::run_session(bytes);
 });

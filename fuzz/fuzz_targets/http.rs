@@ -8,8 +8,8 @@
 #[path = "../bodies/http.rs"]
 mod body;
 
+use corelane::internal::demo;
 use corelane::model::Implementation;
-use corelane::service::demo;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

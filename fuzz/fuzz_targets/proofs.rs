@@ -3,11 +3,13 @@
 
 #![no_main]
 
-use corelane::guard::auth::dpop::fuzz;
+#[path = "../bodies/proofs.rs"]
+mod body;
+
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        fuzz::check_text(text);
+        body::check_text(text);
     }
 });

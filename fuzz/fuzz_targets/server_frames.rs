@@ -5,11 +5,15 @@
 
 #![no_main]
 
-use corelane::client::fuzz;
+#[path = "../bodies/server_frames.rs"]
+mod body;
+#[path = "../bodies/upgrade.rs"]
+mod upgrade;
+
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some((&length, stream)) = bytes.split_first() {
-        fuzz::check_frames(stream, usize::from(length));
+        body::check_frames(stream, usize::from(length));
     }
 });

@@ -5,13 +5,17 @@
 
 #![no_main]
 
-use corelane::client::fuzz::{self, FuzzTransport};
+#[path = "../bodies/servers.rs"]
+mod body;
+#[path = "../bodies/upgrade.rs"]
+mod upgrade;
+
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let [first, length, stream @ ..] = bytes else { return };
-    let transport = FuzzTransport::ALL[usize::from(first % 3)];
+    let transport = body::FuzzTransport::ALL[usize::from(first % 3)];
     // Every piece costs a turn of the client.
     let length = usize::from(*length).max(1 + stream.len() / 64);
-    fuzz::run_client(transport, stream, length);
+    body::run_client(transport, stream, length);
 });

@@ -29,8 +29,8 @@ use std::path::Path;
 use std::process::{ChildStdin, ChildStdout};
 
 use clap::Parser;
-use corelane::server::{Options, Server};
-use corelane::service::{Catalog, NoArguments, Tool, demo};
+use corelane::internal::demo;
+use corelane::{Catalog, NoArguments, Options, Server, Tool};
 use corelane_bench_support::process::{self, CHILD};
 use corelane_load::generator;
 use corelane_load::mcp::request_template::ID_FIRST;

@@ -25,8 +25,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Parser;
-use corelane::server::{Options, Server};
-use corelane::service::{Catalog, NoArguments, RequestContext, Tool, ToolAnnotations};
+use corelane::{Catalog, NoArguments, Options, RequestContext, Server, Tool, ToolAnnotations};
 use corelane_bench_support::process::{self, CHILD};
 use corelane_engine::clock::Clock;
 use corelane_load::search::SearchOutcome;

@@ -11,8 +11,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use corelane::server::{Options, Server};
-use corelane::service::demo;
+use corelane::internal::demo;
+use corelane::{Options, Server};
 use corelane_load::children::{Program, StderrMode};
 use corelane_load::generator::run_config::ChurnConfig;
 use corelane_load::generator::{

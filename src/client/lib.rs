@@ -58,9 +58,14 @@ mod pool;
 #[cfg(feature = "skills")]
 mod skills;
 
-#[cfg(feature = "test-support")]
+/// Not part of the interface: for the fuzz targets of this repository; changes without notice.
 #[doc(hidden)]
-pub mod fuzz;
+pub mod internal {
+    pub use crate::oauth::{
+        Challenge, ResourceMetadata, ServerMetadata, parse_endpoint, resource_metadata_urls,
+        server_metadata_urls,
+    };
+}
 
 pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};

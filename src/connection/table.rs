@@ -154,7 +154,6 @@ impl<S> ConnectionTable<S> {
     }
 
     /// Returns whether the last WebSocket message is binary.
-    #[cfg(feature = "internals")]
     pub fn is_binary(&mut self, key: Key) -> bool {
         self.get_mut(key).is_some_and(|connection| connection.input.is_binary())
     }

@@ -31,32 +31,30 @@
 
 mod disk;
 
-mod fault;
+pub(crate) mod fault;
 
 mod change_batch;
 
-mod watcher;
+pub(crate) mod watcher;
 
 mod directory;
 
 mod prompts;
 
-mod catalog_updates;
+pub(crate) mod catalog_updates;
 
 use std::collections::BTreeSet;
 use std::io;
 
 pub use self::directory::Directory;
 pub use self::prompts::Prompts;
-#[cfg(feature = "internals")]
-pub use self::{catalog_updates::Publisher, fault::FileFault, watcher::FileWatch};
 
-use self::catalog_updates::CatalogUpdater;
+use self::catalog_updates::{CatalogUpdater, Publisher};
 use self::change_batch::ChangeBatch;
 use self::directory::Resources;
+use self::fault::FileFault;
 use self::prompts::{PromptChange, PromptDirectory};
-#[cfg(not(feature = "internals"))]
-use self::{catalog_updates::Publisher, fault::FileFault, watcher::FileWatch};
+use self::watcher::FileWatch;
 use crate::server::options::FileOptions;
 use crate::server::{Handle, Server};
 use crate::service::{Catalog, CatalogError, Features};

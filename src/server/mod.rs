@@ -75,29 +75,20 @@ mod turn;
 
 mod start;
 
-#[cfg(feature = "internals")]
-pub use corelane_engine::entropy::Entropy;
-
 #[cfg(feature = "cli")]
 pub use self::auth::check_auth;
-#[cfg(feature = "internals")]
 pub use self::catalog_updates::UpdateJob;
 #[cfg(feature = "tower")]
 pub(crate) use self::extension_slot::ExtensionSlot;
 #[cfg(feature = "tower")]
 pub(crate) use self::http::request_id;
 pub use self::options::Options;
-#[cfg(feature = "internals")]
 pub use self::shard::Shard;
 pub use self::shard_message::Busy;
 #[cfg(all(test, feature = "cli"))]
 pub(crate) use self::start::describe_limits;
 pub use self::start::{Handle, InProcessConnection, Running, Server, StartError};
-#[cfg(feature = "internals")]
 pub use self::start::{ShardBuilder, ShardInput};
 #[cfg(feature = "cli")]
 pub use self::start::{StartFault, check_tls, find_start_faults, probe_ring};
-#[cfg(feature = "internals")]
 pub use self::subscriptions::STREAM_BYTES;
-#[cfg(feature = "internals")]
-pub use crate::telemetry::open_work::OpenWork;

@@ -72,7 +72,6 @@ pub mod resource;
 
 pub mod catalog;
 
-#[cfg(any(feature = "cli", feature = "internals"))]
 pub mod demo;
 
 #[cfg(feature = "tokio")]
@@ -82,7 +81,6 @@ pub(crate) use self::catalog::{BuildNameHasher, call_tool_at, tool_at, tool_posi
 pub use self::catalog::{Catalog, CatalogBuilder, Features, ListChanges};
 pub use self::catalog_error::CatalogError;
 pub use self::completer::CompletionContext;
-#[cfg(feature = "internals")]
 pub use self::context::request::DetachedRequest;
 pub use self::context::{
     BlockingContext, BlockingHost, ClientImplementation, ClientInfo, HostFuture, InlineContext,

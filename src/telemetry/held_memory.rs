@@ -30,7 +30,6 @@ impl HeldMemory {
 }
 
 /// The memory account of a shard, for tests.
-#[cfg(feature = "internals")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MemoryReport {
     /// As accounted.

@@ -56,7 +56,6 @@ impl QueueDepths {
     }
 }
 
-#[cfg(feature = "internals")]
 impl OpenWork {
     /// Returns the sum of all numbers.
     pub const fn total(&self) -> usize {

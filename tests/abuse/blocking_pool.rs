@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use corelane::Catalog;
-use corelane::server::Options;
-use corelane::service::{BlockingContext, CallToolResult, TaskSupport, Tool, demo};
+use corelane::internal::demo;
+use corelane::{BlockingContext, CallToolResult, Catalog, Options, TaskSupport, Tool};
 use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{
     LEGACY, call, cancelled, echo, expect_error, modern, request, result_text,

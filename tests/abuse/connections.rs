@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_test_support::messages::{LEGACY, expect_error};
 use corelane_test_support::{HttpClient, LineClient, Request, TestServer, over_each_ring};
 

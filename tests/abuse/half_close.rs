@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use corelane::Catalog;
-use corelane::server::Options;
-use corelane::service::{BlockingContext, CallToolResult, NoArguments, RequestContext, Tool, demo};
+use corelane::internal::demo;
+use corelane::{
+    BlockingContext, CallToolResult, Catalog, NoArguments, Options, RequestContext, Tool,
+};
 use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{LEGACY, call, echo, expect_error, modern, result_text};
 use corelane_test_support::server::Gate;

@@ -1,6 +1,6 @@
 //! Honest clients of one server, one for each transport.
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_test_support::messages::{LEGACY, echo, modern, result_text};
 use corelane_test_support::{
     LineClient, Request, TestServer, WebSocketClient, http_options, tcp_options,

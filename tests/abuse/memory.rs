@@ -1,7 +1,7 @@
 //! `memory_bytes_max` under attack.
 
-use corelane::Catalog;
-use corelane::service::{CallToolResult, HandlerError, NoArguments, RequestContext, Tool, demo};
+use corelane::internal::demo;
+use corelane::{CallToolResult, Catalog, HandlerError, NoArguments, RequestContext, Tool};
 use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{LEGACY, call, echo, expect_error, modern, result_text};
 use corelane_test_support::server::Gate;

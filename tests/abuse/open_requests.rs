@@ -1,9 +1,9 @@
 //! Requests to clients that are not answered, under `memory_bytes_max`.
 
-use corelane::Catalog;
+use corelane::internal::demo;
 use corelane::model::{ElicitRequest, Field, Form};
-use corelane::service::{
-    CallToolResult, HandlerError, NoArguments, RequestContext, TaskSupport, Tool, demo,
+use corelane::{
+    CallToolResult, Catalog, HandlerError, NoArguments, RequestContext, TaskSupport, Tool,
 };
 use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use bytes::Bytes;
-use corelane::Catalog;
-use corelane::service::{
-    BlockingContext, CallToolResult, HandlerError, NoArguments, TaskSupport, Tool, demo,
+use corelane::internal::demo;
+use corelane::{
+    BlockingContext, CallToolResult, Catalog, HandlerError, NoArguments, TaskSupport, Tool,
 };
 use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{call, echo, modern, request};

@@ -2,8 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use corelane::Catalog;
-use corelane::service::{CallToolResult, NoArguments, RequestContext, TaskSupport, Tool};
+use corelane::{CallToolResult, Catalog, NoArguments, RequestContext, TaskSupport, Tool};
 use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{
     LEGACY, call, initialize, modern, notification, request, result_text,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use corelane::server::options::RingBackend;
-use corelane::service::{NoArguments, Tool};
-use corelane::telemetry::counters::{ConnectionCounters, Counters};
+use corelane::counters::ConnectionCounters;
+use corelane::options::RingBackend;
+use corelane::{Counters, NoArguments, Tool};
 use corelane_test_support::{LineClient, TestServer, tcp_options};
 
 use crate::tool_calls::{call_tool, start_server, try_call_tool};

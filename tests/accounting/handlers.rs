@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::service::{
-    BlockingContext, CallToolResult, HandlerError, NoArguments, RequestContext, Tool,
-};
+use corelane::{BlockingContext, CallToolResult, HandlerError, NoArguments, RequestContext, Tool};
 use corelane_base::time::Instant;
 use corelane_engine::clock::Clock;
 use corelane_test_support::tcp_options;

@@ -1,8 +1,6 @@
 //! Counters of a running server.
 
-use corelane::server::{Handle, Options};
-use corelane::service::{Catalog, NoArguments, Tool};
-use corelane::telemetry::counters::Counters;
+use corelane::{Catalog, Counters, Handle, NoArguments, Options, Tool};
 use corelane_protocol::model::Implementation;
 use corelane_test_support::{TestServer, tcp_options};
 

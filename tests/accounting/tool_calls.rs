@@ -1,7 +1,6 @@
 //! Calls of tools by a client of the modern protocol version.
 
-use corelane::server::Options;
-use corelane::service::{Catalog, Tool};
+use corelane::{Catalog, Options, Tool};
 use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{call, modern};
 use corelane_test_support::{LineClient, TestServer};

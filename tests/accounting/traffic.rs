@@ -1,6 +1,6 @@
 //! Counters of messages, requests, sends, turns and shard messages.
 
-use corelane::service::{BlockingContext, CallToolResult, NoArguments, Tool};
+use corelane::{BlockingContext, CallToolResult, NoArguments, Tool};
 use corelane_test_support::messages::{modern, request};
 use corelane_test_support::tcp_options;
 use serde_json::json;

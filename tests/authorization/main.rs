@@ -14,6 +14,7 @@ mod checks;
 mod client_errors;
 mod dpop;
 mod dpop_client;
+mod fuzzed;
 mod http;
 mod http_server;
 mod introspection;

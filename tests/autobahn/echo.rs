@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use corelane::connection::listener::{self, ListenerOptions};
-use corelane::connection::{
-    CloseReason, Codec, ConnectionEvent, ConnectionOptions, Connections, MessageEvent, SocketPair,
+use corelane::internal::{
+    CloseReason, Codec, ConnectionEvent, ConnectionOptions, Connections, ListenerOptions,
+    MessageEvent, SocketPair, listener,
 };
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;

@@ -10,6 +10,7 @@ mod cli_ranges;
 mod cli_tasks;
 mod cli_time_limit;
 mod connects;
+mod fuzzed;
 mod http;
 mod http_bad_peers;
 mod http_peer;

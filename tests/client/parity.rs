@@ -12,8 +12,8 @@ use corelane::client::{
     ClientErrorKind, ParityCapabilities, ParityChunk, ParityClient, ParityClientBuilder,
     ParityErrorCode, ParityEvent, ParityFeature, ParityRetryOptions, Program, ToolInfo,
 };
+use corelane::internal::demo;
 use corelane::model::Implementation;
-use corelane::service::demo;
 use corelane::testing::block_on;
 use corelane::{CallToolResult, Catalog, NoArguments, RequestContext, Server, Tool};
 use corelane_test_support::server::Gate;

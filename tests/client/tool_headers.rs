@@ -2,12 +2,11 @@
 
 use std::thread::JoinHandle;
 
-use corelane::Catalog;
-use corelane::Client;
 use corelane::client::ClientErrorKind;
+use corelane::internal::demo;
 use corelane::model::Implementation;
-use corelane::service::demo;
 use corelane::testing::block_on;
+use corelane::{Catalog, Client};
 use corelane_test_support::{TestServer, http_options};
 use serde_json::{Value, json};
 

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use axum::Router;
+use corelane::internal::demo;
 use corelane::model::Implementation;
-use corelane::service::demo;
 use corelane::tower::McpService;
 use corelane::{Catalog, Server};
 use corelane_test_support::http_options;

@@ -7,9 +7,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use corelane::Catalog;
-use corelane::files::{FileFault, FileWatch, Files, Prompts, Publisher};
-use corelane::service::{CatalogError, CatalogUpdate, Features, Prompt};
+use corelane::files::{Files, Prompts};
+use corelane::internal::{CatalogUpdate, FileFault, FileWatch, Publisher};
+use corelane::{Catalog, CatalogError, Features, Prompt};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use serde_json::json;
 

@@ -5,12 +5,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use corelane::Catalog;
 use corelane::files::{Directory, Files};
-use corelane::service::{
-    BlockingContext, BlockingHost, CatalogError, CatalogUpdate, ClientInfo, DetachedRequest,
-    Dispatch, RequestInfo,
-};
+use corelane::internal::{BlockingHost, CatalogUpdate, DetachedRequest, Dispatch};
+use corelane::{BlockingContext, Catalog, CatalogError, ClientInfo, RequestInfo};
 use corelane_protocol::eras::{ClientCapabilities, LoggingLevel};
 use corelane_protocol::error::Error;
 use corelane_protocol::json::{Document, PADDING_BYTES, PaddedText, ParseLimits, Parser};

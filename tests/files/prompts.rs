@@ -1,8 +1,7 @@
 //! Tests of prompts from files: listing, arguments, faults of invalid files.
 
-use corelane::Catalog;
 use corelane::files::{Files, Prompts};
-use corelane::service::Prompt;
+use corelane::{Catalog, Prompt};
 use corelane_protocol::model::{Implementation, Role};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! The ordered checks of an HTTP request: for each check, a request that fails it, with the status
 //! and error code of the response. The connection stays open if the end of the request is known.
 
+use corelane::Options;
 use corelane::options::SecondStream;
-use corelane::server::Options;
 use corelane_protocol::revision::Revision;
 use corelane_test_support::messages::{
     LEGACY, MODERN, call, echo, initialize_with_elicitation, modern, request,

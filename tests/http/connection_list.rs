@@ -2,8 +2,7 @@
 
 use std::net::SocketAddr;
 
-use corelane::telemetry::connection_info::ConnectionInfo;
-use corelane::telemetry::label::Transport;
+use corelane::{ConnectionInfo, Transport};
 use corelane_test_support::messages::{LEGACY, call};
 use corelane_test_support::websocket::{FIN, PONG};
 use corelane_test_support::{

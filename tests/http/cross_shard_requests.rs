@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use corelane::Options;
 use corelane::options::SecondStream;
-use corelane::server::Options;
 use corelane_test_support::messages::{
     LEGACY, call, modern, notification, request_without_params, result_text, with_progress,
 };

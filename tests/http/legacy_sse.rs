@@ -1,7 +1,7 @@
 //! The HTTP+SSE transport of 2024-11-05: a stream that starts a session, and an endpoint for
 //! messages. Its events have no ids, so it cannot be resumed.
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_test_support::http::Response;
 use corelane_test_support::messages::{
     call, cancelled, echo, expect_error, initialize_with_elicitation, notification,

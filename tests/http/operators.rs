@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_test_support::messages::{call, modern};
 use corelane_test_support::{
     HttpClient, Request, Response, TestServer, http_options, on_one_shard_and_two, over_each_ring,

@@ -1,6 +1,6 @@
 //! Checks of `Host` and `Origin`, and CORS preflight requests.
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_test_support::messages::{echo, modern, result_text};
 use corelane_test_support::{HttpClient, Request, TestServer, http_options};
 

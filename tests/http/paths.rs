@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const PATH: &str = "/api/v1&x/mcp";
 
-fn start(mut options: corelane::server::Options) -> TestServer {
+fn start(mut options: corelane::Options) -> TestServer {
     options.http.path = PATH.into();
     options.http.legacy_sse = true;
     options.http.legacy_sse_path = "/api/events".into();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_protocol::revision::Revision;
 use corelane_test_support::http::Response;
 use corelane_test_support::messages::{

@@ -1,7 +1,7 @@
 //! A second GET stream of a session: each message is sent on one stream.
 
+use corelane::Options;
 use corelane::options::SecondStream;
-use corelane::server::Options;
 use corelane_test_support::messages::LEGACY;
 use corelane_test_support::{HttpClient, TestServer, on_one_shard_and_two};
 

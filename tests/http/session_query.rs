@@ -1,6 +1,6 @@
 //! The session id in the query, for clients that cannot set `Mcp-Session-Id`.
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_test_support::messages::{LEGACY, echo, modern, result_text};
 use corelane_test_support::{Request, TestServer, on_one_shard_and_two};
 

@@ -1,6 +1,6 @@
 //! The strict profile: that of the pinned one, except that `initialize` need not name the revision.
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_protocol::revision::Revision;
 use corelane_test_support::http::Response;
 use corelane_test_support::messages::{

@@ -1,6 +1,6 @@
 //! Ten thousand connections opened and closed in quick succession.
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_test_support::messages::{
     LEGACY, echo, endless, expect_error, initialize, notification,
 };

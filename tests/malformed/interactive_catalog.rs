@@ -5,10 +5,10 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use corelane::Catalog;
-use corelane::service::{
-    CallToolResult, ClientRequestError, GetPromptResult, NoArguments, Prompt, ReadResourceResult,
-    RequestContext, Resource, Tool, demo,
+use corelane::internal::demo;
+use corelane::{
+    CallToolResult, Catalog, ClientRequestError, GetPromptResult, NoArguments, Prompt,
+    ReadResourceResult, RequestContext, Resource, Tool,
 };
 use corelane_protocol::eras::LoggingLevel;
 use corelane_protocol::model::{

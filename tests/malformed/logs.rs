@@ -1,6 +1,6 @@
 //! `notifications/message`: log messages from the requested level on.
 
-use corelane::service::Features;
+use corelane::Features;
 use corelane_protocol::eras::LoggingLevel;
 use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{

@@ -3,9 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use corelane::Catalog;
-use corelane::Counters;
-use corelane::service::{CallToolResult, Features, NoArguments, RequestContext, Tool};
+use corelane::{CallToolResult, Catalog, Counters, Features, NoArguments, RequestContext, Tool};
 use corelane_protocol::eras::LoggingLevel;
 use corelane_protocol::model::{ElicitRequest, Form, Implementation};
 use corelane_test_support::messages::{

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_test_support::messages::{
     LEGACY, call, cancelled, echo, endless, expect_error, join_lines, result_text,
 };

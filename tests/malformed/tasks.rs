@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use corelane::Catalog;
-use corelane::server::Options;
-use corelane::service::demo;
+use corelane::internal::demo;
+use corelane::{Catalog, Options};
 use corelane_protocol::model::Implementation;
 use corelane_test_support::mcp_schema::expect_valid;
 use corelane_test_support::messages::{

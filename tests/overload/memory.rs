@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::guard::pressure::MemoryReading;
+use corelane::internal::MemoryReading;
 use corelane::options::OverloadOptions;
 use corelane_test_support::messages::{LEGACY, call, expect_error, listen, modern, result_text};
 use corelane_test_support::{LineClient, Request, TestServer};

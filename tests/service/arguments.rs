@@ -1,6 +1,6 @@
 //! Validation of arguments against the input schema of a tool.
 
-use corelane::service::{Catalog, CatalogError, NoArguments, TaskSupport, Tool};
+use corelane::{Catalog, CatalogError, NoArguments, TaskSupport, Tool};
 use corelane_protocol::eras::ClientCapabilities;
 use corelane_protocol::model::{CallToolResultWriter, Implementation};
 use corelane_protocol::revision::Revision;

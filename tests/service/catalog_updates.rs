@@ -1,8 +1,7 @@
 //! Catalog updates: sharing of unchanged entries, list changes and enabled features.
 
-use corelane::service::{
-    Catalog, Features, ListChanges, NoArguments, Prompt, Resource, ResourceTemplate, Tool,
-};
+use corelane::internal::ListChanges;
+use corelane::{Catalog, Features, NoArguments, Prompt, Resource, ResourceTemplate, Tool};
 use corelane_protocol::eras::Method;
 use corelane_protocol::model::{CallToolResultWriter, Implementation};
 use corelane_protocol::revision::Revision;

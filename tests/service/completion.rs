@@ -1,8 +1,6 @@
 //! Completion of prompt arguments and template variables.
 
-use corelane::service::{
-    Catalog, Completion, Features, Prompt, PromptArgument, Resource, ResourceTemplate,
-};
+use corelane::{Catalog, Completion, Features, Prompt, PromptArgument, Resource, ResourceTemplate};
 use corelane_protocol::model::Implementation;
 use corelane_protocol::revision::Revision;
 use serde_json::{Value, json};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use corelane::service::{Catalog, demo};
+use corelane::Catalog;
+use corelane::internal::demo;
 use corelane_protocol::model::Implementation;
 use corelane_protocol::revision::Revision;
 use serde_json::json;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use corelane::service::{CallToolResult, Catalog, NoArguments, RequestContext, Tool};
+use corelane::{CallToolResult, Catalog, NoArguments, RequestContext, Tool};
 use corelane_protocol::eras::{ClientCapabilities, LoggingLevel};
 use corelane_protocol::error::Error;
 use corelane_protocol::model::{ElicitAction, ElicitRequest, Field, Form, Implementation};

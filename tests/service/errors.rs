@@ -1,8 +1,9 @@
 //! Errors of tool calls: invalid params, panics, tool errors and JSON-RPC errors.
 
-use corelane::service::{
+use corelane::internal::demo;
+use corelane::{
     BlockingContext, CallToolRequest, CallToolResult, Cancelled, Catalog, ClientRequestError,
-    HandlerError, NoArguments, RequestContext, Tool, demo,
+    HandlerError, NoArguments, RequestContext, Tool,
 };
 use corelane_protocol::error::Error;
 use corelane_protocol::model::{CallToolResultWriter, Implementation};

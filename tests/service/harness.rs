@@ -15,10 +15,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use corelane::service::{
-    BlockingContext, BlockingHost, CallToolRequest, Catalog, CatalogError, CatalogUpdate,
-    ClientInfo, ClientRequestError, DetachedRequest, Dispatch, HandlerError, HandlerOutput,
-    HostFuture, RequestContext, RequestHost, RequestInfo,
+use corelane::internal::{
+    BlockingHost, CatalogUpdate, DetachedRequest, Dispatch, HandlerOutput, HostFuture, RequestHost,
+};
+use corelane::{
+    BlockingContext, CallToolRequest, Catalog, CatalogError, ClientInfo, ClientRequestError,
+    HandlerError, RequestContext, RequestInfo,
 };
 use corelane_protocol::eras::{ClientCapabilities, LoggingLevel};
 use corelane_protocol::error::Error;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use corelane::internal::demo;
 use corelane::model::{Icon, IconTheme};
-use corelane::service::{
-    Catalog, CatalogBuilder, CatalogError, NoArguments, Tool, ToolAnnotations, demo,
-};
+use corelane::{Catalog, CatalogBuilder, CatalogError, NoArguments, Tool, ToolAnnotations};
 use corelane_protocol::model::{CallToolResultWriter, Implementation};
 use corelane_protocol::revision::Revision;
 use corelane_test_support::mcp_schema::check_message;

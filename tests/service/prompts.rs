@@ -1,7 +1,7 @@
 //! Prompts: lists, arguments, messages and errors, in every revision.
 
 use corelane::model::Icon;
-use corelane::service::{
+use corelane::{
     BlockingContext, Catalog, CatalogError, GetPromptResult, HandlerError, Prompt, PromptArgument,
     PromptBuilder, RequestContext,
 };

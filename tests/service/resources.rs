@@ -1,7 +1,7 @@
 //! Resources and resource templates: lists, reading, matching and errors.
 
 use corelane::model::Icon;
-use corelane::service::{
+use corelane::{
     BlockingContext, Catalog, CatalogBuilder, CatalogError, HandlerError, ReadResourceResult,
     RequestContext, Resource, ResourceTemplate,
 };

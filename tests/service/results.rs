@@ -1,6 +1,6 @@
 //! Results of tools: validation of structured content, and content of every kind.
 
-use corelane::service::{
+use corelane::{
     BlockingContext, CallToolResult, Catalog, HandlerError, IntoCallToolResult, NoArguments,
     Structured, Tool,
 };

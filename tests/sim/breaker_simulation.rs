@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use corelane::guard::breaker::{BreakerRules, BreakerState, CallOutcome, CircuitBreaker, Permit};
+use corelane::internal::{BreakerRules, BreakerState, CallOutcome, CircuitBreaker, Permit};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
 

@@ -3,10 +3,10 @@
 use std::io;
 use std::rc::Rc;
 
-use corelane::server::{Entropy, Handle, Options, Server, Shard, ShardInput};
-use corelane::service::{Catalog, NoArguments, Tool};
-use corelane::telemetry::label::Transport;
+use corelane::internal::{Shard, ShardInput};
+use corelane::{Catalog, Handle, NoArguments, Options, Server, Tool, Transport};
 use corelane_base::time::Instant;
+use corelane_engine::entropy::Entropy;
 use corelane_engine::executor::{Executor, NativeExecutor};
 use corelane_engine::ring::{
     Completion, Listener, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket,

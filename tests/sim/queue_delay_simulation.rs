@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use corelane::guard::queue_delay::{DelayGuard, DelayRules};
+use corelane::internal::{DelayGuard, DelayRules};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
 

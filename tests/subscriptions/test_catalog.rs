@@ -1,9 +1,8 @@
 //! A server whose tools change the catalog, and helpers for subscriptions.
 
-use corelane::server::Options;
-use corelane::service::{
-    CallToolResult, Catalog, CatalogBuilder, CatalogError, HandlerError, NoArguments, Resource,
-    Tool,
+use corelane::{
+    CallToolResult, Catalog, CatalogBuilder, CatalogError, HandlerError, NoArguments, Options,
+    Resource, Tool,
 };
 use corelane_protocol::model::Implementation;
 use corelane_test_support::mcp_schema::expect_valid;

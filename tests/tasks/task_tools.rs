@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use corelane::server::Options;
-use corelane::service::{
-    BlockingContext, CallToolResult, Catalog, HandlerError, NoArguments, RequestContext,
+use corelane::{
+    BlockingContext, CallToolResult, Catalog, HandlerError, NoArguments, Options, RequestContext,
     TaskSupport, Tool,
 };
 use corelane_protocol::eras::LoggingLevel;

@@ -9,7 +9,7 @@ use corelane_test_support::websocket::{
 use corelane_test_support::{TestServer, WebSocketClient, http_options, over_each_ring};
 use serde_json::json;
 
-use corelane::server::Options;
+use corelane::Options;
 
 /// Socket buffers of minimal size, so that the kernel buffers little.
 const SMALL_BUFFER_BYTES: usize = 4 << 10;

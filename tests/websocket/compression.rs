@@ -8,7 +8,7 @@ use corelane_test_support::{TestServer, WebSocketClient, http_options, over_each
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use serde_json::Value;
 
-use corelane::server::Options;
+use corelane::Options;
 
 /// The RSV1 bit, which marks a compressed message.
 const RSV1: u8 = 0x40;

@@ -8,7 +8,7 @@ use corelane_test_support::websocket::{
 use corelane_test_support::{TestServer, WebSocketClient, http_options, over_each_ring};
 use serde_json::json;
 
-use corelane::server::options::Utf8CloseCode;
+use corelane::options::Utf8CloseCode;
 
 /// Bytes that violate the protocol, and the code of the close frame.
 fn protocol_errors() -> Vec<(Vec<u8>, u16)> {

@@ -7,8 +7,9 @@ use super::challenge::PROOF_ALGORITHM;
 
 /// The metadata of a protected resource, as far as a client uses it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
-pub(super) struct ResourceMetadata {
-    pub(super) resource: String,
+pub struct ResourceMetadata {
+    /// The URL of the resource.
+    pub resource: String,
     pub(super) authorization_servers: Option<Vec<String>>,
     pub(super) scopes_supported: Option<Vec<String>>,
     pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
@@ -29,10 +30,13 @@ impl ResourceMetadata {
 
 /// The metadata of an authorization server, as far as a client uses it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
-pub(super) struct ServerMetadata {
-    pub(super) issuer: String,
-    pub(super) authorization_endpoint: Option<String>,
-    pub(super) token_endpoint: Option<String>,
+pub struct ServerMetadata {
+    /// The URL of the server.
+    pub issuer: String,
+    /// Where the user logs in.
+    pub authorization_endpoint: Option<String>,
+    /// Where tokens are obtained.
+    pub token_endpoint: Option<String>,
     pub(super) registration_endpoint: Option<String>,
     pub(super) scopes_supported: Option<Vec<String>>,
     pub(super) grant_types_supported: Option<Vec<String>>,
@@ -60,11 +64,13 @@ impl ServerMetadata {
         }
     }
 
-    pub(super) fn supports_pkce(&self) -> bool {
+    /// Returns whether the server verifies the hashes of PKCE (RFC 7636).
+    pub fn supports_pkce(&self) -> bool {
         contains(self.code_challenge_methods_supported.as_deref(), "S256")
     }
 
-    pub(super) fn supports_offline_access(&self) -> bool {
+    /// Returns whether a client may ask for refresh tokens.
+    pub fn supports_offline_access(&self) -> bool {
         contains(self.scopes_supported.as_deref(), OFFLINE_ACCESS) && self.supports_refresh()
     }
 

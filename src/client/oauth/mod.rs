@@ -22,15 +22,11 @@ mod options;
 
 mod flow;
 
-#[cfg(feature = "test-support")]
-mod fuzz;
-
-pub(super) use self::challenge::Challenge;
+pub use self::challenge::Challenge;
 pub(super) use self::credentials::Credentials;
 pub(super) use self::entry::TokenEntry;
 pub(super) use self::flow::{FetchRequest, FetchResponse, Flow, FlowCause, FlowInput, FlowStep};
-#[cfg(feature = "test-support")]
-pub use self::fuzz::check_text;
+pub use self::metadata::{ResourceMetadata, ServerMetadata};
 pub(super) use self::options::UserAgent;
 pub use self::options::{IdentityAssertion, OAuthOptions};
 pub(super) use self::secret::Secret;
@@ -38,3 +34,4 @@ pub(super) use self::secret::Secret;
 pub use self::signing::SigningAlgorithm;
 pub use self::store::{FileTokenStore, MemoryTokenStore, TokenLock, TokenStore};
 pub use self::tokens::StoredTokens;
+pub use self::urls::{parse_endpoint, resource_metadata_urls, server_metadata_urls};

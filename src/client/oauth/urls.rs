@@ -17,7 +17,7 @@ fn is_loopback(url: &Url) -> bool {
 
 /// Parses the URL of an endpoint that the server at `server` names. Tokens and codes need
 /// `https`; `http` is allowed on this machine, for a server on this machine.
-pub(super) fn parse_endpoint(text: &str, server: &Url) -> Result<Url, String> {
+pub fn parse_endpoint(text: &str, server: &Url) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("'{text}' is not a URL: {error}"))?;
     let has_credentials = !url.username().is_empty() || url.password().is_some();
     match url.scheme() {
@@ -31,7 +31,7 @@ pub(super) fn parse_endpoint(text: &str, server: &Url) -> Result<Url, String> {
 
 /// Parses the reference to a document that the server at `server` names: a URL, or a path on the
 /// same server (RFC 3986, section 4.2).
-pub(super) fn parse_reference(text: &str, server: &Url) -> Result<Url, String> {
+pub fn parse_reference(text: &str, server: &Url) -> Result<Url, String> {
     match server.join(text) {
         Ok(url) => parse_endpoint(url.as_str(), server),
         Err(error) => Err(format!("'{text}' is not a URL: {error}")),
@@ -47,7 +47,7 @@ fn inserted(url: &Url, name: &str) -> Url {
 }
 
 /// Returns where the metadata of the protected resource `server` may be, in the order of search.
-pub(super) fn resource_metadata_urls(server: &Url) -> Vec<Url> {
+pub fn resource_metadata_urls(server: &Url) -> Vec<Url> {
     let name = "oauth-protected-resource";
     let root = inserted(&server_root(server), name);
     let mut urls = vec![inserted(server, name)];
@@ -58,7 +58,7 @@ pub(super) fn resource_metadata_urls(server: &Url) -> Vec<Url> {
 }
 
 /// Returns where the metadata of the authorization server `issuer` may be, in the order of search.
-pub(super) fn server_metadata_urls(issuer: &Url) -> Vec<Url> {
+pub fn server_metadata_urls(issuer: &Url) -> Vec<Url> {
     let mut urls = vec![
         inserted(issuer, "oauth-authorization-server"),
         inserted(issuer, "openid-configuration"),
@@ -73,7 +73,7 @@ pub(super) fn server_metadata_urls(issuer: &Url) -> Vec<Url> {
 }
 
 /// Returns the URL of the origin of `server`.
-pub(super) fn server_root(server: &Url) -> Url {
+pub fn server_root(server: &Url) -> Url {
     let mut root = server.clone();
     root.set_path("/");
     root.set_query(None);
@@ -83,7 +83,7 @@ pub(super) fn server_root(server: &Url) -> Url {
 
 /// Returns whether the resource that metadata names is `server` or contains it: the same origin,
 /// and the same path or one above it.
-pub(super) fn resource_contains(resource: &Url, server: &Url) -> bool {
+pub fn resource_contains(resource: &Url, server: &Url) -> bool {
     let (above, path) = (resource.path().trim_end_matches('/'), server.path());
     let is_above =
         path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));

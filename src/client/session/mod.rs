@@ -36,9 +36,6 @@ mod receive;
 
 mod restart;
 
-#[cfg(any(test, feature = "test-support"))]
-pub mod fuzz;
-
 #[cfg(test)]
 mod tests;
 

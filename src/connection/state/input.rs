@@ -206,7 +206,6 @@ impl Input {
     }
 
     /// Returns whether the last WebSocket message is binary.
-    #[cfg(feature = "internals")]
     pub(in crate::connection) fn is_binary(&mut self) -> bool {
         self.websocket().is_some_and(|frames| frames.is_binary())
     }

@@ -132,7 +132,6 @@ impl WebSocketState {
     }
 
     /// Returns whether the last message is binary.
-    #[cfg(feature = "internals")]
     pub(super) const fn is_binary(&self) -> bool {
         self.reader.is_binary()
     }

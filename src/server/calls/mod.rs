@@ -214,7 +214,6 @@ impl CallTable {
     }
 
     /// Returns the bytes of the arguments of all calls.
-    #[cfg(feature = "internals")]
     pub(super) fn all_argument_bytes(&self) -> usize {
         self.calls.iter().map(|(_, call)| call.work.argument_bytes()).sum()
     }

@@ -7,7 +7,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use corelane_base::slab::Key;
-#[cfg(feature = "internals")]
 use corelane_engine::mesh::TrySendError;
 use corelane_engine::mesh::{Sender, ShardId};
 
@@ -50,7 +49,6 @@ impl UpdateJob {
     ///
     /// The rest of the job, to be tried again after a turn of the shards: another update is in
     /// progress, or an inbox is full.
-    #[cfg(feature = "internals")]
     pub fn try_run(mut self) -> Result<(), Self> {
         if self.update.is_some() {
             match self.writer.try_update(&mut self.update) {
@@ -89,7 +87,6 @@ impl UpdateReply {
     }
 
     /// Sends the result. Returns `false` while the inbox is full.
-    #[cfg(feature = "internals")]
     fn try_send(&mut self) -> bool {
         let Some(key) = self.key.take() else { return true };
         let result = self.result.take();

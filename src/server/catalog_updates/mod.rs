@@ -78,7 +78,6 @@ impl CatalogWriter {
     /// # Errors
     ///
     /// [`Busy`], as [`CatalogWriter::try_replace`]; `update` is not taken.
-    #[cfg(feature = "internals")]
     fn try_update(
         &self,
         update: &mut Option<CatalogUpdate>,
@@ -107,7 +106,6 @@ impl CatalogWriter {
     /// # Errors
     ///
     /// [`Busy`]: some inbox is still full.
-    #[cfg(feature = "internals")]
     fn try_flush(&self) -> Result<(), Busy> {
         self.broadcast.try_flush()
     }

@@ -227,7 +227,6 @@ impl ClientRequests {
     }
 
     /// Returns the bytes that all requests hold, from what is stored.
-    #[cfg(feature = "internals")]
     pub(super) fn recount_bytes(&self) -> usize {
         self.open.values().map(ClientRequest::heap_bytes).sum()
     }

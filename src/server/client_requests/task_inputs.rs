@@ -113,7 +113,6 @@ impl TaskInputs {
     }
 
     /// Returns the bytes that count for all requests and responses, from what is stored.
-    #[cfg(feature = "internals")]
     pub fn recount_bytes(&self) -> usize {
         let InputState { open, inputs } = &*self.state.borrow();
         let requests = open.iter().map(|(key, request)| input_bytes(key, request));

@@ -328,7 +328,6 @@ impl DeferredWork {
     }
 
     /// Returns the bytes that handlers and results of tasks hold, from what is stored.
-    #[cfg(feature = "internals")]
     pub fn recount_bytes(&self) -> (usize, usize) {
         let Self { calls, tasks, client_requests, .. } = self;
         let (handlers, results) = tasks.table.recount_bytes();

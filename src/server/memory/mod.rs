@@ -40,7 +40,6 @@ impl MemoryLimit {
         if part < SHARE_BYTES { part } else { SHARE_BYTES }
     }
 
-    #[cfg(feature = "internals")]
     pub(super) const fn bytes_max(self) -> usize {
         self.bytes_max
     }

@@ -186,9 +186,9 @@ choice! {
         /// can use its files, timers and channels. Needs `io_uring`. Cost: 512 KiB of locked memory
         /// for each shard.
         ///
-        /// A program that has a glommio executor can run a shard as one of its tasks instead, with
-        /// the feature `internals`: see `examples/glommio.rs`. Beside other tasks of its thread a
-        /// shard takes 10 to 20 % more CPU.
+        /// A program that has a glommio executor can run a shard as one of its tasks instead, by
+        /// items of `corelane::internal`, which may change: see `examples/glommio.rs`. Beside other
+        /// tasks of its thread a shard takes 10 to 20 % more CPU.
         Glommio = "glommio",
     }
 }

@@ -5,10 +5,7 @@
 
 pub mod suggest;
 
-#[cfg_attr(
-    not(any(feature = "cli", feature = "internals")),
-    expect(dead_code, reason = "the command line reads the rest")
-)]
+#[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the command line reads the rest"))]
 pub mod unit;
 
 pub mod value;

@@ -74,7 +74,6 @@ impl ParityFrontend {
 
     /// Returns the bytes of the chunks that all sessions keep, and of what is kept of their peers,
     /// as recounted from what is stored.
-    #[cfg(feature = "internals")]
     pub fn recount_bytes(&self) -> (usize, usize) {
         self.sessions.iter().fold((0, 0), |(chunks, facts), (_, session)| {
             (chunks + session.held_bytes(), facts + session.state.facts_bytes())

@@ -97,7 +97,6 @@ impl EventLog {
     }
 
     /// Like [`EventLog::bytes`], from the stored events.
-    #[cfg(feature = "internals")]
     pub(super) fn recount_bytes(&self) -> usize {
         self.events.iter().map(stored_bytes).sum()
     }

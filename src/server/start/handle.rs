@@ -15,7 +15,6 @@ use corelane_engine::mesh::TrySendError;
 
 use super::shard_limits;
 use super::tls::ListenerTls;
-#[cfg(feature = "internals")]
 use crate::guard::pressure::MemoryReading;
 use crate::guard::pressure::PressureStep;
 use crate::server::auth::{AuthSource, AuthUpdate};
@@ -147,7 +146,6 @@ impl Handle {
     }
 
     /// Has the memory guard apply a reading, as if it were its own.
-    #[cfg(feature = "internals")]
     pub fn apply_memory_reading(&self, reading: &MemoryReading) {
         self.memory.apply(reading, &publish_pressure(self));
     }

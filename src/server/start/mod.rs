@@ -54,7 +54,6 @@ pub use self::ring_probe::probe_ring;
 pub use self::running::Running;
 use self::shard_builder::Services;
 pub use self::shard_builder::ShardBuilder;
-#[cfg(feature = "internals")]
 pub use self::shard_builder::ShardInput;
 #[cfg(feature = "signals")]
 use self::signals::{ReloadCallback, SignalLoop, reload_nothing};
@@ -244,7 +243,6 @@ impl Server {
     /// Sets the source of random numbers and of the date, for simulations. Default: the operating
     /// system's, when the server starts.
     #[must_use]
-    #[cfg(feature = "internals")]
     pub const fn entropy(mut self, entropy: Entropy) -> Self {
         self.entropy = Some(entropy);
         self
@@ -254,7 +252,6 @@ impl Server {
     /// `updates`; the receiver runs them, for simulations. Default: the threads for blocking
     /// handlers run them at once.
     #[must_use]
-    #[cfg(feature = "internals")]
     pub fn send_updates_to(mut self, updates: Sender<UpdateJob>) -> Self {
         self.updates = Some(updates);
         self
@@ -448,7 +445,6 @@ impl Server {
     /// # Errors
     ///
     /// If the blocking threads cannot be started, or the system has no random source.
-    #[cfg(feature = "internals")]
     pub fn shard_builders(&self, shards: usize) -> io::Result<(Vec<ShardBuilder>, Handle)> {
         self.build_shards(shards).map_err(io::Error::other)
     }

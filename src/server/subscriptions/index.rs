@@ -58,7 +58,6 @@ impl TopicIndex {
     }
 
     /// Like [`TopicIndex::held_bytes`], from the names.
-    #[cfg(feature = "internals")]
     pub(super) fn recount_bytes(&self) -> usize {
         self.topics.iter().map(|(_, topic)| topic_bytes(topic.kind, &topic.name)).sum()
     }

@@ -157,7 +157,6 @@ impl SubscriptionRegistry {
     }
 
     /// Like [`SubscriptionRegistry::held_bytes`], from the streams and names.
-    #[cfg(feature = "internals")]
     pub(super) fn recount_bytes(&self) -> usize {
         let streams = self.streams.iter().map(|(_, stream)| stream.held_bytes());
         streams.sum::<usize>() + self.index.recount_bytes()

@@ -12,7 +12,6 @@ mod pressure;
 mod completions;
 mod messages;
 
-#[cfg(feature = "internals")]
 mod memory_report;
 
 #[cfg(feature = "tower")]

@@ -5,27 +5,23 @@ mod basics;
 
 pub mod fixture;
 
-#[cfg(feature = "internals")]
 use corelane_protocol::model::Implementation;
 
 pub use self::basics::tools;
-#[cfg(feature = "internals")]
 use crate::service::catalog::Catalog;
 use crate::service::catalog::CatalogBuilder;
-#[cfg(feature = "internals")]
 use crate::service::catalog_error::CatalogError;
 
 /// A catalog with the four demo tools, for a server with the given name and version.
 ///
 /// ```
 /// use corelane::model::Implementation;
-/// use corelane::service::demo;
+/// use corelane::internal::demo;
 ///
 /// let catalog = demo::catalog(Implementation::new("demo", "1.0.0"))?;
 /// assert!(catalog.tool("echo").is_some());
 /// # Ok::<(), corelane::CatalogError>(())
 /// ```
-#[cfg(feature = "internals")]
 pub fn catalog(info: Implementation) -> Result<Catalog, CatalogError> {
     Catalog::builder(info).tools(tools()).build()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use corelane::service::{
+use corelane::{
     CallToolResult, Catalog, CatalogError, Prompt, PromptArgument, RequestContext,
     ResourceTemplate, Tool,
 };

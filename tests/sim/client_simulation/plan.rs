@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use corelane::client::{EraPreference, ReconnectMode, ReconnectOptions};
 use corelane::options::SecondStream;
-use corelane::server::Options;
-use corelane::telemetry::label::Transport;
+use corelane::{Options, Transport};
 use corelane_base::random::Random;
 use corelane_engine::ring::RingOptions;
 use corelane_engine::ring::sim::{Fault, Faults};

@@ -3,10 +3,10 @@
 use std::error::Error;
 use std::time::Duration;
 
-use corelane::server::{Entropy, Options, Server};
-use corelane::telemetry::label::Transport;
+use corelane::{Options, Server, Transport};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
+use corelane_engine::entropy::Entropy;
 use corelane_engine::ring::sim::World;
 
 use super::catalog::{Executions, build_catalog};

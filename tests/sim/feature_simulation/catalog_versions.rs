@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use corelane::server::UpdateJob;
-use corelane::service::demo::fixture;
-use corelane::service::{
+use corelane::internal::UpdateJob;
+use corelane::internal::demo::fixture;
+use corelane::{
     CallToolResult, Catalog, CatalogBuilder, CatalogError, NoArguments, RequestContext, Tool,
 };
 use corelane_base::random::Random;

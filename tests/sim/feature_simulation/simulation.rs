@@ -11,10 +11,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use corelane::server::{Entropy, Options, Server};
-use corelane::telemetry::label::Transport;
+use corelane::{Options, Server, Transport};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
+use corelane_engine::entropy::Entropy;
 use corelane_engine::ring::RingOptions;
 use corelane_engine::ring::sim::{Fault, Faults, World};
 use corelane_protocol::revision::Revision;

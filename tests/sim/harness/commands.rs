@@ -5,8 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use corelane::server::{Busy, Handle, Options};
-use corelane::service::Catalog;
+use corelane::{Busy, Catalog, Handle, Options};
 
 /// A command for every shard.
 #[derive(Debug)]

@@ -5,10 +5,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use corelane::server::{Shard, ShardBuilder, ShardInput};
-use corelane::telemetry::counters::Counters;
-use corelane::telemetry::held_memory::MemoryReport;
-use corelane::telemetry::label::Transport;
+use corelane::internal::{MemoryReport, Shard, ShardBuilder, ShardInput};
+use corelane::{Counters, Transport};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
 use corelane_engine::executor::{Executor, NativeExecutor};
@@ -287,7 +285,7 @@ pub(crate) const STALL_MAX: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {
-    use corelane::telemetry::held_memory::HeldMemory;
+    use corelane::internal::HeldMemory;
 
     use super::*;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use corelane::service::demo::fixture;
-use corelane::service::{CallToolResult, Catalog, CatalogError, RequestContext, Resource, Tool};
+use corelane::internal::demo::fixture;
+use corelane::{CallToolResult, Catalog, CatalogError, RequestContext, Resource, Tool};
 use corelane_protocol::eras::LoggingLevel;
 use corelane_protocol::model::{ElicitRequest, Field, Form, Implementation};
 use schemars::JsonSchema;

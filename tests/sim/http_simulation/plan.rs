@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use corelane::Options;
 use corelane::options::SecondStream;
-use corelane::server::Options;
 use corelane_base::random::Random;
 use corelane_engine::ring::sim::{Fault, Faults};
 use corelane_protocol::revision::Revision;

@@ -12,10 +12,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use corelane::server::{Entropy, Server};
-use corelane::telemetry::label::Transport;
+use corelane::{Server, Transport};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
+use corelane_engine::entropy::Entropy;
 use corelane_engine::ring::sim::{Fault, World};
 
 use super::catalog;

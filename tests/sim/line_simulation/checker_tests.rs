@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use corelane::server::{Options, Server};
-use corelane::service::demo;
+use corelane::internal::demo;
+use corelane::{Options, Server};
 use corelane_base::time::Instant;
 use corelane_protocol::model::Implementation;
 use serde_json::{Value, json};

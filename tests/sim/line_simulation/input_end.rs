@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_base::time::Instant;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_base::random::Random;
 use corelane_engine::ring::RingOptions;
 use corelane_engine::ring::sim::{Fault, Faults};

@@ -9,12 +9,11 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corelane::server::{Entropy, Server};
-use corelane::service::{
-    CallToolResult, Catalog, CatalogError, NoArguments, RequestContext, Tool, demo,
-};
+use corelane::internal::demo;
+use corelane::{CallToolResult, Catalog, CatalogError, NoArguments, RequestContext, Server, Tool};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
+use corelane_engine::entropy::Entropy;
 use corelane_engine::ring::sim::{Fault, World};
 use corelane_protocol::model::Implementation;
 use schemars::JsonSchema;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use corelane::server::Options;
-use corelane::server::options::CapabilitiesTimeoutPolicy;
+use corelane::Options;
+use corelane::options::CapabilitiesTimeoutPolicy;
 use corelane_base::random::Random;
 use corelane_engine::ring::RingOptions;
 use corelane_engine::ring::sim::{Fault, Faults};

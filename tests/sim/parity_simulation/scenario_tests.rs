@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::server::options::CapabilitiesTimeoutPolicy;
+use corelane::options::CapabilitiesTimeoutPolicy;
 use corelane_engine::ring::sim::{Fault, Faults};
 
 use super::link::Carrier;

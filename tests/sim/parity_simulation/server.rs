@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-use corelane::service::{
+use corelane::{
     CallToolResult, Catalog, CatalogError, NoArguments, RequestContext, Resource, Tool,
 };
 use corelane_protocol::eras::LoggingLevel;

@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::time::Duration;
 
-use corelane::server::options::CapabilitiesTimeoutPolicy;
-use corelane::server::{Entropy, Server};
-use corelane::telemetry::label::Transport;
+use corelane::options::CapabilitiesTimeoutPolicy;
+use corelane::{Server, Transport};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
+use corelane_engine::entropy::Entropy;
 use corelane_engine::ring::sim::World;
 
 use super::link::Link;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corelane::server::Options;
+use corelane::Options;
 use corelane_base::random::Random;
 use corelane_engine::ring::sim::{Fault, Faults};
 

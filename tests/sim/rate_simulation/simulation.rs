@@ -5,10 +5,11 @@
 
 use std::error::Error;
 
-use corelane::server::{Entropy, Server};
-use corelane::service::demo;
+use corelane::Server;
+use corelane::internal::demo;
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
+use corelane_engine::entropy::Entropy;
 use corelane_engine::ring::sim::World;
 use corelane_protocol::model::Implementation;
 

@@ -1,7 +1,7 @@
 //! Violations of the WebSocket protocol by a client, each with the expected close code.
 
-use corelane::server::Options;
-use corelane::server::options::Utf8CloseCode;
+use corelane::Options;
+use corelane::options::Utf8CloseCode;
 use corelane_base::random::Random;
 
 use super::bytes::{BINARY, CLOSE, CONTINUATION, FINAL, PING, TEXT, header, masked, unmasked};

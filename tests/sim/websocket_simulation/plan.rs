@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use corelane::server::Options;
-use corelane::server::options::Utf8CloseCode;
+use corelane::Options;
+use corelane::options::Utf8CloseCode;
 use corelane_base::random::Random;
 use corelane_engine::ring::sim::Faults;
 use corelane_protocol::revision::Revision;

@@ -8,13 +8,13 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::Duration;
 
+use corelane::internal::demo;
 use corelane::model::Implementation;
-use corelane::options::RingOptions;
-use corelane::server::options::RingBackend;
-use corelane::server::{Handle, Options, Running, Server, StartError};
-use corelane::service::{BlockingContext, Catalog, HandlerError, RequestContext, demo};
-use corelane::telemetry::counters::Counters;
-use corelane::telemetry::label::Transport;
+use corelane::options::{RingBackend, RingOptions};
+use corelane::{
+    BlockingContext, Catalog, Counters, Handle, HandlerError, Options, RequestContext, Running,
+    Server, StartError, Transport,
+};
 use serde_json::Value;
 
 use crate::TIMEOUT;

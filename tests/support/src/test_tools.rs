@@ -1,10 +1,10 @@
 //! Servers with the demo services and tools of the tests.
 
+use corelane::internal::demo;
 use corelane::model::{ElicitRequest, Field, Form, Implementation};
 use corelane::options::RingOptions;
-use corelane::server::Options;
-use corelane::service::{
-    CallToolResult, Catalog, CatalogBuilder, NoArguments, RequestContext, Resource, Tool, demo,
+use corelane::{
+    CallToolResult, Catalog, CatalogBuilder, NoArguments, Options, RequestContext, Resource, Tool,
 };
 use serde_json::Value;
 

@@ -2,7 +2,6 @@
 
 mod inputs;
 mod logging;
-mod random;
 mod repeats;
 mod subscriptions;
 mod suspension;

@@ -10,9 +10,6 @@
 
 pub mod nonce;
 
-#[cfg(feature = "internals")]
-pub mod fuzz;
-
 #[cfg(all(test, feature = "oauth-jwt"))]
 mod tests;
 

@@ -91,24 +91,6 @@ fn reason(result: Result<ReadProof<'_>, AuthError>) -> &'static str {
     }
 }
 
-#[cfg(feature = "internals")]
-#[test]
-fn example_of_rfc_9449_is_accepted() {
-    use super::fuzz::{EXAMPLE, ISSUED_AT, RESOURCE, THUMBPRINT, TOKEN};
-
-    let rules = DpopRules::new(RESOURCE, vec!["ES256".into()], 60).unwrap();
-    let sent = SentProof {
-        values: [Some(EXAMPLE.as_bytes()), None],
-        method: "GET",
-        path: "/protectedresource",
-        is_endpoint: false,
-    };
-    let proof = rules.read(&sent, (TOKEN, &THUMBPRINT), ISSUED_AT).unwrap();
-    assert_eq!(proof.verify_signature(), Ok(()));
-    assert_eq!(proof.id(), (&THUMBPRINT, "e1j3V_bKic8-LAEB"));
-    assert_eq!((proof.nonce(), proof.usable_until()), (None, ISSUED_AT + 61));
-}
-
 #[test]
 fn claims_have_variants_that_are_accepted() {
     let signer = Signer::new();

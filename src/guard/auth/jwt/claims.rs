@@ -21,7 +21,7 @@ pub struct ClaimRules {
 
 impl ClaimRules {
     /// Checks claims at the time `unix_seconds`, and returns their principal.
-    pub(in crate::guard::auth) fn check(
+    pub fn check(
         &self,
         claims: &Map<String, Value>,
         unix_seconds: u64,

@@ -4,7 +4,6 @@
 //! their address. All sessions have the same idle timeout, so the first of a list is the next of it
 //! to expire.
 
-#[cfg(feature = "internals")]
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -125,7 +124,6 @@ impl IdleSessions {
     }
 
     /// Like [`IdleSessions::held_bytes`], from the addresses of the sessions.
-    #[cfg(feature = "internals")]
     pub(super) fn recount_bytes<S>(sessions: &Slab<StoredSession<S>>) -> usize {
         let addresses: BTreeSet<Key> =
             sessions.iter().filter_map(|(_, held)| held.address).collect();

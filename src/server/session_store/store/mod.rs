@@ -195,7 +195,6 @@ impl<S> SessionStore<S> {
     }
 
     /// Returns all states in arbitrary order.
-    #[cfg(feature = "internals")]
     pub fn iter(&self) -> impl Iterator<Item = &S> {
         self.sessions.iter().map(|(_, held)| &held.session)
     }
@@ -264,7 +263,6 @@ impl<S> SessionStore<S> {
     }
 
     /// Like [`SessionStore::held_bytes`], from the sessions and their stored events.
-    #[cfg(feature = "internals")]
     pub fn recount_bytes(&self) -> usize {
         let streams = self.sessions.iter().map(|(_, held)| held.streams.recount_bytes());
         let sessions = self.sessions.len() * StoredSession::<S>::BYTES;

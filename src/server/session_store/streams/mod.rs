@@ -317,7 +317,6 @@ impl SessionStreams {
     }
 
     /// Returns the bytes of all streams with their stored events, from the events.
-    #[cfg(feature = "internals")]
     pub fn recount_bytes(&self) -> usize {
         let events = self.streams.iter().map(|stream| stream.log.recount_bytes());
         self.streams.len() * STREAM_BYTES + events.sum::<usize>()

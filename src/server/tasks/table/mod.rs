@@ -27,7 +27,6 @@ pub use self::stored_tasks::Room;
 use self::stored_tasks::StoredTasks;
 pub use self::task_owners::TaskUsage;
 use super::task::{NewTask, Task, TaskOutcome};
-#[cfg(feature = "internals")]
 use crate::server::calls::HandlerWork;
 use crate::server::owner_id::{OwnerIds, TaskId};
 use crate::server::reply_to::PeerId;
@@ -304,7 +303,6 @@ impl<W> TaskTable<W> {
     }
 }
 
-#[cfg(feature = "internals")]
 impl TaskTable<HandlerWork> {
     /// Returns the bytes of what the handlers hold and of the results, from what is stored.
     pub fn recount_bytes(&self) -> (usize, usize) {

@@ -206,7 +206,6 @@ impl<W> Task<W> {
     }
 
     /// Returns the handler while it runs.
-    #[cfg(feature = "internals")]
     pub(super) const fn running_handler(&self) -> Option<&W> {
         self.handler.as_ref()
     }

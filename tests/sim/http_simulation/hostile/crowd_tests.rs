@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use corelane::server::{Entropy, Options, Server};
-use corelane::telemetry::label::Transport;
+use corelane::{Options, Server, Transport};
 use corelane_base::random::Random;
+use corelane_engine::entropy::Entropy;
 use corelane_engine::ring::RingOptions;
 use corelane_engine::ring::sim::{Faults, World};
 use corelane_protocol::revision::Revision;

@@ -6,7 +6,7 @@ mod body;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use corelane::service::demo;
+use corelane::internal::demo;
 use corelane_base::random::Random;
 use corelane_protocol::model::Implementation;
 use corelane_protocol::revision::Revision;

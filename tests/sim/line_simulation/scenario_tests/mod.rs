@@ -6,8 +6,8 @@ mod memory;
 
 use std::time::Duration;
 
-use corelane::connection::ConnectionOptions;
-use corelane::server::Options;
+use corelane::Options;
+use corelane::internal::ConnectionOptions;
 use corelane_base::time::Instant;
 use corelane_engine::ring::sim::{Fault, Faults};
 use corelane_protocol::revision::Revision;

@@ -3,8 +3,7 @@
 //! It panics if an invariant is violated, which no input may cause. Called by a fuzzer with its own
 //! bytes, and by a test with damaged certificates.
 
-use super::{CertificateRules, ClientCertificate, HASH_PREFIX};
-use crate::guard::auth::access::AccessRules;
+use corelane::internal::{AccessRules, CertificateRules, ClientCertificate};
 
 /// Reads `der` as a certificate, and looks for the rule that names its owner. Returns whether it is
 /// a certificate.
@@ -13,11 +12,11 @@ use crate::guard::auth::access::AccessRules;
 ///
 /// If an invariant is violated: a name that could be of another kind, or a principal of a
 /// certificate that has expired or has another name.
-pub fn check_certificate(der: &[u8]) -> bool {
+pub(crate) fn check_certificate(der: &[u8]) -> bool {
     let Some(certificate) = ClientCertificate::parse(der) else { return false };
     let ClientCertificate { name, expires_at, .. } = &certificate;
     assert!(!name.is_empty());
-    if let Some(hash) = name.strip_prefix(HASH_PREFIX) {
+    if let Some(hash) = name.strip_prefix("sha256:") {
         assert_eq!(hash.len(), 64, "{name}");
         assert!(hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}");
     }

@@ -8,16 +8,14 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use corelane::internal::{
+    ALGORITHMS, AccessRules, AuthError, Challenges, ClaimRules, Issuer, JwtError, JwtVerifier,
+    KeySet, TOKEN_BYTES_MAX, read_authorization, read_token,
+};
 use serde_json::{Map, Value};
 
-use super::{ALGORITHMS, ClaimRules, Issuer, JwtError, JwtVerifier, KeySet};
-use crate::guard::auth::access::AccessRules;
-use crate::guard::auth::bearer::{TOKEN_BYTES_MAX, read_authorization};
-use crate::guard::auth::challenge::Challenges;
-use crate::guard::auth::{AuthError, bearer};
-
 /// The public key of RFC 7517, appendix A.1.
-const KEY_SET: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"1",
+pub(crate) const KEY_SET: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"1",
     "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
     "y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}"#;
 
@@ -30,7 +28,7 @@ const NOW: u64 = 1_000_000;
 ///
 /// If an invariant is violated: a token is accepted that no issuer has signed, or the refusal of
 /// one is malformed or has a part of it.
-pub fn check_text(text: &str) -> bool {
+pub(crate) fn check_text(text: &str) -> bool {
     let verifier = verifier();
     let access = AccessRules::default();
     let value = read_authorization(text.as_bytes());
@@ -46,7 +44,7 @@ pub fn check_text(text: &str) -> bool {
             token.len() <= TOKEN_BYTES_MAX && text.trim_ascii_end().ends_with(token),
             "{text:?}"
         );
-        assert_eq!(bearer::read_token(token.as_bytes()), Ok(token));
+        assert_eq!(read_token(token.as_bytes()), Ok(token));
     }
     match verifier.verify(token, NOW, &access) {
         Ok(principal) => panic!("{principal:?} has no signature"),
@@ -86,65 +84,4 @@ fn check_refusal(error: &AuthError, token: &str) {
     assert!(serde_json::from_str::<Value>(&refusal.body).is_ok(), "{}", refusal.body);
     // A shorter one may be a word of the reason.
     assert!(token.len() < 40 || !challenge.contains(token), "{challenge}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Texts in which the parts of tokens occur.
-    fn seeds() -> Vec<String> {
-        let encode = |text: &str| BASE64_URL_SAFE_NO_PAD.encode(text);
-        let claims = r#"{"iss":"https://as.test","sub":"a","aud":["https://a/mcp"],
-            "exp":1000060,"nbf":1,"iat":1.5,"scope":"a b","cnf":{"x5t#S256":
-            "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"}}"#;
-        let signature = encode(&"s".repeat(64));
-        let mut all = vec![
-            String::new(),
-            "Bearer a.b.c".to_owned(),
-            "bearer  abc==".to_owned(),
-            "Basic YTpi".to_owned(),
-            claims.to_owned(),
-            KEY_SET.to_owned(),
-        ];
-        for header in [
-            r#"{"alg":"ES256","typ":"at+jwt","kid":"1"}"#,
-            r#"{"alg":"ES256","kid":"../../etc/passwd","jku":"http://127.0.0.1/"}"#,
-            r#"{"alg":"none"}"#,
-            r#"{"alg":"HS256","kid":"' OR 1=1 --"}"#,
-            r#"{"alg":"ES256","crit":["exp"]}"#,
-        ] {
-            all.push(format!("Bearer {}.{}.{signature}", encode(header), encode(claims)));
-        }
-        all
-    }
-
-    #[test]
-    fn damaged_tokens_are_refused() {
-        let seeds = seeds();
-        let is_bearer: Vec<bool> = seeds.iter().map(|seed| check_text(seed)).collect();
-        assert_eq!(is_bearer.iter().filter(|it| **it).count(), 7);
-        // A linear congruential generator, so that every run is the same.
-        let mut state = 1_u64;
-        let mut draw = |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            usize::try_from(state >> 33).unwrap_or_default() % below
-        };
-        for round in 0..2_000 {
-            let mut bytes = seeds[round % seeds.len()].clone().into_bytes();
-            for _ in 0..=draw(3) {
-                let place = draw(bytes.len() + 1);
-                match draw(3) {
-                    0 => bytes.truncate(place),
-                    1 => bytes.insert(place, b".\"=A\x00{"[draw(6)]),
-                    _ => {
-                        if let Some(byte) = bytes.get_mut(place) {
-                            *byte = b"{}.,\":09zZ"[draw(10)];
-                        }
-                    }
-                }
-            }
-            check_text(&String::from_utf8_lossy(&bytes));
-        }
-    }
 }

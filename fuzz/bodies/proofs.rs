@@ -3,18 +3,14 @@
 //! It panics if an invariant is violated, which no input may cause. Called by a fuzzer with its own
 //! text, and by a test with seeded damage.
 
+use corelane::internal::{
+    ALGORITHMS, AuthError, Challenges, DpopRules, Nonces, PROOF_BYTES_MAX, SentProof,
+    read_bound_token,
+};
 use serde_json::Value;
 
-use super::nonce::Nonces;
-use super::{DpopRules, PROOF_BYTES_MAX};
-use crate::guard::auth::AuthError;
-use crate::guard::auth::bearer::read_bound_token;
-use crate::guard::auth::challenge::Challenges;
-use crate::guard::auth::jwt::ALGORITHMS;
-use crate::guard::auth::proof::SentProof;
-
 /// The proof of RFC 9449, figure 12.
-pub const EXAMPLE: &str = "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6\
+pub(crate) const EXAMPLE: &str = "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6\
                            Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJoRjQyVVFVZldWQVdCRnMiLCJ5IjoiOVZF\
                            NGpmX09rX282NHpiVFRsY3VOSmFqSG10NnY5VERWclUwQ2R2R1JEQSIsImNydiI6IlAtMjU2\
                            In19.eyJqdGkiOiJlMWozVl9iS2ljOC1MQUVCIiwiaHRtIjoiR0VUIiwiaHR1IjoiaHR0cHM\
@@ -24,12 +20,12 @@ pub const EXAMPLE: &str = "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7I
                            1dqd-jfxSYoMxhAJpLjA";
 
 /// The token and the resource of that proof, and its time.
-pub(super) const TOKEN: &str = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU";
-pub(super) const RESOURCE: &str = "https://resource.example.org/protectedresource";
-pub(super) const ISSUED_AT: u64 = 1_562_262_618;
+pub(crate) const TOKEN: &str = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU";
+pub(crate) const RESOURCE: &str = "https://resource.example.org/protectedresource";
+pub(crate) const ISSUED_AT: u64 = 1_562_262_618;
 
 /// The thumbprint of its key (RFC 9449, section 6.1).
-pub(super) const THUMBPRINT: [u8; 32] = [
+pub(crate) const THUMBPRINT: [u8; 32] = [
     0xd1, 0x97, 0x0e, 0x08, 0xe4, 0x59, 0x35, 0x8c, 0xbe, 0x0d, 0x6a, 0x6a, 0xab, 0x7d, 0x23, 0x67,
     0x22, 0x46, 0x1d, 0x33, 0x74, 0x77, 0x61, 0xe0, 0x94, 0x15, 0x77, 0xba, 0x28, 0x2e, 0x03, 0x82,
 ];
@@ -41,7 +37,7 @@ pub(super) const THUMBPRINT: [u8; 32] = [
 ///
 /// If an invariant is violated: a proof is accepted whose parts are not those of the example, or
 /// the refusal of one is malformed or has a part of it.
-pub fn check_text(text: &str) -> bool {
+pub(crate) fn check_text(text: &str) -> bool {
     if let Ok(Some(token)) = read_bound_token(text.as_bytes()) {
         assert!(text.ends_with(token) || text.trim_ascii_end().ends_with(token), "{text:?}");
     }
@@ -82,54 +78,4 @@ fn check_refusal(error: &AuthError, text: &str) {
     assert!(serde_json::from_str::<Value>(&refusal.body).is_ok(), "{}", refusal.body);
     // A shorter one may be a word of the reason.
     assert!(text.len() < 40 || !refusal.body.contains(text), "{challenge}");
-}
-
-#[cfg(all(test, feature = "oauth-jwt"))]
-mod tests {
-    use base64::Engine;
-    use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-
-    use super::*;
-
-    #[test]
-    fn damaged_proofs_are_refused() {
-        assert!(check_text(EXAMPLE));
-        let parts: Vec<&str> = EXAMPLE.split('.').collect();
-        let decode = |part: &str| BASE64_URL_SAFE_NO_PAD.decode(part).unwrap();
-        let (header, claims) = (decode(parts[0]), decode(parts[1]));
-        // A linear congruential generator, so that every run is the same.
-        let mut state = 1_u64;
-        let mut draw = |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            usize::try_from(state >> 33).unwrap_or_default() % below
-        };
-        let mut refused = 0;
-        for round in 0..2_000 {
-            // Damages the text, or what is encoded in its first two parts.
-            let mut texts = [header.clone(), claims.clone(), EXAMPLE.as_bytes().to_vec()];
-            let damaged = &mut texts[round % 3];
-            for _ in 0..=draw(2) {
-                let place = draw(damaged.len() + 1);
-                match draw(3) {
-                    0 if round % 5 == 0 => damaged.truncate(place),
-                    1 => damaged.insert(place, b".\"=A\x00{"[draw(6)]),
-                    _ => {
-                        if let Some(byte) = damaged.get_mut(place) {
-                            *byte = b"{}.,\":09zZ"[draw(10)];
-                        }
-                    }
-                }
-            }
-            let [header, claims, whole] = texts;
-            let text = if round % 3 == 2 {
-                String::from_utf8_lossy(&whole).into_owned()
-            } else {
-                let encode = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
-                format!("{}.{}.{}", encode(&header), encode(&claims), parts[2])
-            };
-            refused += usize::from(!check_text(&text));
-        }
-        // Some damage changes nothing.
-        assert!(refused > 1_900, "{refused}");
-    }
 }

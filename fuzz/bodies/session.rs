@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{
+use corelane_base::time::Instant;
+use corelane_client::session::{
     CallId, CallRequest, EraPreference, InputKey, MessageSink, OutgoingKind, OutgoingMessage,
     Session, SessionBuffers, SessionConfig, SessionContext, SessionEvent, SessionOptions,
 };
-use crate::error::{ClientError, ClientErrorKind};
-use corelane_base::time::Instant;
+use corelane_client::{ClientError, ClientErrorKind};
 use corelane_protocol::eras::{ClientCapabilities, Method};
 use corelane_protocol::json::{PaddedBuffer, ParseLimits, Parser};
 use corelane_protocol::revision::Revision;
@@ -56,13 +56,13 @@ const MESSAGES: [&str; 6] = [
 
 /// How the calls of a session have ended.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct CallCounts {
+pub(crate) struct CallCounts {
     /// With a result.
-    pub completed: usize,
+    pub(crate) completed: usize,
     /// With an error.
-    pub failed: usize,
+    pub(crate) failed: usize,
     /// By the client.
-    pub cancelled: usize,
+    pub(crate) cancelled: usize,
 }
 
 /// Runs a session as `steps` say, disconnects it, and returns how its calls have ended.
@@ -70,7 +70,7 @@ pub struct CallCounts {
 /// # Panics
 ///
 /// If an invariant is violated.
-pub fn run_session(steps: &[u8]) -> CallCounts {
+pub(crate) fn run_session(steps: &[u8]) -> CallCounts {
     let mut steps = Steps(steps);
     let mut run = SessionRun::new(&mut steps);
     while let Some(step) = steps.next() {
@@ -152,8 +152,9 @@ impl SessionRun {
             _ => EraPreference::Legacy(Revision::V2025_03_26),
         };
         let (in_flight_max, waiting_max) = (1 + steps.number() % 4, steps.number() % 4);
-        let options =
-            SessionOptions { era, in_flight_max, waiting_max, ..SessionOptions::default() };
+        let mut options = SessionOptions::default();
+        options.era = era;
+        (options.in_flight_max, options.waiting_max) = (in_flight_max, waiting_max);
         let config = SessionConfig::new(options, ClientCapabilities::ELICITATION_FORM);
         let mut run = Self {
             session: Session::new(Arc::new(config)),
