@@ -22,15 +22,9 @@ pub mod cli;
 #[doc(inline)]
 pub use corelane_client as client;
 
-#[cfg(feature = "internals")]
-pub mod config;
-#[cfg(not(feature = "internals"))]
-pub(crate) mod config;
+mod config;
 
-#[cfg(feature = "internals")]
-pub mod connection;
-#[cfg(not(feature = "internals"))]
-pub(crate) mod connection;
+mod connection;
 
 #[cfg(feature = "files")]
 pub mod files;

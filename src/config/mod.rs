@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 // Without the command line, only the deserialization of options reads the table.
 #![cfg_attr(
-    not(any(feature = "cli", feature = "internals")),
+    not(feature = "cli"),
     expect(dead_code, reason = "the command line reads the rest of the table")
 )]
 

@@ -68,7 +68,7 @@ fn stream(transport: FuzzTransport) -> Vec<u8> {
             if let Some(length) = length {
                 return [&[0x81, length], line.as_bytes()].concat();
             }
-            let length = u16::try_from(line.len()).unwrap().to_be_bytes();
+            let length = u16::try_from(line.len()).expect("a short line").to_be_bytes();
             [&[0x81, 0x7E], &length[..], line.as_bytes()].concat()
         }
         FuzzTransport::Http => {

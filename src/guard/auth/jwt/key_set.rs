@@ -29,8 +29,8 @@ impl KeySet {
     ///
     /// # Errors
     ///
-    /// The text is not a JWK Set, has more than 100 keys, or none that can be used. Always without the
-    /// feature `oauth-jwt`.
+    /// The text is not a JWK Set, has more than 100 keys, or none that can be used. Always without
+    /// the feature `oauth-jwt`.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         if !cfg!(feature = "oauth-jwt") {
             return Err("this build verifies no JWT: build with the feature oauth-jwt".to_owned());
