@@ -2,12 +2,12 @@
 # Runs every test. Arguments go to `cargo test`, for example `./test.sh --test tidy`.
 #
 # `cargo test` alone needs only Rust. This script also runs the tests that are ignored there, and
-# installs what they need: the official MCP clients (tests/interop), the official conformance suite
-# (tests/conformance), the Autobahn test suite (tests/autobahn) and promtool (tests/http), all below
-# target/, with the MCP servers of others (loadtest/tests/other_servers), and Debian's Chromium
-# (tests/page), wrk (loadtest/tests/agreement.rs), sslscan and testssl.sh (tests/tls), and nginx
-# (tests/parity_check), which is not started as a service. Messages are also validated against the
-# official schemas if MCP_SCHEMA_DIR is a folder of REVISION/schema.json.
+# installs what they need: the official MCP clients, the official conformance suite, the Autobahn
+# test suite and Debian's Chromium (tests/judges), promtool (tests/server/http), all below target/
+# but the browser, with the MCP servers of others (loadtest/tests/other_servers), wrk
+# (loadtest/tests/agreement.rs), sslscan and testssl.sh (tests/server/tls), and nginx
+# (tests/parity/parity_check), which is not started as a service. Messages are also validated
+# against the official schemas if MCP_SCHEMA_DIR is a folder of REVISION/schema.json.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -16,13 +16,13 @@ schemas="$PWD/../shared/spec/schema"
 if [ -z "${MCP_SCHEMA_DIR:-}" ] && [ -d "$schemas" ]; then
   export MCP_SCHEMA_DIR="$schemas"
 fi
-tests/interop/install.sh
-tests/conformance/install.sh
-tests/autobahn/install.sh
-tests/page/install.sh
-tests/http/install.sh
-tests/tls/install.sh
-tests/parity_check/install.sh
+tests/judges/interop/install.sh
+tests/judges/conformance/install.sh
+tests/judges/autobahn/install.sh
+tests/judges/page/install.sh
+tests/server/http/install.sh
+tests/server/tls/install.sh
+tests/parity/parity_check/install.sh
 loadtest/tests/install.sh
 
 # The same server with Corelane and with rmcp, which has a lock file of its own. The latter is also
@@ -35,7 +35,7 @@ elif [ ! -x "$target/debug/shop_rmcp" ]; then
   cargo build "${rmcp[@]}" --bin shop_rmcp
 fi
 
-# The client that tests/conformance drives; without arguments all examples are built.
+# The client that tests/judges/conformance drives; without arguments all examples are built.
 if [ $# -gt 0 ]; then
   cargo build --workspace --locked --example conformance_client
 fi

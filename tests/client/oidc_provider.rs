@@ -1,5 +1,5 @@
 //! Authorization by the authorization server of others: npm `oidc-provider`, which
-//! `tests/interop/install.sh` installs.
+//! `tests/judges/interop/install.sh` installs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ const REDIRECTS_MAX: usize = 10;
 /// Starts the server. Returns the URLs of its two endpoints with it.
 fn start() -> (ListeningProcess, Url, Url) {
     let server = ListeningProcess::start(|port| {
-        let script = "tests/interop/typescript/authorization_server.mjs";
+        let script = "tests/judges/interop/typescript/authorization_server.mjs";
         let packages = Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop/node");
         let mut command = Command::new("node");
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script)).arg(port.to_string());

@@ -1,4 +1,4 @@
-//! Servers with other SDKs: TypeScript, versions 1 and 2, which `tests/interop/install.sh`
+//! Servers with other SDKs: TypeScript, versions 1 and 2, which `tests/judges/interop/install.sh`
 //! installs, and rmcp.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::other_servers::eras;
 const VERSIONS: [&str; 2] = ["v1", "v2"];
 
 fn script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop/typescript/server.mjs")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/interop/typescript/server.mjs")
 }
 
 fn packages() -> PathBuf {

@@ -10,6 +10,7 @@ mod faults;
 mod handshake;
 mod http;
 mod observability;
+mod parity_check;
 mod requests;
 mod resume;
 mod shards;

@@ -9,6 +9,7 @@ mod config;
 mod descriptors;
 mod drains;
 mod eras;
+mod examples;
 mod mcp_client;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod memory;

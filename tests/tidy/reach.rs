@@ -34,9 +34,9 @@ fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     match parts.as_slice() {
         // Packages of their own: one that a test runs, and comparisons with other servers.
-        ["tests", _, _, "src", "main.rs"]
+        ["tests", "judges", _, _, "src", "main.rs"]
         // The example that the conformance suite starts.
-        | ["tests", "conformance", "client", "main.rs"]
+        | ["tests", "judges", "conformance", "client", "main.rs"]
         | ["benches", _, "src", "lib.rs"]
         | ["benches", _, "src", "bin", _]
         | ["benches", _, "benches" | "tests", _]
@@ -255,9 +255,9 @@ mod tests {
             ("loadtest/src/main.rs", ""),
             ("loadtest/benches/generator/main.rs", ""),
             ("loadtest/tests/drive.rs", ""),
-            ("tests/conformance/client/main.rs", ""),
-            ("tests/interop/rust/src/main.rs", "mod host;"),
-            ("tests/interop/rust/src/host.rs", ""),
+            ("tests/judges/conformance/client/main.rs", ""),
+            ("tests/judges/interop/rust/src/main.rs", "mod host;"),
+            ("tests/judges/interop/rust/src/host.rs", ""),
             ("benches/other/src/lib.rs", "mod process;"),
             ("benches/other/src/process.rs", ""),
             ("benches/other/src/bin/server.rs", ""),

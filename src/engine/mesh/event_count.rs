@@ -16,7 +16,7 @@
 //! none.
 //!
 //! The wake-up must be sticky: one between steps 3 and 4 ends the coming park, as that of
-//! [`crate::ring::Waker`] does. Checked under `loom` by `tests/mesh_loom.rs`.
+//! [`crate::ring::Waker`] does. Checked under `loom` by `tests/engine/mesh_loom.rs`.
 
 use super::sync::{AtomicBool, Ordering, fence};
 

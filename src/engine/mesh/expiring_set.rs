@@ -12,7 +12,7 @@
 //! the memory is fixed by [`ExpiringSet::new`]. Two digests are taken for the same with a
 //! probability of 2^-39, provided that clients cannot choose them: hash with a secret.
 //!
-//! Checked under `loom` by `tests/mesh_loom.rs`.
+//! Checked under `loom` by `tests/engine/mesh_loom.rs`.
 
 use super::sync::{AtomicU64, Ordering, fence, zeroed_words};
 

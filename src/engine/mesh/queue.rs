@@ -10,7 +10,7 @@
 //! number of slots; each value is received once and in order, or dropped with the channel.
 //!
 //! It neither wakes the consumer (see [`super::event_count`]) nor reports that the other end has
-//! been dropped. Checked under `loom` by `tests/mesh_loom.rs`.
+//! been dropped. Checked under `loom` by `tests/engine/mesh_loom.rs`.
 
 use std::mem::MaybeUninit;
 

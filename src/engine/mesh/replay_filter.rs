@@ -14,7 +14,8 @@
 //! by [`ReplayFilter::new`].
 //!
 //! The filter does not know time: issuers bound the lifetime of their numbers elsewhere, and the
-//! table must hold the numbers of one lifetime. Checked under `loom` by `tests/mesh_loom.rs`.
+//! table must hold the numbers of one lifetime. Checked under `loom` by
+//! `tests/engine/mesh_loom.rs`.
 
 use super::sync::{AtomicU64, Ordering, zeroed_words};
 

@@ -1,5 +1,5 @@
 //! The atomics of the mesh in one module, so that the model checker can substitute its own:
-//! `tests/mesh_loom.rs` includes [`super::queue`], [`super::event_count`] and
+//! `tests/engine/mesh_loom.rs` includes [`super::queue`], [`super::event_count`] and
 //! [`super::replay_filter`] beside a module of this name made of `loom` types.
 
 pub(crate) use std::sync::Arc;

@@ -3,11 +3,12 @@
 //! The extension has its own schema, outside the files of `MCP_SCHEMA_DIR`, so it is written here.
 //! It was compared with the official `schema/2026-07-28/schema.json` of
 //! `modelcontextprotocol/ext-tasks` at commit fb6108422063359769cda7a9dede17ca15e29ade: both accept
-//! all extension messages of `tests/transcripts/golden` and `tests/tasks`; of 7,274 messages with
-//! one change, this schema rejects all that the official one rejects, except those that the change
-//! turned into another kind of message. It also enforces rules that the specification states in
-//! prose only: timestamps are ISO 8601 in UTC, durations are not negative, members of one status
-//! are absent in all others, and members of the core tasks of 2025-11-25 are not allowed.
+//! all extension messages of `tests/server/transcripts/golden` and `tests/server/tasks`; of 7,274
+//! messages with one change, this schema rejects all that the official one rejects, except those
+//! that the change turned into another kind of message. It also enforces rules that the
+//! specification states in prose only: timestamps are ISO 8601 in UTC, durations are not negative,
+//! members of one status are absent in all others, and members of the core tasks of 2025-11-25 are
+//! not allowed.
 
 use jsonschema::Validator;
 use serde_json::{Value, json};

@@ -1,0 +1,11 @@
+//! What warm calls allocate, in the server and in the client.
+//!
+//! Allocations are counted for each thread, so that tests in parallel do not count those of others.
+
+mod client;
+mod server;
+
+use corelane_test_support::alloc_counter::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;

@@ -1,0 +1,100 @@
+//! The checks of `corelane parity-check` against `corelane serve` on each transport, plain and with
+//! TLS and tokens.
+
+use std::fmt::Write;
+use std::fs;
+
+use corelane_test_support::ServeProcess;
+use corelane_test_support::tls::Issuer;
+use sha2::{Digest, Sha256};
+
+use crate::parity_check::{CORELANE, PATIENT, TOKEN, assert_passes};
+
+/// Tools of every kind, two shards, and times that the checks wait for.
+pub(crate) const SERVES: [&str; 10] = [
+    "--demo",
+    "conformance",
+    "--shards",
+    "2",
+    "--parity-keepalive-secs",
+    "2",
+    "--parity-sse-keepalive-secs",
+    "2",
+    "--parity-idle-timeout-secs",
+    "5",
+];
+
+/// Addresses of one server over TCP and one over HTTP, as targets of the schemes.
+struct Targets {
+    _servers: [ServeProcess; 2],
+    targets: [String; 3],
+}
+
+impl Targets {
+    fn start(arguments: &[&str], [tcp, http, websocket]: [&str; 3], host: &str) -> Self {
+        let arguments = [&SERVES, arguments].concat();
+        let servers =
+            [ServeProcess::tcp(CORELANE, &arguments), ServeProcess::http(CORELANE, &arguments)];
+        let [tcp_port, http_port] = servers.each_ref().map(|server| server.address.port());
+        let targets = [
+            format!("{tcp}://{host}:{tcp_port}"),
+            format!("{http}://{host}:{http_port}/parity"),
+            format!("{websocket}://{host}:{http_port}/mcp/ws"),
+        ];
+        Self { _servers: servers, targets }
+    }
+}
+
+#[test]
+fn own_server_passes_on_every_transport() {
+    let served = Targets::start(&[], ["tcp", "http", "ws"], "127.0.0.1");
+    let [lines, others @ ..] = &served.targets;
+    let report = assert_passes(lines, &arguments(&[]));
+    assert!(report["passed"].as_u64().unwrap() >= 100, "{}", report["passed"]);
+    for target in others {
+        let report = assert_passes(target, &arguments(&["--compare", lines]));
+        assert!(report["passed"].as_u64().unwrap() >= 100, "{}", report["passed"]);
+    }
+}
+
+#[test]
+fn own_server_passes_over_standard_streams() {
+    let target = format!("stdio:{CORELANE} stdio --demo conformance");
+    let report = assert_passes(&target, &arguments(&[]));
+    assert!(report["passed"].as_u64().unwrap() >= 90, "{}", report["passed"]);
+}
+
+#[test]
+fn own_server_passes_with_tls_and_tokens() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let issuer = Issuer::new();
+    let certificate = issuer.server_certificate_for("localhost");
+    let (ca, pem) = (write("ca.pem", &issuer.pem()), write("server.pem", &certificate.pem()));
+    let (key, keys) = (write("key.pem", &certificate.key_pem()), write("keys", &api_key()));
+    let options = ["--tls-cert", &pem, "--tls-key", &key, "--auth-api-keys", &keys];
+    let served = Targets::start(&options, ["tls", "https", "wss"], "localhost");
+    for target in &served.targets {
+        let with_token = ["--ca-file", &ca, "--token", TOKEN];
+        let report = assert_passes(target, &arguments(&with_token));
+        assert!(report["passed"].as_u64().unwrap() >= 100, "{}", report["passed"]);
+    }
+}
+
+/// Returns the arguments of a run of all checks, several at a time: most of them wait.
+pub(crate) fn arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&PATIENT[..], &["--jobs", "6"], more].concat()
+}
+
+/// Returns the line of the file of API keys for the token.
+pub(crate) fn api_key() -> String {
+    let mut line = "suite:".to_owned();
+    for byte in Sha256::digest(TOKEN) {
+        write!(line, "{byte:02x}").unwrap();
+    }
+    line
+}
