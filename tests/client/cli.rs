@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 
 use super::{discover_result, response};
 
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
 
 /// Runs a command whose target is `server`, which `TARGET` stands for.
 fn run(server: &TestServer, arguments: &[&str]) -> ExitResult {

@@ -12,8 +12,8 @@ use super::http_peer::{HttpRequest, http_response};
 use super::http_responder::{HttpResponder, Reply};
 use super::response;
 
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
+
 const JSON: &str = "Content-Type: application/json\r\n";
 
 #[expect(clippy::disallowed_types, reason = "the threads of a server share what they record")]

@@ -3,8 +3,7 @@
 use corelane_test_support::{ExitResult, TestServer, http_options, run_program, tcp_options};
 use serde_json::Value;
 
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
 
 /// Runs a command with `--dialect parity`.
 fn run(command: &str, target: &str, arguments: &[&str]) -> ExitResult {

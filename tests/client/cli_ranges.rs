@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use corelane::files::{Directory, Files};
 use corelane::model::Implementation;
 use corelane::{Catalog, Server};
-use corelane_test_support::{ExitResult, TestServer, http_options, run_program, tcp_options};
+use corelane_test_support::{ExitResult, TestServer, http_and_tcp_options, run_program};
 use serde_json::{Value, json};
 
 use super::http_peer::http_response;
 use super::http_responder::{HttpResponder, Reply};
 use super::response;
 
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
+
 /// Bytes of a file in a response, at most.
 const LIMIT: usize = 1_024;
 
@@ -46,8 +46,7 @@ fn output_has_all_ranges_on_each_transport() {
     }
     let directory = Directory::new(root.path()).unwrap().file_bytes_max(LIMIT);
     let catalog = Catalog::builder(Implementation::new("files", "1")).build().unwrap();
-    let mut options = http_options();
-    options.tcp.address = tcp_options().tcp.address;
+    let mut options = http_and_tcp_options();
     let server = TestServer::with_server(|_| {
         let server = Server::builder(catalog).options(options);
         server.files(Files::new().resources(directory).without_watch()).unwrap()

@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 use super::tasks::catalog;
 use super::{discover_result, response};
 
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
 
 /// The revisions that have tasks.
 const ERAS: [&str; 2] = ["2026-07-28", "2025-11-25"];

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use corelane_test_support::run_program;
 
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
 
 /// Writes a server as a shell script: it notes each request in `requests`, answers the first with
 /// its revision, and runs `script` then, in which `answer` reads a request and answers it.

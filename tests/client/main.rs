@@ -51,6 +51,9 @@ use corelane::testing::block_on;
 use corelane_test_support::{TestServer, http_options, tcp_options};
 use serde_json::{Value, json};
 
+/// The program under test.
+const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+
 /// Every way to agree on a revision.
 const ERAS: [EraPreference; 6] = [
     EraPreference::Auto,

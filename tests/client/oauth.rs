@@ -15,8 +15,7 @@ use serde_json::json;
 
 use super::oauth_server::{OAuthServer, State, browse};
 
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
 
 /// Time after which a test that waits fails.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -17,15 +17,16 @@ use corelane::model::Implementation;
 use corelane::testing::block_on;
 use corelane::{CallToolResult, Catalog, NoArguments, RequestContext, Server, Tool};
 use corelane_test_support::server::Gate;
-use corelane_test_support::{LineClient, TIMEOUT, TestServer, http_options, tcp_options};
+use corelane_test_support::{
+    LineClient, TIMEOUT, TestServer, http_and_tcp_options, http_options, tcp_options,
+};
 use serde_json::{Value, json};
 
 use super::parity_relay::{Relay, unix_relay};
 use super::reconnects::fast;
 use super::websocket_peer::{accept, read_head};
 
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
 
 fn client_of(server: &TestServer) -> ParityClientBuilder {
     ParityClient::builder(format!("tcp://{}", server.tcp()).as_str())
@@ -354,8 +355,7 @@ impl TokenVerifier for OneToken {
 
 #[test]
 fn parity_token_is_sent_and_refused() {
-    let mut options = http_options();
-    options.tcp.address = tcp_options().tcp.address;
+    let mut options = http_and_tcp_options();
     let catalog = demo::catalog(Implementation::new("test", "1")).unwrap();
     let server = TestServer::with_server(|_| {
         Server::builder(catalog).options(options).token_verifier(OneToken)

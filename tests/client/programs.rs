@@ -15,8 +15,7 @@ use corelane::testing::block_on;
 use corelane_test_support::TIMEOUT;
 use serde_json::json;
 
-/// The server of this library.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
 
 #[test]
 fn program_serves_calls_over_its_standard_streams() {

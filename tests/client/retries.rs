@@ -12,8 +12,7 @@ use super::http_peer::{HttpRequest, http_response, text_result};
 use super::http_responder::{HttpResponder, Reply};
 use super::{discover_result, response};
 
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
 
 /// A server whose tool `pay` has this declaration, and whose first calls get `refusal`.
 struct PayServer {

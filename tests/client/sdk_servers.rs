@@ -13,6 +13,8 @@ use serde_json::json;
 
 use super::other_servers::eras;
 
+use crate::CORELANE;
+
 const VERSIONS: [&str; 2] = ["v1", "v2"];
 
 fn script() -> PathBuf {
@@ -82,7 +84,7 @@ fn typescript_sdk_serves_http_in_every_era() {
 #[ignore = "needs the shop of benches/rmcp: ./test.sh runs it"]
 #[test]
 fn rmcp_serves_http_in_every_era() {
-    let program = Path::new(env!("CARGO_BIN_EXE_corelane")).with_file_name("shop_rmcp");
+    let program = Path::new(CORELANE).with_file_name("shop_rmcp");
     let server = ListeningProcess::start(|port| {
         let mut command = Command::new(&program);
         command.args([&format!("127.0.0.1:{port}"), ""]);

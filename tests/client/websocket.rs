@@ -16,6 +16,8 @@ use tungstenite::handshake::derive_accept_key;
 use super::websocket_peer::{WebSocketPeer, accept, read_head, serve};
 use super::{ERAS, expect_revision, response};
 
+use crate::CORELANE;
+
 /// A client of the WebSocket endpoint of `server`.
 pub(crate) fn client_of(server: &TestServer) -> ClientBuilder {
     Client::builder(format!("ws://{}", server.http()).as_str())
@@ -228,7 +230,6 @@ fn oversized_fragments_close_with_1009() {
 fn command_calls_a_tool_over_websocket() {
     let server = TestServer::start(http_options());
     let target = format!("ws://{}/mcp/ws", server.http());
-    let result =
-        run_program(env!("CARGO_BIN_EXE_corelane"), ["call", &target, "echo", "message=hi"]);
+    let result = run_program(CORELANE, ["call", &target, "echo", "message=hi"]);
     assert_eq!((result.status, result.stdout.as_str(), result.stderr.as_str()), (0, "hi\n", ""));
 }

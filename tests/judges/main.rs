@@ -7,3 +7,6 @@ mod autobahn;
 mod conformance;
 mod interop;
 mod page;
+
+/// The program under test.
+const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");

@@ -5,12 +5,13 @@ use corelane_test_support::process::Process;
 use corelane_test_support::websocket::{WebSocketClient, text_frame};
 use serde_json::{Value, json};
 
+use crate::CORELANE;
 use crate::client::{ParityClient, call, handshake, kinds, request, streamed};
 use crate::options;
 
 #[test]
 fn stdio_carries_the_dialect() {
-    let mut process = Process::start(env!("CARGO_BIN_EXE_corelane"), &["stdio"]);
+    let mut process = Process::start(CORELANE, &["stdio"]);
     let mut client = ParityClient::new(process.take_pipes());
     let ack = client.exchange(&handshake());
     assert_eq!(ack["serverInfo"]["name"], "corelane", "{ack}");
@@ -28,7 +29,7 @@ fn stdio_carries_the_dialect() {
 #[test]
 fn sequential_stdio_carries_the_dialect() {
     let arguments = ["stdio", "--stdio-sequential", "true"];
-    let mut process = Process::start(env!("CARGO_BIN_EXE_corelane"), &arguments);
+    let mut process = Process::start(CORELANE, &arguments);
     let mut client = ParityClient::new(process.take_pipes());
     client.exchange(&handshake());
     client.send(&call("slow", "slow", json!({"steps": 1, "step_ms": 1})));

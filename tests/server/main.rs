@@ -24,3 +24,6 @@ mod tls;
 mod tower;
 mod transcripts;
 mod websocket;
+
+/// The program under test.
+const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");

@@ -8,9 +8,11 @@ use corelane_test_support::{ExitResult, TestServer, http_options};
 use corelane_tls::Pin;
 use tempfile::TempDir;
 
+use crate::CORELANE;
+
 /// Calls `echo`, with the root certificates of `roots`.
 fn call(target: &str, flags: &[&str], roots: &str) -> ExitResult {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+    let mut command = Command::new(CORELANE);
     command.args(["call", target, "echo", "message=hi"]).args(flags);
     command.env("SSL_CERT_FILE", roots).env_remove("SSL_CERT_DIR");
     command.output().expect("the program runs").into()

@@ -17,7 +17,7 @@ use corelane::testing::block_on;
 use corelane_test_support::tls::{
     CertificateValidity, HandshakeKind, Issuer, Terminator, TlsFault, VERSIONS, version,
 };
-use corelane_test_support::{TestServer, http_options, tcp_options};
+use corelane_test_support::{TestServer, http_and_tcp_options, http_options, tcp_options};
 use serde_json::json;
 
 use super::{ERAS, discover_result};
@@ -52,8 +52,7 @@ fn over_each_scheme(test: impl Fn(&str, &TestServer, &dyn Fn() -> Terminator, &T
 #[test]
 fn call_tool_over_tls_in_every_era() {
     let issuer = Issuer::new();
-    let mut options = http_options();
-    options.tcp.address = tcp_options().tcp.address;
+    let mut options = http_and_tcp_options();
     let server = TestServer::start(options);
     for version in VERSIONS {
         let start = |behind| {

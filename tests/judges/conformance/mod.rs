@@ -20,6 +20,8 @@ use mounted::MountedServer;
 use results::{Outcome, Scenario};
 use suite::Selection;
 
+use crate::CORELANE;
+
 /// Skipped by the suite, which has no client for it yet.
 const SKIPPED: &str = "tasks-status-notifications";
 
@@ -130,7 +132,7 @@ fn expect_client_passes(selection: &[&str], expected: &[&str], authorization: us
 
 /// Runs a selection against its own server.
 fn expect_passes(selection: Selection, count: usize) {
-    let server = ServeProcess::http(env!("CARGO_BIN_EXE_corelane"), &["--demo", "conformance"]);
+    let server = ServeProcess::http(CORELANE, &["--demo", "conformance"]);
     expect_passes_at(&server.url("/mcp"), selection, count);
 }
 

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use corelane_test_support::ServeProcess;
+
+use crate::CORELANE;
 pub(crate) use corelane_test_support::messages::{LEGACY, MODERN};
 use serde_json::{Value, json};
-
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
 
 /// Image of the demo service: one red pixel.
 pub(crate) const PNG: &str = concat!(

@@ -3,6 +3,7 @@
 use corelane_test_support::ServeProcess;
 use serde_json::{Value, json};
 
+use crate::CORELANE;
 use crate::page::browser::Browser;
 
 /// The open page. When a test succeeds, its drop checks the events of the browser.
@@ -24,7 +25,7 @@ pub(crate) struct Outcome {
 /// Starts a server of the conformance fixture with further `options`.
 pub(crate) fn start_server(options: &[&str]) -> ServeProcess {
     let options = [&["--demo", "conformance"], options].concat();
-    ServeProcess::http(env!("CARGO_BIN_EXE_corelane"), &options)
+    ServeProcess::http(CORELANE, &options)
 }
 
 impl PageTest {

@@ -22,8 +22,7 @@ use serde_json::Value;
 use server::mutation::{Mutation, OVER_HTTP, OVER_LINES};
 use server::{ScriptedServer, ServerOptions};
 
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
 
 /// The token of servers that require one.
 const TOKEN: &str = "secret-token";

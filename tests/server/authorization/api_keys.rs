@@ -9,6 +9,7 @@ use corelane_test_support::TestServer;
 use corelane_test_support::process::run_program;
 use serde_json::json;
 
+use crate::CORELANE;
 use crate::authorization::http::{MISSING, UNKNOWN_KEY, post, send};
 use crate::authorization::{Authority, call, catalog, options, start};
 
@@ -121,7 +122,7 @@ fn unusable_configuration_does_not_start() {
 
 #[test]
 fn check_reports_rules_without_verifier() {
-    let program = env!("CARGO_BIN_EXE_corelane");
+    let program = CORELANE;
     for arguments in [
         ["check", "--auth-rules", "tools/call tier=admin"],
         ["check", "--auth-audit", "deploy_*"],

@@ -13,6 +13,7 @@ use corelane_test_support::messages::initialize;
 use corelane_test_support::process::Process;
 use serde_json::{Value, json};
 
+use crate::CORELANE;
 use crate::authorization::http::{modern_request, post, read, send};
 use crate::authorization::http_server::{HttpServer, Reply, ok, status};
 use crate::authorization::{Authority, RESOURCE, call, catalog, options};
@@ -324,7 +325,7 @@ fn waiting_messages_are_bounded_in_memory() {
 fn stdio_message_waits_for_the_answer() {
     let authority = Authority::new();
     let introspection = HttpServer::gated(ok(&active()));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+    let mut command = Command::new(CORELANE);
     command.args(["stdio", "--auth-introspection", &introspection.url("/introspect")]);
     command.args(["--auth-resource", RESOURCE, "--auth-issuers", authority.issuer.name()]);
     command.env_clear().env("MCP_AUTH_TOKEN", "opaque-1");

@@ -33,7 +33,7 @@ use std::fs;
 use corelane::model::Implementation;
 use corelane::options::AuthOptions;
 use corelane::{Catalog, NoArguments, Options, Prompt, Resource, ResourceTemplate, Tool};
-use corelane_test_support::{TestServer, http_options, tcp_options};
+use corelane_test_support::{TestServer, http_and_tcp_options};
 use issuer::TestIssuer;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -96,8 +96,7 @@ fn hash_of(key: &str) -> String {
 
 /// Options of a server on free ports, over HTTP and TCP.
 fn options(auth: AuthOptions) -> Options {
-    let mut options = http_options();
-    options.tcp.address = tcp_options().tcp.address;
+    let mut options = http_and_tcp_options();
     options.auth = auth;
     options
 }

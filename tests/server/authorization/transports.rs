@@ -13,6 +13,7 @@ use corelane_test_support::messages::{initialize, notification, request_without_
 use corelane_test_support::process::Process;
 use serde_json::{Value, json};
 
+use crate::CORELANE;
 use crate::authorization::http::{MISSING, UNKNOWN_KEY, modern_request, read, send};
 use crate::authorization::{Authority, call, catalog, options, start};
 
@@ -218,7 +219,7 @@ fn verifier_of_program_decides_first() {
 
 /// Starts the program over standard input, with these API keys and a token in the environment.
 fn start_stdio(keys: &str, token: Option<&str>) -> Process {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+    let mut command = Command::new(CORELANE);
     command.args(["stdio", "--auth-api-keys", keys]).env_clear();
     if let Some(token) = token {
         command.env("MCP_AUTH_TOKEN", token);

@@ -7,6 +7,7 @@ use corelane_test_support::messages::{LEGACY, initialize, notification, request}
 use corelane_test_support::{LineClient, Process};
 use serde_json::{Value, json};
 
+use crate::CORELANE;
 use crate::files::fixtures::write;
 
 /// The program with a client over its pipes.
@@ -22,7 +23,7 @@ impl StdioServer {
     }
 
     fn start_with(flags: &[&str], resources: &Path, prompts: &Path) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+        let mut command = Command::new(CORELANE);
         command.env_clear().arg("stdio").args(flags).arg("--resources").arg(resources);
         let mut process = Process::spawn(command.arg("--prompts").arg(prompts));
         let mut peer = Self { client: process.take_pipes(), process, next_id: 0 };
@@ -198,7 +199,7 @@ fn check_names_files_that_are_not_offered() {
     let (docs, prompts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::os::unix::fs::symlink("missing", docs.path().join("gone.txt")).unwrap();
     write(prompts.path(), "bad.md", "+++\ntitle = 7\n+++\n");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane"));
+    let mut command = Command::new(CORELANE);
     command.env_clear().args(["check", "--tcp", "127.0.0.1:0", "--http", "off", "--resources"]);
     let output = command.arg(docs.path()).arg("--prompts").arg(prompts.path()).output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();

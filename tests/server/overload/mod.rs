@@ -12,7 +12,7 @@ use corelane::model::Implementation;
 use corelane::options::OverloadOptions;
 use corelane::{Catalog, HandlerError, NoArguments, Options, Tool};
 use corelane_test_support::messages::{call, modern};
-use corelane_test_support::{Request, TestServer, http_options, tcp_options};
+use corelane_test_support::{Request, TestServer, http_and_tcp_options};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -40,8 +40,7 @@ impl Failure {
 
 /// Options of a server with one shard on free ports, over HTTP and TCP.
 fn options(overload: OverloadOptions) -> Options {
-    let mut options = http_options();
-    options.tcp.address = tcp_options().tcp.address;
+    let mut options = http_and_tcp_options();
     options.engine.shards = Some(1);
     options.overload = overload;
     options

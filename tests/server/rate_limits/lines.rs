@@ -8,6 +8,7 @@ use corelane_test_support::websocket::WebSocketClient;
 use corelane_test_support::{LineClient, TestServer};
 use serde_json::{Value, json};
 
+use crate::CORELANE;
 use crate::rate_limits::{CLIENT, OTHER, expect_rate_limited, options, start};
 
 fn is_admitted(response: &Value) -> bool {
@@ -50,7 +51,7 @@ fn websocket_request_over_limit_gets_error() {
 #[test]
 fn stdio_request_over_limit_gets_error() {
     let arguments = ["stdio", "--rate-rules", "ping rate=1/h"];
-    let mut process = Process::start(env!("CARGO_BIN_EXE_corelane"), &arguments);
+    let mut process = Process::start(CORELANE, &arguments);
     let mut client = process.take_pipes();
     assert!(client.exchange(initialize(1, LEGACY))["result"].is_object());
     client.send(notification("notifications/initialized"));

@@ -12,7 +12,7 @@ mod reload;
 use std::net::{IpAddr, Ipv4Addr};
 
 use corelane::Options;
-use corelane_test_support::{TestServer, http_options, tcp_options};
+use corelane_test_support::{TestServer, http_and_tcp_options};
 use serde_json::Value;
 
 /// A client whose address counts: 127.0.0.1 is exempt.
@@ -22,8 +22,7 @@ const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 10));
 
 /// Options of a server with one shard on free ports, over HTTP and TCP.
 fn options(rules: &[&str]) -> Options {
-    let mut options = http_options();
-    options.tcp.address = tcp_options().tcp.address;
+    let mut options = http_and_tcp_options();
     options.engine.shards = Some(1);
     options.rate.rules = rules.iter().map(ToString::to_string).collect();
     options

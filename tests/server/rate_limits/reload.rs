@@ -6,9 +6,8 @@ use corelane_test_support::messages::{LEGACY, request_without_params};
 use corelane_test_support::process::{Signal, run_program};
 use corelane_test_support::{LineClient, ServeProcess};
 
+use crate::CORELANE;
 use crate::rate_limits::{CLIENT, OTHER, options, start};
-
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
 
 /// Returns whether a `ping` is admitted.
 fn ping(client: &mut LineClient) -> bool {

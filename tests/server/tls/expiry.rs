@@ -7,7 +7,7 @@ use corelane_test_support::{HttpClient, Process, Request, TestServer};
 
 use super::Authority;
 
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
 
 /// Starts a command that encrypts with an expired certificate; the arguments follow.
 fn with_expired(authority: &Authority, command: &str) -> Command {

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use corelane::client::{ClientBuilder, ClientError, TlsOptions};
 use corelane::{Client, Options};
+use corelane_test_support::http_and_tcp_options;
 use corelane_test_support::tls::{Certificate, CertificateValidity, Issuer};
-use corelane_test_support::{http_options, tcp_options};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -57,8 +57,7 @@ impl Authority {
 
     /// Options of a server with a certificate, over TCP, HTTP and WebSocket.
     fn server_options(&self) -> Options {
-        let mut options = http_options();
-        options.tcp.address = tcp_options().tcp.address;
+        let mut options = http_and_tcp_options();
         self.certify(&mut options);
         options
     }

@@ -17,8 +17,7 @@ use corelane_test_support::{Process, SMALL_RINGS, ServeProcess};
 use features::Feature;
 use transcript_client::TranscriptClient;
 
-/// The program under test.
-const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+use crate::CORELANE;
 
 /// Offers each feature once.
 const FIXTURE: [&str; 2] = ["--demo", "conformance"];

@@ -38,7 +38,10 @@ pub use line_client::LineClient;
 pub use listening_process::ListeningProcess;
 pub use process::{ExitResult, Process, SMALL_RINGS, ServeProcess, run_program};
 #[cfg(feature = "server")]
-pub use server::{TestServer, http_options, on_one_shard_and_two, over_each_ring, tcp_options};
+pub use server::{
+    TestServer, http_and_tcp_options, http_options, on_one_shard_and_two, over_each_ring,
+    tcp_options,
+};
 pub use websocket::WebSocketClient;
 
 /// Timeout of each operation, generous for a loaded machine. A test fails when it expires.

@@ -285,6 +285,13 @@ pub fn http_options() -> Options {
     options
 }
 
+/// Options of a small server that listens on free ports for HTTP, WebSocket and TCP.
+pub fn http_and_tcp_options() -> Options {
+    let mut options = http_options();
+    options.tcp.address = Some(FREE_PORT);
+    options
+}
+
 const FREE_PORT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 

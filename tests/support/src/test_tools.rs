@@ -8,7 +8,7 @@ use corelane::{
 };
 use serde_json::Value;
 
-use crate::server::{Gate, TestServer, http_options, tcp_options};
+use crate::server::{Gate, TestServer, http_and_tcp_options};
 
 impl TestServer {
     /// Starts a server with the demo services, the resource `test://one` and:
@@ -28,8 +28,7 @@ impl TestServer {
     /// Starts a server over TCP and HTTP, with rings of the default size, the demo services and the
     /// tool `touch`, which notifies that the resource `test://watched-resource` was updated.
     pub fn for_load() -> Self {
-        let mut options = http_options();
-        options.tcp.address = tcp_options().tcp.address;
+        let mut options = http_and_tcp_options();
         options.engine.ring_sizes = RingOptions::default();
         let tool = touch_tool("test://watched-resource");
         let catalog = demo_services().tool(tool).build();
