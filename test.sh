@@ -4,8 +4,8 @@
 # `cargo test` alone needs only Rust. This script also runs the tests that are ignored there, and
 # installs what they need: the official MCP clients, the official conformance suite, the Autobahn
 # test suite and Debian's Chromium (tests/judges), promtool (tests/server/http), all below target/
-# but the browser, with the MCP servers of others (loadtest/tests/other_servers), wrk
-# (loadtest/tests/agreement.rs), sslscan and testssl.sh (tests/server/tls), and nginx
+# but the browser, with the MCP servers of others (loadtest/tests/load/other_servers), wrk
+# (loadtest/tests/load/agreement.rs), sslscan and testssl.sh (tests/server/tls), and nginx
 # (tests/parity/parity_check), which is not started as a service. Messages are also validated
 # against the official schemas if MCP_SCHEMA_DIR is a folder of REVISION/schema.json.
 
@@ -26,7 +26,7 @@ tests/parity/parity_check/install.sh
 loadtest/tests/install.sh
 
 # The same server with Corelane and with rmcp, which has a lock file of its own. The latter is also
-# one of the servers of loadtest/tests/other_servers.
+# one of the servers of loadtest/tests/load/other_servers.
 target="${CARGO_TARGET_DIR:-target}"
 rmcp=(--locked --manifest-path benches/rmcp/Cargo.toml --target-dir "$target")
 if [ $# -eq 0 ]; then

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Installs what the ignored tests of loadtest need: wrk, which tests/agreement.rs compares
-# corelane-load with, from Debian's packages, and the servers of tests/other_servers.
+# Installs what the ignored tests of loadtest need: wrk, which tests/load/agreement.rs compares
+# corelane-load with, from Debian's packages, and the servers of tests/load/other_servers.
 #
 # Any wrk 4 in the PATH will do. Without apt-get or root privileges the script only prints an error.
 # The servers are installed below cargo's target directory and kept; nothing is done if they match
 # the lock files. They need python3 with its venv module, Node.js 20 or newer, and npm.
 
 set -euo pipefail
-here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/other_servers"
-dir="${CARGO_TARGET_DIR:-$here/../../../target}/tmp/other_servers"
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/load/other_servers"
+dir="${CARGO_TARGET_DIR:-$here/../../../../target}/tmp/other_servers"
 
 wanted="$(cat "$here/requirements.txt" "$here/package-lock.json" | cksum)"
 if [ "$(cat "$dir/installed" 2>/dev/null || true)" != "$wanted" ]; then
   for program in python3 node npm; do
     command -v "$program" >/dev/null || {
-      echo "loadtest/tests/other_servers needs $program" >&2
+      echo "loadtest/tests/load/other_servers needs $program" >&2
       exit 1
     }
   done
@@ -37,7 +37,7 @@ if command -v wrk >/dev/null; then
   exit 0
 fi
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-  echo "loadtest/tests/agreement needs wrk: install wrk 4 in the PATH" >&2
+  echo "loadtest/tests/load/agreement needs wrk: install wrk 4 in the PATH" >&2
   exit 1
 fi
 apt-get update --quiet

@@ -36,7 +36,7 @@ fn everything() -> PathBuf {
 }
 
 fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("loadtest/tests/other_servers").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("loadtest/tests/load/other_servers").join(name)
 }
 
 fn client_of(server: &ListeningProcess) -> ClientBuilder {

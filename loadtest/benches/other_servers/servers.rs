@@ -22,7 +22,7 @@ pub(crate) struct OtherServer {
 impl OtherServer {
     pub(crate) fn all() -> [Self; 2] {
         let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).join("other_servers");
-        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/other_servers");
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/load/other_servers");
         let everything = "node/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
         let message = "abcdefghijklmnopqrstuvwxyzabcdef";
         [

@@ -8,7 +8,7 @@ use corelane_load::result::ProcessCost;
 use corelane_load::search::SearchOptions;
 use corelane_test_support::ExitResult;
 
-use super::{assert_contains_all, assert_usage_error, file_path, load, read, run, sweep, write};
+use super::{assert_contains_all, assert_usage_error, load, path_text, read, run, sweep, write};
 
 #[test]
 fn capacity_computes_requirement_from_sweeps() {
@@ -18,7 +18,7 @@ fn capacity_computes_requirement_from_sweeps() {
     let two = write("cores-2.json", &sweep(1_000, 2_000.0 / 1.1, bytes(1_000)));
     let four = write("cores-4.json", &sweep(4_000, 4_000.0 / 1.3, bytes(4_000)));
     let (one, two, four) = (format!("1={one}"), format!("2={two}"), format!("4={four}"));
-    let kept = file_path("capacity.json");
+    let kept = path_text("capacity.json");
     let target = ["--target-rate=7000", "--target-connections=40000", "--cores-per-machine=8"];
     let arguments = ["capacity", &one, &two, &four, "--json", &kept].into_iter().chain(target);
     let ExitResult { status, stdout, stderr } = load(arguments);

@@ -9,10 +9,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use corelane_test_support::{ExitResult, ListeningProcess, run_program};
+use corelane_test_support::{ExitResult, ListeningProcess};
 use serde_json::{Value, json};
 
 use self::installed::{everything, installed, python, script};
+use crate::{LOAD, file_path, load};
 
 mod installed;
 
@@ -26,7 +27,7 @@ const SHORT: [&str; 5] = ["--closed", "-c=1", "-d=1", "--warm-up=0", "--quiet"];
 /// Runs the command against a target.
 fn run(target: &str, flags: &[&str]) -> ExitResult {
     let arguments = ["run", target].into_iter().chain(flags.iter().copied());
-    run_program(env!("CARGO_BIN_EXE_corelane-load"), arguments)
+    load(arguments)
 }
 
 /// Returns the first lines that a run without `--quiet` writes: what was chosen.
@@ -134,7 +135,7 @@ fn server_that_answers_500_is_refused() {
 #[test]
 fn refused_run_leaves_files_as_they_are() {
     let address = start(|_| Some(response("500 Internal Server Error", "out of order")));
-    let file = |name: &str| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("refused.{name}"));
+    let file = |name: &str| file_path(&format!("refused.{name}"));
     std::fs::write(file("json"), "before").unwrap();
     let absent = ["html", "csv", "hlog"];
     let mut flags = vec![format!("--json={}", file("json").display())];
@@ -220,7 +221,7 @@ fn python_sdk_server_is_measured_over_http() {
 #[ignore = "needs the shop of benches/rmcp: ./test.sh runs it"]
 #[test]
 fn rmcp_server_is_measured_with_named_tool() {
-    let program = Path::new(env!("CARGO_BIN_EXE_corelane-load")).with_file_name("shop_rmcp");
+    let program = Path::new(LOAD).with_file_name("shop_rmcp");
     let server = ListeningProcess::start(|port| {
         let mut command = Command::new(&program);
         command.args([&format!("127.0.0.1:{port}"), ""]);

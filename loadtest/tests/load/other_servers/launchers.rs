@@ -1,7 +1,6 @@
 //! Tests of servers behind programs that start them: their processes are measured and end.
 
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::Command;
 
 use corelane_test_support::ExitResult;
@@ -9,6 +8,7 @@ use serde_json::Value;
 
 use super::SHORT;
 use super::installed::{everything, installed};
+use crate::{LOAD, file_path};
 
 /// Variable of the environment that marks the processes of a test.
 const MARK: &str = "CORELANE_LOAD_TEST";
@@ -20,8 +20,8 @@ const CORES_MIN: f64 = 0.02;
 /// Runs the command where npx and uvx find what is installed without a network, and returns its
 /// result with that in JSON. No process is left.
 fn run(mark: &str, target: &str, flags: &[&str]) -> (ExitResult, Value) {
-    let json = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{mark}.json"));
-    let ended = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
+    let json = file_path(&format!("{mark}.json"));
+    let ended = Command::new(LOAD)
         .args(["run", target])
         .args(SHORT)
         .args(flags)

@@ -13,16 +13,10 @@ use corelane_load::metrics::outcome::Failure;
 use corelane_load::plan::Plan;
 use corelane_load::report::table::table;
 use corelane_load::result::RunResult;
-use corelane_test_support::{ExitResult, TestServer, run_program};
+use corelane_test_support::{ExitResult, TestServer};
 use serde_json::Value;
 
-/// Runs the program and returns its output.
-fn load<'a>(arguments: impl IntoIterator<Item = &'a str>) -> ExitResult {
-    run_program(env!("CARGO_BIN_EXE_corelane-load"), arguments)
-}
-
-/// Flags of a short run that is valid on every machine.
-const SHORT: [&str; 4] = ["--closed", "--connections=2", "--warm-up=0s", "--duration=300ms"];
+use crate::{SHORT, file_path, load};
 
 /// Performs a short run with further flags.
 fn run(target: &str, flags: &[&str]) -> ExitResult {
@@ -31,7 +25,7 @@ fn run(target: &str, flags: &[&str]) -> ExitResult {
 
 /// Writes a file of this test.
 fn file(name: &str, text: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let path = file_path(name);
     std::fs::write(&path, text).unwrap();
     path
 }

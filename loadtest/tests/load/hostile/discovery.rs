@@ -9,8 +9,10 @@ use corelane_load::plan::{CallPlan, HumanDuration, Plan};
 use corelane_load::target::{Era, Transport};
 use serde_json::{Value, json};
 
-use crate::scripted_server::{Reaction, ReceivedRequest, ScriptedServer, framed, response};
-use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan};
+use crate::hostile::scripted_server::{
+    Reaction, ReceivedRequest, ScriptedServer, framed, response,
+};
+use crate::hostile::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan};
 
 /// Answers a method of a legacy server of this version, or `None` for others.
 fn legacy_answer(transport: Transport, call: &Value, version: &str) -> Option<Reaction> {

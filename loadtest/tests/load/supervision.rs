@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use corelane_load::metrics::process_tree::ProcessTree;
 use corelane_load::target::Target;
+use corelane_test_support::TIMEOUT;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Timeout of a test.
-const TIMEOUT: Duration = Duration::from_mins(1);
+use crate::LOAD;
 
 /// A running command, whose program has left a process in a session of its own.
 struct RunningCommand {
@@ -34,7 +34,7 @@ impl RunningCommand {
             if ignored.is_empty() { String::new() } else { format!("trap \"\" {ignored}; ") };
         let script = format!("(setsid sh -c '{trap}echo ready >&2; exec sleep 600' &); exec cat");
         let target = Target::Command(["sh", "-c", &script].map(String::from).to_vec()).to_string();
-        let command = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
+        let command = Command::new(LOAD)
             .args(["run", &target, "--server-stderr=inherit", "--quiet"])
             .args(["--era=modern", "--tool=echo", "--arguments={}"])
             .args(flags)
@@ -49,7 +49,7 @@ impl RunningCommand {
     fn start_with_server(server: &[&str]) -> Self {
         // No server has it: the listener that found it is closed.
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let command = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
+        let command = Command::new(LOAD)
             .args(["run", &format!("tcp://{free}"), "--connect-timeout=1h"])
             .arg(format!("--server={}", shlex::try_join(server.iter().copied()).unwrap()))
             .stdout(Stdio::null())
@@ -160,7 +160,7 @@ fn failed_run_ends_all_processes() {
 #[test]
 fn supervised_command_keeps_exit_status() {
     let run = |flags: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"));
+        let mut command = Command::new(LOAD);
         let output = command.args(["run", "stdio:true", "--quiet"]).args(flags).output().unwrap();
         output.status.code()
     };

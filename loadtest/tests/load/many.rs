@@ -18,6 +18,8 @@ use corelane_load::schedule::{ArrivalPattern, RateProfile};
 use corelane_load::target::{Era, Transport};
 use corelane_test_support::TestServer;
 
+use crate::{LOAD, file_path};
+
 const SOURCES: [IpAddr; 2] = [loopback(2), loopback(3)];
 
 const fn loopback(last: u8) -> IpAddr {
@@ -138,7 +140,7 @@ fn foreign_source_address_error_names_reason() {
 fn run_within(files: u32, target: &str, flags: &[&str]) -> (Option<i32>, String, String) {
     let script = format!("ulimit -n {files} && exec \"$0\" run \"$@\"");
     let output = Command::new("sh")
-        .args(["-c", &script, env!("CARGO_BIN_EXE_corelane-load"), target])
+        .args(["-c", &script, LOAD, target])
         .args(["--rate=0", "--warm-up=0s", "--duration=100ms"])
         .args(flags)
         .output()
@@ -150,7 +152,7 @@ fn run_within(files: u32, target: &str, flags: &[&str]) -> (Option<i32>, String,
 #[test]
 fn load_thread_adds_rings_for_its_connections() {
     let test_server = TestServer::for_load();
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("threads.json");
+    let path = file_path("threads.json");
     let flags = ["--quiet", "--connections=200", "--source=127.0.0.2-127.0.0.3", "--json"];
     let flags: Vec<&str> = flags.into_iter().chain(path.to_str()).collect();
     let (status, out, stderr) = run_within(120, &format!("tcp://{}", test_server.tcp()), &flags);

@@ -14,14 +14,10 @@ use corelane_load::plan::Plan;
 use corelane_load::report::table::table;
 use corelane_load::result::{Manifest, RunResult};
 use corelane_test_support::stall::stall;
-use corelane_test_support::{ExitResult, TestServer, run_program};
+use corelane_test_support::{ExitResult, TestServer};
 
 use self::session_server::SessionServer;
-
-/// Runs the program and returns its output.
-fn load<'a>(arguments: impl IntoIterator<Item = &'a str>) -> ExitResult {
-    run_program(env!("CARGO_BIN_EXE_corelane-load"), arguments)
-}
+use crate::load;
 
 /// Returns a plan with four connections and no warm-up.
 fn plan(target: &str, rest: &str) -> Plan {

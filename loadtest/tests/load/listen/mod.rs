@@ -20,6 +20,7 @@ use corelane_load::target::Era;
 use corelane_test_support::TestServer;
 
 use self::notifying_server::{NotifyBehaviour, NotifyingServer};
+use crate::LOAD;
 
 /// Returns a plan with one publication that may be received within `heard_max`.
 fn plan(target: String, era: Era, listen: ListenPlan, heard_max: Duration) -> Plan {
@@ -148,7 +149,7 @@ fn listen_result_is_shown_and_round_trips() {
 #[test]
 fn listen_flag_opens_streams() {
     let test_server = TestServer::for_load();
-    let output = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
+    let output = Command::new(LOAD)
         .args(["run", &format!("tcp://{}", test_server.tcp()), "--listen=3", "--quiet"])
         .args(["--rate=100", "--warm-up=0s", "--duration=300ms", "--connections=2"])
         .output()

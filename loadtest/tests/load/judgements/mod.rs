@@ -10,7 +10,6 @@ mod capacity;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -20,26 +19,19 @@ use corelane_load::probe::{Probe, SearchResult, Trial};
 use corelane_load::result::{Manifest, Percentiles, ProcessCost, RunResult, Totals, Verdict};
 use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::{SweepResult, SweepStep};
-use corelane_test_support::{ExitResult, TestServer, run_program, tcp_options};
+use corelane_test_support::{ExitResult, TIMEOUT, TestServer, tcp_options};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-/// Runs the program and returns its output.
-fn load<'a>(arguments: impl IntoIterator<Item = &'a str>) -> ExitResult {
-    run_program(env!("CARGO_BIN_EXE_corelane-load"), arguments)
-}
+use crate::{LOAD, file_path, load};
 
-/// Timeout of a test.
-const TIMEOUT: Duration = Duration::from_mins(1);
-
-/// Returns the path of a file of one test.
-fn file_path(name: &str) -> String {
-    let path: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    path.to_str().unwrap().to_owned()
+/// Returns the path of a file of one test, as text.
+fn path_text(name: &str) -> String {
+    file_path(name).to_str().unwrap().to_owned()
 }
 
 fn write(name: &str, value: &impl serde::Serialize) -> String {
-    let path = file_path(name);
+    let path = path_text(name);
     std::fs::write(&path, serde_json::to_string(value).unwrap()).unwrap();
     path
 }
@@ -132,7 +124,7 @@ fn compare_finds_result_equal_to_itself() {
 fn compare_exits_one_for_longer_tail() {
     let base = write("tail-base.json", &run(100.0));
     let new = write("tail-new.json", &run(200.0));
-    let kept = file_path("tail-kept.json");
+    let kept = path_text("tail-kept.json");
     let ExitResult { status, stdout, .. } = load(["compare", &base, &new, "--json", &kept]);
     assert_eq!(status, 1, "{stdout}");
     let row = stdout.lines().find(|line| line.starts_with("p99 ")).unwrap();
@@ -234,7 +226,7 @@ fn sweep_finds_rate_and_runs_fractions() {
     let (tcp, http) =
         (format!("tcp://{}", test_server.tcp()), format!("http://{}", test_server.http()));
     for (number, target) in [tcp, http].iter().enumerate() {
-        sweep_once(target, &file_path(&format!("sweep-{number}.toml")));
+        sweep_once(target, &path_text(&format!("sweep-{number}.toml")));
     }
 }
 
@@ -317,7 +309,7 @@ fn started_server_has_to_accept_connections() {
 
 /// Returns the command of an echo server that accepts one connection after another.
 fn echo_server_command(script: &str, address: SocketAddr) -> String {
-    let script = file_path(script);
+    let script = path_text(script);
     let listening = "import socket, sys\nserver = socket.create_server((sys.argv[1], \
                      int(sys.argv[2])))\nwhile True:\n    peer, _ = server.accept()\n    \
                      while (data := peer.recv(65536)):\n        peer.sendall(data)\n";
@@ -328,7 +320,7 @@ fn echo_server_command(script: &str, address: SocketAddr) -> String {
 #[ignore = "needs Python 3: ./test.sh runs it"]
 #[test]
 fn signal_terminates_started_server() {
-    let program = env!("CARGO_BIN_EXE_corelane-load");
+    let program = LOAD;
     for (ignored, signal) in
         [("", Signal::TERM), ("", Signal::HUP), ("", Signal::KILL), ("HUP", Signal::TERM)]
     {
@@ -370,7 +362,7 @@ fn started_server_is_measured_and_terminated() {
     // The server is a child of a shell.
     let command = format!("sh -c '{}; true'", echo_server_command("server.py", address));
     let target = format!("tcp://{address}");
-    let kept = file_path("started.json");
+    let kept = path_text("started.json");
     let arguments = ["--closed", "--connections=1", "--warm-up=0s", "--duration=100ms", "--quiet"];
     let arguments = arguments.into_iter().chain(["--era=modern", "--tool=echo", "--arguments={}"]);
     let arguments = arguments.into_iter().chain(["--server", &command, "--json", &kept]);

@@ -11,8 +11,10 @@ use corelane_load::target::{Era, Transport};
 use corelane_parity::error::ErrorCode;
 use serde_json::{Map, Value, json};
 
-use crate::scripted_server::{Reaction, ReceivedRequest, ScriptedServer, framed, response};
-use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan, run_plan};
+use crate::hostile::scripted_server::{
+    Reaction, ReceivedRequest, ScriptedServer, framed, response,
+};
+use crate::hostile::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan, run_plan};
 
 /// Media type of an event stream.
 const EVENTS: &str = "text/event-stream";

@@ -14,6 +14,8 @@ use std::path::PathBuf;
 use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::target::Target;
 
+use crate::file_path;
+
 /// Returns the directory of this package.
 fn package() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -98,7 +100,7 @@ fn tuning_knobs_have_plans_and_sections() {
 
 #[test]
 fn stdio_target_of_a_plan_has_one_connection() {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("connections.toml");
+    let path = file_path("connections.toml");
     let connections = |text: &str, target| {
         fs::write(&path, text).unwrap();
         Plan::read_with_target(&path, target).unwrap().connections

@@ -4,7 +4,6 @@
 //! machine.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use corelane_load::generator;
@@ -14,6 +13,8 @@ use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::target::{Era, Transport};
 use corelane_test_support::wrk::{self, MESSAGE_BYTES, WrkCounts, WrkSettings};
 use corelane_test_support::{TestServer, http_options};
+
+use crate::file_path;
 
 /// Responses after which wrk stops: far fewer than it gets in its time.
 const ANSWERS: u64 = 200;
@@ -36,11 +37,6 @@ fn request(address: SocketAddr) -> Vec<u8> {
     bytes
 }
 
-/// Returns the path of a file of this test.
-fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
-}
-
 #[ignore = "needs wrk: ./test.sh installs it and runs the test"]
 #[test]
 fn server_counts_every_wrk_request_and_byte() {
@@ -48,7 +44,7 @@ fn server_counts_every_wrk_request_and_byte() {
     let request = request(server.address());
     let order = WrkSettings { connections: 1, seconds: SECONDS, responses: Some(ANSWERS) };
     let counts =
-        wrk::run(server.address(), std::slice::from_ref(&request), &script("one.lua"), order)
+        wrk::run(server.address(), std::slice::from_ref(&request), &file_path("one.lua"), order)
             .unwrap();
     let counters = server.close();
     let WrkCounts { responses: answers, correct: right, errors, .. } = counts;
@@ -100,7 +96,7 @@ fn closed_loop_counts_agree_with_wrk() {
     let server = start_server();
     let request = request(server.address());
     let order = WrkSettings { connections: connections.into(), seconds: 1, responses: None };
-    let counts = wrk::run(server.address(), &[request], &script("many.lua"), order).unwrap();
+    let counts = wrk::run(server.address(), &[request], &file_path("many.lua"), order).unwrap();
     let counted = server.close().requests.tools_call;
     // wrk does not: up to one request on each connection may be unanswered.
     assert!(counts.responses > 0 && counts.errors == 0, "{counts:?}");

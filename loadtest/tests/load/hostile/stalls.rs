@@ -13,8 +13,10 @@ use corelane_test_support::stall::stall;
 use hdrhistogram::Histogram;
 use serde_json::Value;
 
-use crate::scripted_server::{Reaction, ReceivedRequest, ScriptedServer, echo_response, framed};
-use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, assert_all, plan, run};
+use crate::hostile::scripted_server::{
+    Reaction, ReceivedRequest, ScriptedServer, echo_response, framed,
+};
+use crate::hostile::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, assert_all, plan, run};
 
 /// Asserts that all sent requests timed out, and the others were not sent.
 fn assert_silent(

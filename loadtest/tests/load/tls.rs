@@ -5,7 +5,6 @@
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -19,8 +18,8 @@ use corelane_test_support::tls::{
     Certificate, CertificateValidity, Issuer, Terminator, TlsFault, serve, version,
 };
 
-/// Flags of a short run that is valid on every machine.
-const SHORT: [&str; 4] = ["--closed", "--connections=2", "--warm-up=0s", "--duration=300ms"];
+use crate::{LOAD, SHORT, file_path};
+
 /// The bearer token of the tests.
 const TOKEN: &str = "s3cr3t-T0ken";
 
@@ -39,7 +38,7 @@ fn plan(target: &str, ca: &str) -> Plan {
 
 /// Writes a file of the tests.
 fn write(name: &str, text: &str) -> String {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let path = file_path(name);
     std::fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
 }
@@ -69,7 +68,7 @@ fn run(target: &str, flags: &[&str]) -> CommandOutput {
 
 /// Runs the program with environment variables.
 fn run_within(target: &str, flags: &[&str], environment: &[(&str, &str)]) -> CommandOutput {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"));
+    let mut command = Command::new(LOAD);
     command
         .args(["run", "--quiet", target])
         .args(SHORT)

@@ -25,11 +25,11 @@ use corelane_load::metrics::process_group::ProgramCounts;
 use corelane_load::schedule::{ArrivalPattern, RateProfile};
 use corelane_load::target::{Era, Target, Transport};
 use corelane_protocol::model::Implementation;
+use corelane_test_support::TIMEOUT;
+
+use crate::LOAD;
 
 const SPAN: Duration = Duration::from_millis(400);
-
-/// Timeout of a test.
-const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Environment variable that makes this program a server.
 const SERVER_VARIABLE: &str = "CORELANE_LOAD_STAGE";
@@ -47,7 +47,7 @@ fn server_command() -> String {
     let program = program.to_str().unwrap();
     format!(
         "{SERVER_VARIABLE}=1 exec '{program}' --exact --nocapture \
-         server_started_by_environment_variable 3>&1 >/dev/null"
+         pipes::server_started_by_environment_variable 3>&1 >/dev/null"
     )
 }
 
@@ -237,7 +237,7 @@ fn restarted_program_fails_closed_loop() {
     let plan = format!("{}/restarted.toml", env!("CARGO_TARGET_TMPDIR"));
     let calls = "era = \"modern\"\n[[call]]\nmethod = \"ping\"\n";
     std::fs::write(&plan, format!("target = {target:?}\n{calls}")).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"));
+    let mut command = Command::new(LOAD);
     let flags = ["--closed", "--requests=1000", "--warm-up=0", "--quiet"];
     let output = command.args(["run", "--plan", &plan]).args(flags).output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
@@ -348,7 +348,7 @@ fn much_stderr_output_does_not_block() {
 #[test]
 fn stdio_command_line_reports_start_failure() {
     let load = |target: &str, flags: &[&str]| -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_corelane-load"));
+        let mut command = Command::new(LOAD);
         let short = ["--closed", "--depth=4", "--warm-up=0s", "--duration=300ms", "--errors-max=0"];
         command.args(["run", target]).args(short).args(flags).output().unwrap()
     };
@@ -379,7 +379,7 @@ fn stdio_command_line_reports_start_failure() {
 fn program_sees_eof_when_generator_is_killed() {
     let script = format!("echo it runs >&2; {}", server_command());
     let target = Target::Command(["sh", "-c", &script].map(String::from).to_vec()).to_string();
-    let mut load = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
+    let mut load = Command::new(LOAD)
         .args(["run", &target, "--server-stderr=inherit", "--duration=1h", "--quiet"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 use corelane_test_support::ListeningProcess;
 
 use super::installed::python;
+use crate::LOAD;
 
 /// Kills the server of a run after its first second, and returns status and output of the run, its
 /// words separated by single spaces.
 fn kill_server_of_run(flags: &[&str]) -> (Option<i32>, String) {
     let server = ListeningProcess::start(|port| python("fastmcp_server.py", port));
-    let mut load = Command::new(env!("CARGO_BIN_EXE_corelane-load"))
+    let mut load = Command::new(LOAD)
         .args(["run", &server.url(), "-c=1", "-d=4", "--warm-up=0"])
         .args(flags)
         .stdout(Stdio::piped())

@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::file_path;
+
 /// Returns a path in the folder that install.sh fills.
 pub(crate) fn installed(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("other_servers").join(path)
+    file_path("other_servers").join(path)
 }
 
 /// Returns the path of a file beside this one.
 pub(crate) fn script(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/other_servers").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/load/other_servers").join(name)
 }
 
 pub(crate) fn python(name: &str, port: u16) -> Command {

@@ -7,10 +7,10 @@ use corelane_load::plan::HumanDuration;
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::target::{Era, Transport};
 
-use crate::scripted_server::{
+use crate::hostile::scripted_server::{
     Reaction, ReceivedRequest, ScriptedServer, echo_response, framed, handshake_response, response,
 };
-use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan};
+use crate::hostile::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, plan};
 
 /// Returns the error of a run whose handshakes are rejected.
 fn handshake_error(server: &ScriptedServer) -> String {

@@ -8,10 +8,10 @@ use corelane_load::plan::HumanDuration;
 use corelane_load::result::{Manifest, RunResult};
 use corelane_load::target::{Era, Transport};
 
-use crate::scripted_server::{
+use crate::hostile::scripted_server::{
     Reaction, ReceivedRequest, ScriptedServer, echo_response, frame, response,
 };
-use crate::{DUE, assert_all, plan};
+use crate::hostile::{DUE, assert_all, plan};
 
 #[test]
 fn http_error_status_is_counted_by_class() {

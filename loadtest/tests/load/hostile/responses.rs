@@ -12,10 +12,10 @@ use corelane_load::result::{Manifest, RunResult, RunStatus};
 use corelane_load::target::{Era, Transport};
 use serde_json::Value;
 
-use crate::scripted_server::{
+use crate::hostile::scripted_server::{
     Reaction, ReceivedRequest, ScriptedServer, echo_response, framed, response,
 };
-use crate::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, assert_all, plan, run};
+use crate::hostile::{DUE, RESPONSE_TIMEOUT, TRANSPORTS, assert_all, plan, run};
 
 /// Responds to every request with a message of this text.
 fn always_respond(

@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use base64::Engine as _;
@@ -16,13 +16,10 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
-/// Returns the path of a file of these tests.
-fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
-}
+use crate::{LOAD, file_path};
 
 fn load(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_corelane-load")).args(arguments).output().unwrap()
+    Command::new(LOAD).args(arguments).output().unwrap()
 }
 
 /// Performs a short run with further flags.
@@ -37,12 +34,12 @@ fn run_target(target: &str, flags: &[&str]) -> Output {
 
 /// Performs a run that writes its result in these formats to files of this name.
 fn keep(test_server: &TestServer, name: &str, forms: &[&str]) -> RunResult {
-    let mut flags = vec!["--quiet".to_owned(), format!("--json={}", path(name).display())];
-    flags.extend(forms.iter().map(|form| format!("--{form}={}.{form}", path(name).display())));
+    let mut flags = vec!["--quiet".to_owned(), format!("--json={}", file_path(name).display())];
+    flags.extend(forms.iter().map(|form| format!("--{form}={}.{form}", file_path(name).display())));
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let output = run(test_server, &flags);
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]));
-    serde_json::from_str(&read(&path(name))).unwrap()
+    serde_json::from_str(&read(&file_path(name))).unwrap()
 }
 
 fn read(path: &Path) -> String {
@@ -62,7 +59,7 @@ fn stderr(output: &Output) -> &str {
 #[test]
 fn csv_rows_sum_to_result() {
     let result = keep(&TestServer::for_load(), "rows", &["csv"]);
-    let (header, rows) = rows(&path("rows.csv"));
+    let (header, rows) = rows(&file_path("rows.csv"));
     let column = |name: &str| {
         let place = header.iter().position(|column| column == name).unwrap();
         rows.iter().map(move |row| row[place].to_owned())
@@ -77,7 +74,7 @@ fn csv_rows_sum_to_result() {
 #[test]
 fn hlog_histograms_sum_to_result() {
     let result = keep(&TestServer::for_load(), "histograms", &["hlog"]);
-    let text = read(&path("histograms.hlog"));
+    let text = read(&file_path("histograms.hlog"));
     let mut all: [Histogram<u64>; 2] = [(); 2].map(|()| Histogram::new(3).unwrap());
     let mut began = 0;
     for entry in IntervalLogIterator::new(text.as_bytes()) {
@@ -106,7 +103,7 @@ fn hlog_histograms_sum_to_result() {
 fn report_reproduces_html_and_csv_of_run() {
     let test_server = TestServer::for_load();
     let result = keep(&test_server, "kept", &["html", "csv"]);
-    let (kept, page, rows) = (path("kept"), path("again.html"), path("again.csv"));
+    let (kept, page, rows) = (file_path("kept"), file_path("again.html"), file_path("again.csv"));
     let output = load(&[
         "report",
         kept.to_str().unwrap(),
@@ -120,8 +117,8 @@ fn report_reproduces_html_and_csv_of_run() {
         String::from_utf8(output.stdout).unwrap(),
         corelane_load::report::table::table(&result)
     );
-    assert_eq!(read(&page), read(&path("kept.html")));
-    assert_eq!(read(&rows), read(&path("kept.csv")));
+    assert_eq!(read(&page), read(&file_path("kept.html")));
+    assert_eq!(read(&rows), read(&file_path("kept.csv")));
     let page = read(&page);
     let target = format!("<h1>http://{}</h1>", test_server.http());
     for part in [&target, "COMPLETED", r#"id="percentiles""#, r#"id="throughput""#, r#"id="plan""#]
@@ -134,7 +131,8 @@ fn report_reproduces_html_and_csv_of_run() {
 #[test]
 fn report_reproduces_sweep_page_without_csv() {
     let test_server = TestServer::for_load();
-    let (kept, page, again) = (path("sweep.json"), path("sweep.html"), path("sweep-again.html"));
+    let (kept, page, again) =
+        (file_path("sweep.json"), file_path("sweep.html"), file_path("sweep-again.html"));
     let target = format!("tcp://{}", test_server.tcp());
     let flags =
         ["--connections=2", "--warm-up=0s", "--p99-max=1h", "--fractions=0.5", "--rounds=1"];
@@ -151,7 +149,7 @@ fn report_reproduces_sweep_page_without_csv() {
     assert_eq!(read(&page), read(&again));
     let title = format!("<h1>{target}</h1>");
     assert!(read(&page).contains(&title) && read(&page).contains(r#"id="search""#));
-    let rows = path("sweep.csv");
+    let rows = file_path("sweep.csv");
     let refused = load(&["report", kept.to_str().unwrap(), "--csv", rows.to_str().unwrap()]);
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
     assert!(stderr(&refused).contains("remove --csv") && !rows.exists(), "{}", stderr(&refused));
@@ -159,7 +157,7 @@ fn report_reproduces_sweep_page_without_csv() {
 
 #[test]
 fn missed_threshold_is_shown_in_html() {
-    let page = path("missed.html");
+    let page = file_path("missed.html");
     let flags = ["--quiet", "--p99-max=1ns", "--html", page.to_str().unwrap()];
     assert_eq!(run(&TestServer::for_load(), &flags).status.code(), Some(1));
     assert!(read(&page).contains("MISSED"));
@@ -208,7 +206,7 @@ fn unwritable_file_is_reported_before_the_run() {
 
 #[test]
 fn invalid_result_file_is_reported() {
-    let none = path("none.json");
+    let none = file_path("none.json");
     std::fs::write(&none, "{}").unwrap();
     for (kept, why) in [(none.to_str().unwrap(), "with --json"), ("/nowhere.json", "cannot read")] {
         let output = load(&["report", kept]);

@@ -12,9 +12,11 @@ use corelane_load::tuning::{
     settings as profile_settings,
 };
 
+use crate::LOAD;
+
 /// Runs `corelane-load check` and returns its exit status and output.
 fn check(flags: &[&str]) -> (i32, String) {
-    let program = env!("CARGO_BIN_EXE_corelane-load");
+    let program = LOAD;
     let output = Command::new(program).arg("check").args(flags).output().unwrap();
     (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
 }
