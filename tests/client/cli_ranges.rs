@@ -46,7 +46,7 @@ fn output_has_all_ranges_on_each_transport() {
     }
     let directory = Directory::new(root.path()).unwrap().file_bytes_max(LIMIT);
     let catalog = Catalog::builder(Implementation::new("files", "1")).build().unwrap();
-    let mut options = http_and_tcp_options();
+    let options = http_and_tcp_options();
     let server = TestServer::with_server(|_| {
         let server = Server::builder(catalog).options(options);
         server.files(Files::new().resources(directory).without_watch()).unwrap()

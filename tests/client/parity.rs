@@ -355,7 +355,7 @@ impl TokenVerifier for OneToken {
 
 #[test]
 fn parity_token_is_sent_and_refused() {
-    let mut options = http_and_tcp_options();
+    let options = http_and_tcp_options();
     let catalog = demo::catalog(Implementation::new("test", "1")).unwrap();
     let server = TestServer::with_server(|_| {
         Server::builder(catalog).options(options).token_verifier(OneToken)

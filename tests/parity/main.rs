@@ -19,14 +19,7 @@ mod streams;
 mod timeouts;
 mod transports;
 
-use corelane::Options;
-use corelane_test_support::http_and_tcp_options;
+use corelane_test_support::http_and_tcp_options as options;
 
 /// The program under test.
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
-
-/// Options of a server with one shard, over TCP and HTTP.
-fn options() -> Options {
-    let mut options = http_and_tcp_options();
-    options
-}

@@ -7,7 +7,6 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
 
 use corelane_load::metrics::process_tree::ProcessTree;
 use corelane_load::target::Target;

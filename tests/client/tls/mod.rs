@@ -52,7 +52,7 @@ fn over_each_scheme(test: impl Fn(&str, &TestServer, &dyn Fn() -> Terminator, &T
 #[test]
 fn call_tool_over_tls_in_every_era() {
     let issuer = Issuer::new();
-    let mut options = http_and_tcp_options();
+    let options = http_and_tcp_options();
     let server = TestServer::start(options);
     for version in VERSIONS {
         let start = |behind| {

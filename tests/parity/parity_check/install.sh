@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs nginx, which tests/parity/parity_check/behind_nginx.rs puts in front of a server, from
-# Debian's packages. No service of nginx is started, now or at the next boot. On other systems, or without
-# root, it only prints what is missing.
+# Debian's packages. No service of nginx is started, now or at the next boot. On other systems, or
+# without root, it only prints what is missing.
 
 set -euo pipefail
 

@@ -12,7 +12,6 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
-use std::time::Duration;
 
 use corelane_load::plan::Plan;
 use corelane_load::probe::{Probe, SearchResult, Trial};
