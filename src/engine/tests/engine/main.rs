@@ -2,5 +2,7 @@
 
 mod executors;
 mod mesh_loom;
+#[cfg(test)]
 mod ring_contract;
+#[cfg(test)]
 mod simulation;
