@@ -7,29 +7,29 @@ const TIME_MAX: Duration = Duration::from_secs(1 << 31);
 
 /// The end of a step.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline {
+pub struct Deadline {
     end: Instant,
 }
 
 impl Deadline {
     /// Creates one that is `time` from now.
-    pub(crate) fn after(time: Duration) -> Self {
+    pub fn after(time: Duration) -> Self {
         Self { end: now() + time.min(TIME_MAX) }
     }
 
     /// Returns the time that is left, or zero.
-    pub(crate) fn left(&self) -> Duration {
+    pub fn left(&self) -> Duration {
         self.end.saturating_duration_since(now())
     }
 
     /// Returns whether no time is left.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.left().is_zero()
     }
 }
 
 /// Returns the current time.
 #[expect(clippy::disallowed_methods, reason = "the clock of the checks, which block")]
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }

@@ -17,17 +17,17 @@ use super::wire::{Channel, OpenError, Received};
 
 /// A message of the server.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
-    pub(crate) text: String,
-    pub(crate) value: Value,
+pub struct Message {
+    pub text: String,
+    pub value: Value,
     /// Status of the response that it is the body of.
-    pub(crate) status: Option<u16>,
+    pub status: Option<u16>,
     /// The event that it came in.
-    pub(crate) event: Option<SseEvent>,
+    pub event: Option<SseEvent>,
 }
 
 /// A connection, or a session over HTTP. It is closed when it is dropped.
-pub(crate) struct Peer<'a> {
+pub struct Peer<'a> {
     context: &'a Context<'a>,
     channel: Channel,
     trace: Trace,
@@ -45,30 +45,30 @@ pub(crate) struct Peer<'a> {
 
 impl Message {
     /// Returns whether it has this `type`.
-    pub(crate) fn is(&self, kind: &str) -> bool {
+    pub fn is(&self, kind: &str) -> bool {
         self.value["type"] == kind
     }
 
     /// Returns whether it is the response to one of the requests, or an error that names one of
     /// them or nothing.
-    pub(crate) fn is_answer(&self, ids: &[Value]) -> bool {
+    pub fn is_answer(&self, ids: &[Value]) -> bool {
         let id = self.value.get("id");
         let is_named = id.is_some_and(|id| ids.contains(id));
         self.is("error") && (is_named || id.is_none()) || self.is("response") && is_named
     }
 
     /// Returns `seq`.
-    pub(crate) fn seq(&self) -> u64 {
+    pub fn seq(&self) -> u64 {
         self.value["seq"].as_u64().unwrap_or_default()
     }
 
     /// Returns whether it is a chunk of this type.
-    pub(crate) fn is_chunk(&self, kind: &str) -> bool {
+    pub fn is_chunk(&self, kind: &str) -> bool {
         self.is("stream.chunk") && self.value["chunkType"] == kind
     }
 
     /// Returns the bytes of a member as they were sent.
-    pub(crate) fn raw_member(&self, name: &str) -> Option<String> {
+    pub fn raw_member(&self, name: &str) -> Option<String> {
         let members: std::collections::BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(&self.text).ok()?;
         members.get(name).map(|raw| raw.get().to_owned())
@@ -76,12 +76,12 @@ impl Message {
 }
 
 /// Returns capabilities with these flags.
-pub(crate) fn capabilities(flags: &[&str]) -> Value {
+pub fn capabilities(flags: &[&str]) -> Value {
     Value::Object(flags.iter().map(|flag| ((*flag).to_owned(), Value::Bool(true))).collect())
 }
 
 /// Returns a handshake with these capabilities.
-pub(crate) fn handshake(context: &Context<'_>, capabilities: &Value) -> Value {
+pub fn handshake(context: &Context<'_>, capabilities: &Value) -> Value {
     let client = json!({"name": "corelane parity-check", "version": env!("CARGO_PKG_VERSION")});
     let mut message = json!({
         "type": "handshake", "protocolVersion": "1.0", "capabilities": capabilities,
@@ -94,7 +94,7 @@ pub(crate) fn handshake(context: &Context<'_>, capabilities: &Value) -> Value {
 }
 
 /// Returns a handshake with every capability.
-pub(crate) fn full_handshake(context: &Context<'_>) -> Value {
+pub fn full_handshake(context: &Context<'_>) -> Value {
     handshake(context, &capabilities(&FLAGS))
 }
 
@@ -103,7 +103,7 @@ fn is_http(context: &Context<'_>) -> bool {
 }
 
 /// Checks the code of an error, and `details.mcpCode` where one is wanted.
-pub(crate) fn expect_error(message: &Message, code: &str, mcp_code: Option<i64>) -> CheckResult {
+pub fn expect_error(message: &Message, code: &str, mcp_code: Option<i64>) -> CheckResult {
     let error =
         if message.is_chunk("error") { &message.value["data"] } else { &message.value["error"] };
     let found = error["code"].as_str().unwrap_or_default();
@@ -124,14 +124,14 @@ pub(crate) fn expect_error(message: &Message, code: &str, mcp_code: Option<i64>)
 
 impl<'a> Peer<'a> {
     /// Opens a connection without a handshake.
-    pub(crate) fn open(context: &'a Context<'a>) -> Result<Self, CheckError> {
+    pub fn open(context: &'a Context<'a>) -> Result<Self, CheckError> {
         let token = context.settings.token.as_deref();
         Self::open_with_token(context, token)
             .map_err(|error| CheckError::Blocked(format!("no connection: {}", error.message)))
     }
 
     /// Opens a connection with another bearer token than that of the command line.
-    pub(crate) fn open_with_token(
+    pub fn open_with_token(
         context: &'a Context<'a>,
         token: Option<&str>,
     ) -> Result<Self, OpenError> {
@@ -150,15 +150,12 @@ impl<'a> Peer<'a> {
     }
 
     /// Opens a connection with every capability that is Ready.
-    pub(crate) fn ready(context: &'a Context<'a>) -> Result<Self, CheckError> {
+    pub fn ready(context: &'a Context<'a>) -> Result<Self, CheckError> {
         Self::ready_with(context, &full_handshake(context))
     }
 
     /// Opens a connection, and makes this handshake.
-    pub(crate) fn ready_with(
-        context: &'a Context<'a>,
-        handshake: &Value,
-    ) -> Result<Self, CheckError> {
+    pub fn ready_with(context: &'a Context<'a>, handshake: &Value) -> Result<Self, CheckError> {
         let mut peer = Self::open(context)?;
         peer.handshake(handshake).map_err(CheckError::blocked)?;
         if is_http(context) && handshake["capabilitiesExchange"] != true {
@@ -168,7 +165,7 @@ impl<'a> Peer<'a> {
     }
 
     /// Sends a handshake and returns its acknowledgement.
-    pub(crate) fn handshake(&mut self, handshake: &Value) -> Result<Message, CheckError> {
+    pub fn handshake(&mut self, handshake: &Value) -> Result<Message, CheckError> {
         let reply = self.handshake_reply(handshake)?;
         if !reply.is("handshakeAck") {
             let cause = self.channel.http().and_then(|channel| channel.explain_missing_token());
@@ -181,7 +178,7 @@ impl<'a> Peer<'a> {
     }
 
     /// Sends a handshake and returns its acknowledgement or its error.
-    pub(crate) fn handshake_reply(&mut self, handshake: &Value) -> Result<Message, CheckError> {
+    pub fn handshake_reply(&mut self, handshake: &Value) -> Result<Message, CheckError> {
         self.send(handshake)?;
         self.wait("answer to the handshake", |message| {
             message.is("handshakeAck") || message.is("error")
@@ -189,7 +186,7 @@ impl<'a> Peer<'a> {
     }
 
     /// Attaches the event stream of HTTP, which begins with the acknowledgement of the session.
-    pub(crate) fn attach(&mut self) -> Result<(Head, SseEvent), CheckError> {
+    pub fn attach(&mut self) -> Result<(Head, SseEvent), CheckError> {
         let deadline = self.context.settings.deadline();
         match self.channel.http() {
             Some(channel) => channel.attach(deadline).map_err(CheckError::Failed),
@@ -198,28 +195,28 @@ impl<'a> Peer<'a> {
     }
 
     /// Returns the acknowledgement of the handshake.
-    pub(crate) const fn ack(&self) -> &Value {
+    pub const fn ack(&self) -> &Value {
         &self.ack
     }
 
     /// Returns the transport.
-    pub(crate) const fn channel(&mut self) -> &mut Channel {
+    pub const fn channel(&mut self) -> &mut Channel {
         &mut self.channel
     }
 
     /// Records that the connection is Ready without an acknowledgement.
-    pub(crate) const fn set_ready(&mut self) {
+    pub const fn set_ready(&mut self) {
         self.trace.set_ready();
     }
 
     /// Sends a message.
-    pub(crate) fn send(&mut self, message: &Value) -> CheckResult {
+    pub fn send(&mut self, message: &Value) -> CheckResult {
         self.trace.send(message);
         self.send_text(&message.to_string())
     }
 
     /// Sends a text that need not be a message.
-    pub(crate) fn send_text(&mut self, text: &str) -> CheckResult {
+    pub fn send_text(&mut self, text: &str) -> CheckResult {
         if self.closed.is_some() {
             return Ok(());
         }
@@ -232,7 +229,7 @@ impl<'a> Peer<'a> {
     }
 
     /// Sends a request and returns its id.
-    pub(crate) fn request(&mut self, mut request: Value) -> Result<Value, CheckError> {
+    pub fn request(&mut self, mut request: Value) -> Result<Value, CheckError> {
         let id = json!(self.next_id);
         self.next_id += 1;
         request["type"] = json!("request");
@@ -271,7 +268,7 @@ impl<'a> Peer<'a> {
     }
 
     /// Waits for a message; `wanted` is what a failure says is missing.
-    pub(crate) fn wait(
+    pub fn wait(
         &mut self,
         wanted: &str,
         is_wanted: impl Fn(&Message) -> bool,
@@ -280,7 +277,7 @@ impl<'a> Peer<'a> {
     }
 
     /// Waits for a message until `deadline`.
-    pub(crate) fn wait_until(
+    pub fn wait_until(
         &mut self,
         deadline: Deadline,
         wanted: &str,
@@ -306,19 +303,19 @@ impl<'a> Peer<'a> {
     }
 
     /// Waits for the response to a request, or for an error that names it or nothing.
-    pub(crate) fn answer(&mut self, id: &Value) -> Result<Message, CheckError> {
+    pub fn answer(&mut self, id: &Value) -> Result<Message, CheckError> {
         self.first_answer(std::slice::from_ref(id))
     }
 
     /// Waits for the first response to one of the requests, or for such an error.
-    pub(crate) fn first_answer(&mut self, ids: &[Value]) -> Result<Message, CheckError> {
+    pub fn first_answer(&mut self, ids: &[Value]) -> Result<Message, CheckError> {
         let names: Vec<String> = ids.iter().map(Value::to_string).collect();
         let wanted = format!("response to the request {}", names.join(" or "));
         self.wait(&wanted, |message| message.is_answer(ids))
     }
 
     /// Waits for the answer to what is no request: an error.
-    pub(crate) fn error(&mut self) -> Result<Message, CheckError> {
+    pub fn error(&mut self) -> Result<Message, CheckError> {
         self.wait("error", |message| {
             message.is("error") || (message.is("response") && message.value.get("error").is_some())
         })
@@ -326,7 +323,7 @@ impl<'a> Peer<'a> {
 
     /// Returns all other messages than keep-alives that come within a while. It begins once each
     /// message that was sent over HTTP has its response.
-    pub(crate) fn drain(&mut self) -> Vec<Message> {
+    pub fn drain(&mut self) -> Vec<Message> {
         let settings = self.context.settings;
         if let Some(channel) = self.channel.http() {
             channel.settle(settings.deadline());
@@ -340,12 +337,12 @@ impl<'a> Peer<'a> {
     }
 
     /// Takes the messages that no step has asked for so far.
-    pub(crate) fn take_pending(&mut self) -> VecDeque<Message> {
+    pub fn take_pending(&mut self) -> VecDeque<Message> {
         std::mem::take(&mut self.pending)
     }
 
     /// Waits until the server closes the connection, and returns the close code of a WebSocket.
-    pub(crate) fn closed(&mut self, deadline: Deadline) -> Result<Option<u16>, CheckError> {
+    pub fn closed(&mut self, deadline: Deadline) -> Result<Option<u16>, CheckError> {
         while let Some(message) = self.receive(deadline) {
             self.pending.push_back(message);
         }
@@ -356,17 +353,17 @@ impl<'a> Peer<'a> {
     }
 
     /// Returns whether the connection, or the event stream of HTTP, has ended.
-    pub(crate) const fn is_closed(&self) -> bool {
+    pub const fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
 
     /// Returns the statuses of HTTP responses without a body so far.
-    pub(crate) fn empty_statuses(&self) -> &[u16] {
+    pub fn empty_statuses(&self) -> &[u16] {
         &self.empty_statuses
     }
 
     /// Drops the connection without an end of the session.
-    pub(crate) const fn abandon(&mut self) {
+    pub const fn abandon(&mut self) {
         self.is_abandoned = true;
     }
 }

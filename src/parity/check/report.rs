@@ -12,7 +12,7 @@ const REASON_CHARS_MAX: usize = 400;
 
 /// What became of a check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Status {
+pub enum Status {
     Passed,
     Failed,
     /// A step before the rule has failed.
@@ -22,11 +22,11 @@ pub(crate) enum Status {
 }
 
 /// The result of one check.
-pub(crate) struct CheckReport {
-    pub(crate) check: &'static Check,
-    pub(crate) status: Status,
-    pub(crate) reason: Option<String>,
-    pub(crate) time: Duration,
+pub struct CheckReport {
+    pub check: &'static Check,
+    pub status: Status,
+    pub reason: Option<String>,
+    pub time: Duration,
 }
 
 /// The results of a run.

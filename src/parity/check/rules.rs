@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 /// A broken rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Violation {
+pub struct Violation {
     /// The check that fails.
-    pub(crate) check: &'static str,
-    pub(crate) reason: String,
+    pub check: &'static str,
+    pub reason: String,
 }
 
 /// Capabilities that are on or off.
-pub(crate) const FLAGS: [&str; 6] =
+pub const FLAGS: [&str; 6] =
     ["tools", "resources", "prompts", "streaming", "resume", "cancellation"];
 
 /// Declares the table of schemas: name and text.
@@ -27,7 +27,7 @@ macro_rules! schemas {
 }
 
 /// The schemas. Each file is a link to the published one, and a copy in the package of this crate.
-pub(crate) const SCHEMAS: [(&str, &str); 8] = schemas! {
+pub const SCHEMAS: [(&str, &str); 8] = schemas! {
     "handshake",
     "capabilities",
     "request",
@@ -114,7 +114,7 @@ fn is_conditional(error: &ValidationError<'_>) -> bool {
 }
 
 /// Returns the rules that a message breaks.
-pub(crate) fn check_message(message: &Value) -> Vec<Violation> {
+pub fn check_message(message: &Value) -> Vec<Violation> {
     let check = "requests.response_schema";
     if !message.is_object() {
         return vec![Violation { check, reason: format!("not an object: {message}") }];
@@ -143,7 +143,7 @@ fn describe(error: &ValidationError<'_>) -> String {
 }
 
 /// Returns whether the table of errors has a code.
-pub(crate) fn is_error_code(code: &str) -> bool {
+pub fn is_error_code(code: &str) -> bool {
     let schema = schema("error");
     let codes = schema["$defs"]["error"]["properties"]["code"]["enum"].as_array();
     codes.is_some_and(|codes| codes.iter().any(|known| known == code))

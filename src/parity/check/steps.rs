@@ -6,11 +6,7 @@ use super::peer::{Message, Peer};
 use super::suite::{CheckError, CheckResult, Context};
 
 /// Makes a request and returns its response, with a result. What goes wrong has other checks.
-pub(crate) fn call(
-    peer: &mut Peer<'_>,
-    method: &str,
-    params: &Value,
-) -> Result<Message, CheckError> {
+pub fn call(peer: &mut Peer<'_>, method: &str, params: &Value) -> Result<Message, CheckError> {
     let id = peer.request(json!({"method": method, "params": params}))?;
     let answer = peer.answer(&id).map_err(CheckError::blocked)?;
     if answer.value.get("result").is_none() {
@@ -20,7 +16,7 @@ pub(crate) fn call(
 }
 
 /// Checks that the connection still serves requests.
-pub(crate) fn expect_ready(peer: &mut Peer<'_>) -> CheckResult {
+pub fn expect_ready(peer: &mut Peer<'_>) -> CheckResult {
     let id = peer.request(json!({"method": "ping"}))?;
     let answer = peer.answer(&id)?;
     if answer.value.get("result").is_some() {
@@ -31,7 +27,7 @@ pub(crate) fn expect_ready(peer: &mut Peer<'_>) -> CheckResult {
 
 /// Waits until what was sent has arrived, where each message has a connection and a response of its
 /// own: otherwise a later one may overtake it.
-pub(crate) fn settle(peer: &mut Peer<'_>, context: &Context<'_>) {
+pub fn settle(peer: &mut Peer<'_>, context: &Context<'_>) {
     if let Some(channel) = peer.channel().http() {
         channel.settle(context.settings.deadline());
     }
@@ -40,7 +36,7 @@ pub(crate) fn settle(peer: &mut Peer<'_>, context: &Context<'_>) {
 /// Sends a request that runs for seconds twice. Returns the answer to the second one that arrives,
 /// and cancels the other one. Over HTTP, where either may overtake the other, the second one is
 /// that which is answered first.
-pub(crate) fn send_twice(
+pub fn send_twice(
     peer: &mut Peer<'_>,
     context: &Context<'_>,
     request: &Value,
@@ -54,7 +50,7 @@ pub(crate) fn send_twice(
 }
 
 /// Checks that the server sends nothing for a while.
-pub(crate) fn expect_silence(peer: &mut Peer<'_>, after: &str) -> CheckResult {
+pub fn expect_silence(peer: &mut Peer<'_>, after: &str) -> CheckResult {
     match peer.drain().first() {
         None => Ok(()),
         Some(message) => {
@@ -64,7 +60,7 @@ pub(crate) fn expect_silence(peer: &mut Peer<'_>, after: &str) -> CheckResult {
 }
 
 /// Opens a stream; returns the id of its request, and its own.
-pub(crate) fn open_stream(
+pub fn open_stream(
     peer: &mut Peer<'_>,
     method: &str,
     params: &Value,
@@ -78,19 +74,19 @@ pub(crate) fn open_stream(
 }
 
 /// Opens a stream of `ping`, which every server has.
-pub(crate) fn open_short_stream(peer: &mut Peer<'_>) -> Result<String, CheckError> {
+pub fn open_short_stream(peer: &mut Peer<'_>) -> Result<String, CheckError> {
     open_stream(peer, "ping", &json!({})).map(|(_, stream)| stream)
 }
 
 /// Waits for the next chunk of a stream.
-pub(crate) fn next_chunk(peer: &mut Peer<'_>, stream: &str) -> Result<Message, CheckError> {
+pub fn next_chunk(peer: &mut Peer<'_>, stream: &str) -> Result<Message, CheckError> {
     peer.wait(&format!("chunk of the stream '{stream}'"), |message| {
         message.is("stream.chunk") && message.value["streamId"] == stream
     })
 }
 
 /// Collects the chunks of a stream up to its `eos`, or for the time of one step.
-pub(crate) fn chunks(peer: &mut Peer<'_>, context: &Context<'_>, stream: &str) -> Vec<Message> {
+pub fn chunks(peer: &mut Peer<'_>, context: &Context<'_>, stream: &str) -> Vec<Message> {
     let deadline = context.settings.deadline();
     let mut chunks = Vec::new();
     let is_wanted =
@@ -106,19 +102,19 @@ pub(crate) fn chunks(peer: &mut Peer<'_>, context: &Context<'_>, stream: &str) -
 }
 
 /// Checks that a stream has ended, which is the rule of another check: all chunks have come.
-pub(crate) fn expect_end(stream: &str, chunks: &[Message]) -> CheckResult {
+pub fn expect_end(stream: &str, chunks: &[Message]) -> CheckResult {
     let has_ended = chunks.last().is_some_and(|last| last.is_chunk("eos"));
     ensure(has_ended, || format!("the stream '{stream}' has no eos")).map_err(CheckError::blocked)
 }
 
 /// Returns the parameters of a tool call that takes seconds.
-pub(crate) fn long_call(context: &Context<'_>) -> Value {
+pub fn long_call(context: &Context<'_>) -> Value {
     let tool = &context.settings.long_tool;
     json!({"name": tool.name, "arguments": tool.arguments})
 }
 
 /// Opens the stream of a tool call that takes seconds.
-pub(crate) fn open_long_stream(
+pub fn open_long_stream(
     peer: &mut Peer<'_>,
     context: &Context<'_>,
 ) -> Result<(Value, String), CheckError> {
@@ -126,6 +122,6 @@ pub(crate) fn open_long_stream(
 }
 
 /// Fails unless `condition` holds.
-pub(crate) fn ensure(condition: bool, reason: impl FnOnce() -> String) -> CheckResult {
+pub fn ensure(condition: bool, reason: impl FnOnce() -> String) -> CheckResult {
     if condition { Ok(()) } else { Err(CheckError::Failed(reason())) }
 }

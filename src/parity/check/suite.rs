@@ -11,7 +11,7 @@ use super::rules::Violation;
 
 /// How strong the rule of a check is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Level {
+pub enum Level {
     /// A rule that every server keeps.
     Must,
     /// A recommendation.
@@ -22,7 +22,7 @@ pub(crate) enum Level {
 
 /// What a check applies to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Need {
+pub enum Need {
     /// Lines or WebSocket: a connection that the server can close.
     Connection,
     WebSocket,
@@ -43,7 +43,7 @@ pub(crate) enum Need {
 
 /// Why a check has not passed.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum CheckError {
+pub enum CheckError {
     /// The server has broken the rule.
     Failed(String),
     /// A step before the rule has failed, which is the rule of another check.
@@ -53,7 +53,7 @@ pub(crate) enum CheckError {
 }
 
 /// The result of a check.
-pub(crate) type CheckResult = Result<(), CheckError>;
+pub type CheckResult = Result<(), CheckError>;
 
 /// A check.
 #[derive(Clone, Copy)]
@@ -99,21 +99,21 @@ pub struct Settings {
 
 /// What the server has announced, if a connection became Ready.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Features {
-    pub(crate) capabilities: Value,
-    pub(crate) has_long_tool: bool,
+pub struct Features {
+    pub capabilities: Value,
+    pub has_long_tool: bool,
 }
 
 /// What a check runs with.
-pub(crate) struct Context<'a> {
-    pub(crate) settings: &'a Settings,
+pub struct Context<'a> {
+    pub settings: &'a Settings,
     /// `None` while they are asked for, or if no connection became Ready.
-    pub(crate) features: Option<&'a Features>,
+    pub features: Option<&'a Features>,
     violations: RefCell<Vec<Violation>>,
 }
 
 impl Level {
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Must => "must",
             Self::Should => "should",
@@ -122,19 +122,19 @@ impl Level {
     }
 
     /// Returns whether a server that breaks the rule does not comply.
-    pub(crate) const fn is_required(self) -> bool {
+    pub const fn is_required(self) -> bool {
         !matches!(self, Self::Should)
     }
 }
 
 impl CheckError {
     /// Creates the failure of a rule.
-    pub(crate) fn failed(reason: impl Into<String>) -> Self {
+    pub fn failed(reason: impl Into<String>) -> Self {
         Self::Failed(reason.into())
     }
 
     /// Returns the same reason for a check whose rule it is not.
-    pub(crate) fn blocked(self) -> Self {
+    pub fn blocked(self) -> Self {
         match self {
             Self::Failed(reason) | Self::Blocked(reason) => Self::Blocked(reason),
             Self::Skipped(reason) => Self::Skipped(reason),
@@ -156,27 +156,27 @@ impl Settings {
 }
 
 impl<'a> Context<'a> {
-    pub(crate) const fn new(settings: &'a Settings, features: Option<&'a Features>) -> Self {
+    pub const fn new(settings: &'a Settings, features: Option<&'a Features>) -> Self {
         Self { settings, features, violations: RefCell::new(Vec::new()) }
     }
 
     /// Records rules that a message has broken.
-    pub(crate) fn record(&self, violations: Vec<Violation>) {
+    pub fn record(&self, violations: Vec<Violation>) {
         self.violations.borrow_mut().extend(violations);
     }
 
     /// Returns the broken rules.
-    pub(crate) fn into_violations(self) -> Vec<Violation> {
+    pub fn into_violations(self) -> Vec<Violation> {
         self.violations.into_inner()
     }
 
     /// Returns whether the server announces a capability.
-    pub(crate) fn has_flag(&self, flag: &str) -> bool {
+    pub fn has_flag(&self, flag: &str) -> bool {
         self.features.is_some_and(|features| features.capabilities[flag] == true)
     }
 
     /// Returns why a check does not apply or cannot run.
-    pub(crate) fn check_needs(&self, needs: &[Need]) -> CheckResult {
+    pub fn check_needs(&self, needs: &[Need]) -> CheckResult {
         for need in needs {
             if let Some(reason) = self.missing(*need) {
                 return Err(CheckError::Skipped(reason));

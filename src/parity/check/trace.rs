@@ -8,7 +8,7 @@ use super::rules::{Violation, check_message};
 
 /// What was sent and received on a connection so far.
 #[derive(Debug, Default)]
-pub(crate) struct Trace {
+pub struct Trace {
     /// Chunks may precede the response that opens their stream: they use another connection.
     is_unordered: bool,
     expects_capabilities: bool,
@@ -36,12 +36,12 @@ impl StreamTrace {
 
 impl Trace {
     /// Creates that of a new connection.
-    pub(crate) fn new(is_unordered: bool) -> Self {
+    pub fn new(is_unordered: bool) -> Self {
         Self { is_unordered, ..Self::default() }
     }
 
     /// Records a message that is sent.
-    pub(crate) fn send(&mut self, message: &Value) {
+    pub fn send(&mut self, message: &Value) {
         match message["type"].as_str() {
             Some("handshake") if !self.is_ready => {
                 self.expects_capabilities = message["capabilitiesExchange"] == true;
@@ -56,12 +56,12 @@ impl Trace {
     }
 
     /// Records that the connection is Ready without an acknowledgement.
-    pub(crate) const fn set_ready(&mut self) {
+    pub const fn set_ready(&mut self) {
         self.is_ready = true;
     }
 
     /// Records a message that is received, and returns the rules that it breaks.
-    pub(crate) fn receive(&mut self, message: &Value) -> Vec<Violation> {
+    pub fn receive(&mut self, message: &Value) -> Vec<Violation> {
         let mut violations = check_message(message);
         match message["type"].as_str() {
             Some("handshakeAck") => {

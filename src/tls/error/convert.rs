@@ -17,7 +17,7 @@ const OUTDATED_MESSAGE: &str = "the server speaks neither TLS 1.2 nor TLS 1.3";
 
 /// The server has another public key than expected.
 #[derive(Debug)]
-pub(crate) struct UnpinnedKey(pub(crate) Pin);
+pub struct UnpinnedKey(pub Pin);
 
 impl fmt::Display for UnpinnedKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

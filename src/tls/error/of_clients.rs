@@ -5,7 +5,7 @@ use rustls::{CertificateError, Error, InvalidMessage, PeerIncompatible};
 use super::{TlsError, TlsErrorKind};
 
 /// Describes the error of the handshake of a client.
-pub(crate) fn handshake_error(error: &Error) -> TlsError {
+pub fn handshake_error(error: &Error) -> TlsError {
     match error {
         Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
@@ -37,7 +37,7 @@ pub(crate) fn handshake_error(error: &Error) -> TlsError {
 }
 
 /// Describes the error of an open connection of a client.
-pub(crate) fn connection_error(error: &Error) -> TlsError {
+pub fn connection_error(error: &Error) -> TlsError {
     let text = format!("invalid TLS data from the client: {error}");
     TlsError::new(TlsErrorKind::Other, text)
 }

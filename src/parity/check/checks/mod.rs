@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use super::suite::Check;
 
 /// Returns every check, in the order of the report.
-pub(crate) fn all() -> impl Iterator<Item = &'static Check> {
+pub fn all() -> impl Iterator<Item = &'static Check> {
     let families = [
         handshake::CHECKS,
         capabilities::CHECKS,

@@ -16,7 +16,7 @@ const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection whose reads and writes have a timeout. It is closed when it is dropped.
-pub(crate) struct ByteStream {
+pub struct ByteStream {
     io: Io,
     read_timeout: Duration,
 }
@@ -36,7 +36,7 @@ struct Program {
 
 impl ByteStream {
     /// Connects, with TLS if `address` has it.
-    pub(crate) fn connect(address: &Address, timeout: Duration) -> io::Result<Self> {
+    pub fn connect(address: &Address, timeout: Duration) -> io::Result<Self> {
         let mut last = io::Error::new(ErrorKind::NotFound, "the host has no address");
         for resolved in (address.host.as_str(), address.port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&resolved, timeout) {
@@ -62,7 +62,7 @@ impl ByteStream {
     }
 
     /// Starts a program; its standard error is discarded.
-    pub(crate) fn start(program: &OsString, arguments: &[OsString]) -> io::Result<Self> {
+    pub fn start(program: &OsString, arguments: &[OsString]) -> io::Result<Self> {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn()?;
@@ -74,7 +74,7 @@ impl ByteStream {
 
     /// Waits until one of the streams has input or has ended, or `timeout` is over. What has gone
     /// wrong is found by the next read.
-    pub(crate) fn wait_for_input<'a>(streams: impl Iterator<Item = &'a Self>, timeout: Duration) {
+    pub fn wait_for_input<'a>(streams: impl Iterator<Item = &'a Self>, timeout: Duration) {
         let mut waits: Vec<PollFd<'_>> = streams.map(|stream| stream.io.poll_input()).collect();
         if let Ok(timeout) = Timespec::try_from(timeout) {
             poll(&mut waits, Some(&timeout)).ok();
@@ -82,7 +82,7 @@ impl ByteStream {
     }
 
     /// Sets the timeout of reads.
-    pub(crate) fn set_read_timeout(&mut self, timeout: Duration) -> io::Result<()> {
+    pub fn set_read_timeout(&mut self, timeout: Duration) -> io::Result<()> {
         self.read_timeout = timeout.max(TIMEOUT_MIN);
         match &self.io {
             Io::Plain(socket) | Io::Tls(_, socket) => {
@@ -93,7 +93,7 @@ impl ByteStream {
     }
 
     /// Reads what has arrived within `timeout`: `None` if nothing has, and no bytes at the end.
-    pub(crate) fn read_within(&mut self, timeout: Duration) -> io::Result<Option<Vec<u8>>> {
+    pub fn read_within(&mut self, timeout: Duration) -> io::Result<Option<Vec<u8>>> {
         self.set_read_timeout(timeout)?;
         let mut bytes = vec![0; 64 << 10];
         match self.read(&mut bytes) {
@@ -108,7 +108,7 @@ impl ByteStream {
 }
 
 /// Returns whether a read or write has timed out.
-pub(crate) fn is_timeout(error: &io::Error) -> bool {
+pub fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 

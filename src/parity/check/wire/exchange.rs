@@ -11,26 +11,26 @@ const CRLF: &[u8] = b"\r\n";
 
 /// A request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct HttpRequest {
-    pub(crate) method: &'static str,
-    pub(crate) path: String,
-    pub(crate) headers: Vec<(&'static str, String)>,
-    pub(crate) body: Option<String>,
+pub struct HttpRequest {
+    pub method: &'static str,
+    pub path: String,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Option<String>,
 }
 
 /// The head of a response.
 #[derive(Clone, Debug)]
-pub(crate) struct Head {
-    pub(crate) status: u16,
+pub struct Head {
+    pub status: u16,
     headers: Vec<(String, String)>,
 }
 
 /// An event of an event stream.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct SseEvent {
-    pub(crate) name: String,
-    pub(crate) data: String,
-    pub(crate) id: Option<String>,
+pub struct SseEvent {
+    pub name: String,
+    pub data: String,
+    pub id: Option<String>,
 }
 
 /// How the end of a body is found.
@@ -42,7 +42,7 @@ enum Framing {
 }
 
 /// A request that was sent, with what has arrived of its response.
-pub(crate) struct Exchange {
+pub struct Exchange {
     stream: ByteStream,
     /// Bytes that are not decoded.
     input: Vec<u8>,
@@ -54,21 +54,21 @@ pub(crate) struct Exchange {
 
 impl Head {
     /// Returns the value of a header; names have no case.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         let found = headers.find(|(other, _)| other.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
     /// Returns whether the body is an event stream.
-    pub(crate) fn is_event_stream(&self) -> bool {
+    pub fn is_event_stream(&self) -> bool {
         self.header("content-type").is_some_and(|value| value.starts_with("text/event-stream"))
     }
 }
 
 impl Exchange {
     /// Sends a request.
-    pub(crate) fn start(
+    pub fn start(
         mut stream: ByteStream,
         authority: &str,
         request: &HttpRequest,
@@ -96,27 +96,27 @@ impl Exchange {
         })
     }
 
-    pub(crate) const fn head(&self) -> Option<&Head> {
+    pub const fn head(&self) -> Option<&Head> {
         self.head.as_ref()
     }
 
     /// Returns whether the whole response has arrived.
-    pub(crate) const fn is_complete(&self) -> bool {
+    pub const fn is_complete(&self) -> bool {
         self.is_complete
     }
 
     /// Returns the body so far.
-    pub(crate) fn body(&self) -> String {
+    pub fn body(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
     /// Waits until one of the responses goes on, or `timeout` is over.
-    pub(crate) fn wait_for_input<'a>(exchanges: impl Iterator<Item = &'a Self>, timeout: Duration) {
+    pub fn wait_for_input<'a>(exchanges: impl Iterator<Item = &'a Self>, timeout: Duration) {
         ByteStream::wait_for_input(exchanges.map(|exchange| &exchange.stream), timeout);
     }
 
     /// Reads what arrives within `timeout`.
-    pub(crate) fn advance(&mut self, timeout: Duration) -> io::Result<()> {
+    pub fn advance(&mut self, timeout: Duration) -> io::Result<()> {
         if self.is_complete {
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl Exchange {
     }
 
     /// Takes the next complete event of an event stream; comments are skipped.
-    pub(crate) fn next_event(&mut self) -> Option<SseEvent> {
+    pub fn next_event(&mut self) -> Option<SseEvent> {
         loop {
             let text = String::from_utf8_lossy(&self.body).replace("\r\n", "\n");
             let (block, rest) = text.split_once("\n\n")?;

@@ -18,10 +18,10 @@ const WAIT_MAX: Duration = Duration::from_millis(50);
 const EXCHANGES_MAX: usize = 64;
 
 /// The header that names the session.
-pub(crate) const SESSION_HEADER: &str = "Mcp-Session-Id";
+pub const SESSION_HEADER: &str = "Mcp-Session-Id";
 
 /// A session over HTTP: each message is a request on a connection of its own.
-pub(crate) struct HttpChannel {
+pub struct HttpChannel {
     address: Address,
     path: String,
     token: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct HttpChannel {
 }
 
 impl HttpChannel {
-    pub(crate) fn new(address: &Address, path: &str, token: Option<&str>, time: Duration) -> Self {
+    pub fn new(address: &Address, path: &str, token: Option<&str>, time: Duration) -> Self {
         Self {
             address: address.clone(),
             path: path.to_owned(),
@@ -51,12 +51,12 @@ impl HttpChannel {
     }
 
     /// Returns the session that the server has named.
-    pub(crate) fn session(&self) -> Option<&str> {
+    pub fn session(&self) -> Option<&str> {
         self.session.as_deref()
     }
 
     /// Starts a request with the session and the token; `path` is that below the endpoint.
-    pub(crate) fn start(
+    pub fn start(
         &self,
         method: &'static str,
         path: &str,
@@ -80,7 +80,7 @@ impl HttpChannel {
     }
 
     /// Sends a message; its response is one of those received.
-    pub(crate) fn send(&mut self, text: &str) -> io::Result<()> {
+    pub fn send(&mut self, text: &str) -> io::Result<()> {
         let exchange = self.start("POST", "", Some(text), Some("application/json"))?;
         if self.exchanges.len() >= EXCHANGES_MAX {
             self.exchanges.remove(0);
@@ -90,7 +90,7 @@ impl HttpChannel {
     }
 
     /// Attaches the event stream of the session and returns its head and its first event.
-    pub(crate) fn attach(&mut self, deadline: Deadline) -> Result<(Head, SseEvent), String> {
+    pub fn attach(&mut self, deadline: Deadline) -> Result<(Head, SseEvent), String> {
         let mut events = self
             .start("GET", "/events", None, Some("text/event-stream"))
             .map_err(|error| format!("GET events: {error}"))?;
@@ -115,7 +115,7 @@ impl HttpChannel {
         Ok((head, prelude))
     }
 
-    pub(crate) fn receive(&mut self, deadline: Deadline) -> Received {
+    pub fn receive(&mut self, deadline: Deadline) -> Received {
         loop {
             if let Some(received) = self.queue.pop_front() {
                 return received;
@@ -129,7 +129,7 @@ impl HttpChannel {
     }
 
     /// Waits until each message that was sent has its response.
-    pub(crate) fn settle(&mut self, deadline: Deadline) {
+    pub fn settle(&mut self, deadline: Deadline) {
         while !self.exchanges.is_empty() && !deadline.is_over() {
             self.advance(deadline);
         }
@@ -182,13 +182,13 @@ impl HttpChannel {
     }
 
     /// Returns why the token may not have reached the server, if it asks for one.
-    pub(crate) fn explain_missing_token(&self) -> Option<String> {
+    pub fn explain_missing_token(&self) -> Option<String> {
         self.token.as_ref()?;
         proxy::explain_missing_token(self.last_head.as_ref()?)
     }
 
     /// Closes the session, so that the server keeps nothing of it.
-    pub(crate) fn delete_session(&mut self) {
+    pub fn delete_session(&mut self) {
         self.exchanges.clear();
         self.events = None;
         if self.session.is_some()

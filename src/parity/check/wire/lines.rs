@@ -9,28 +9,28 @@ use super::{MESSAGE_BYTES_MAX, Received};
 use crate::deadline::Deadline;
 
 /// Lines over TCP, TLS or pipes.
-pub(crate) struct Lines {
+pub struct Lines {
     stream: ByteStream,
     input: Vec<u8>,
 }
 
 impl Lines {
-    pub(crate) const fn new(stream: ByteStream) -> Self {
+    pub const fn new(stream: ByteStream) -> Self {
         Self { stream, input: Vec::new() }
     }
 
-    pub(crate) fn send(&mut self, text: &str) -> io::Result<()> {
+    pub fn send(&mut self, text: &str) -> io::Result<()> {
         self.stream.write_all(format!("{text}\n").as_bytes())?;
         self.stream.flush()
     }
 
     /// Sends a part of a line.
-    pub(crate) fn send_part(&mut self, text: &str) -> io::Result<()> {
+    pub fn send_part(&mut self, text: &str) -> io::Result<()> {
         self.stream.write_all(text.as_bytes())?;
         self.stream.flush()
     }
 
-    pub(crate) fn receive(&mut self, deadline: Deadline) -> Received {
+    pub fn receive(&mut self, deadline: Deadline) -> Received {
         loop {
             if let Some(end) = memchr(b'\n', &self.input) {
                 let line: Vec<u8> = self.input.drain(..=end).collect();

@@ -1,13 +1,13 @@
 //! Messages over each transport, with blocking sockets and timeouts.
 
-pub(crate) mod byte_stream;
+pub mod byte_stream;
 
-pub(crate) mod exchange;
+pub mod exchange;
 mod lines;
 mod proxy;
 mod websocket;
 
-pub(crate) mod http;
+pub mod http;
 
 use std::io;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// What a server has sent.
 #[derive(Clone, Debug)]
-pub(crate) enum Received {
+pub enum Received {
     /// A message: with HTTP also the status of its response, and the event that it came in.
     Message { text: String, status: Option<u16>, event: Option<SseEvent> },
     /// A response of HTTP without a body.
@@ -38,14 +38,14 @@ pub(crate) enum Received {
 
 /// Why a connection was not opened.
 #[derive(Clone, Debug)]
-pub(crate) struct OpenError {
-    pub(crate) message: String,
+pub struct OpenError {
+    pub message: String,
     /// Status of the response to a WebSocket upgrade.
-    pub(crate) status: Option<u16>,
+    pub status: Option<u16>,
 }
 
 /// A connection, or a session of HTTP.
-pub(crate) enum Channel {
+pub enum Channel {
     Lines(Lines),
     WebSocket(WebSocketChannel),
     Http(Box<HttpChannel>),
@@ -69,7 +69,7 @@ impl OpenError {
 
 impl Channel {
     /// Opens a connection. `token` is the bearer token of HTTP and of the WebSocket upgrade.
-    pub(crate) fn open(
+    pub fn open(
         endpoint: &Endpoint,
         token: Option<&str>,
         timeout: Duration,
@@ -96,7 +96,7 @@ impl Channel {
     }
 
     /// Returns why no connection can be opened, if so.
-    pub(crate) fn check_reachable(
+    pub fn check_reachable(
         endpoint: &Endpoint,
         token: Option<&str>,
         timeout: Duration,
@@ -109,7 +109,7 @@ impl Channel {
         }
     }
 
-    pub(crate) fn send(&mut self, text: &str) -> io::Result<()> {
+    pub fn send(&mut self, text: &str) -> io::Result<()> {
         match self {
             Self::Lines(lines) => lines.send(text),
             Self::WebSocket(socket) => socket.send(text),
@@ -118,14 +118,14 @@ impl Channel {
     }
 
     /// Sends a part of a message, where the transport has such: lines.
-    pub(crate) fn send_part(&mut self, text: &str) -> io::Result<()> {
+    pub fn send_part(&mut self, text: &str) -> io::Result<()> {
         match self {
             Self::Lines(lines) => lines.send_part(text),
             Self::WebSocket(_) | Self::Http(_) => Ok(()),
         }
     }
 
-    pub(crate) fn receive(&mut self, deadline: Deadline) -> Received {
+    pub fn receive(&mut self, deadline: Deadline) -> Received {
         match self {
             Self::Lines(lines) => lines.receive(deadline),
             Self::WebSocket(socket) => socket.receive(deadline),
@@ -134,7 +134,7 @@ impl Channel {
     }
 
     /// Returns the session of HTTP.
-    pub(crate) fn http(&mut self) -> Option<&mut HttpChannel> {
+    pub fn http(&mut self) -> Option<&mut HttpChannel> {
         match self {
             Self::Http(channel) => Some(channel),
             Self::Lines(_) | Self::WebSocket(_) => None,

@@ -6,7 +6,7 @@ use super::exchange::Head;
 const UNAUTHORIZED: u16 = 401;
 
 /// Returns why an event stream has not begun: `head` is that of an earlier response.
-pub(crate) fn explain_missing_event(head: Option<&Head>) -> String {
+pub fn explain_missing_event(head: Option<&Head>) -> String {
     let name = describe(head);
     format!(
         "{name} may buffer the stream (nginx: `proxy_http_version 1.1` and `proxy_buffering off`)"
@@ -14,7 +14,7 @@ pub(crate) fn explain_missing_event(head: Option<&Head>) -> String {
 }
 
 /// Returns why an event stream may have ended within its body.
-pub(crate) fn explain_cut_stream(head: Option<&Head>) -> String {
+pub fn explain_cut_stream(head: Option<&Head>) -> String {
     let name = describe(head);
     format!(
         "{name} may end a response that is silent for less than the time between keepalives \
@@ -24,7 +24,7 @@ pub(crate) fn explain_cut_stream(head: Option<&Head>) -> String {
 
 /// Returns why a token may not have reached the server, if the response is that to a request
 /// without one: it has a challenge without an error code (RFC 6750, section 3).
-pub(crate) fn explain_missing_token(head: &Head) -> Option<String> {
+pub fn explain_missing_token(head: &Head) -> Option<String> {
     let challenge = head.header("www-authenticate")?.to_ascii_lowercase();
     let is_missing = challenge.starts_with("bearer") && !challenge.contains("error=");
     let name = describe(Some(head));

@@ -12,13 +12,13 @@ use crate::deadline::Deadline;
 use crate::endpoint::Address;
 
 /// A WebSocket after its upgrade.
-pub(crate) struct WebSocketChannel {
+pub struct WebSocketChannel {
     socket: Box<WebSocket<ByteStream>>,
 }
 
 impl WebSocketChannel {
     /// Makes the upgrade request.
-    pub(crate) fn open(
+    pub fn open(
         stream: ByteStream,
         address: &Address,
         path: &str,
@@ -43,11 +43,11 @@ impl WebSocketChannel {
         }
     }
 
-    pub(crate) fn send(&mut self, text: &str) -> io::Result<()> {
+    pub fn send(&mut self, text: &str) -> io::Result<()> {
         self.socket.send(Message::text(text)).map_err(io::Error::other)
     }
 
-    pub(crate) fn receive(&mut self, deadline: Deadline) -> Received {
+    pub fn receive(&mut self, deadline: Deadline) -> Received {
         loop {
             let limited = self.socket.get_mut().set_read_timeout(deadline.left());
             if let Err(error) = limited {
