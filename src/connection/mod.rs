@@ -22,7 +22,7 @@ pub mod options;
 mod statistics;
 pub mod tls;
 
-pub mod state;
+mod state;
 
 mod memory;
 mod table;

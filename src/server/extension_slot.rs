@@ -15,7 +15,7 @@ type Mutex<T> = std::sync::Mutex<T>;
 /// The host sets them before it sends the request, and the shard reads them while it dispatches
 /// it. The connection carries one request at a time, or all have the same extensions.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ExtensionSlot(Arc<Mutex<Attached>>);
+pub struct ExtensionSlot(Arc<Mutex<Attached>>);
 
 /// What is attached.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct Attached {
 
 impl ExtensionSlot {
     /// Sets the extensions of the next requests.
-    pub(crate) fn set(&self, extensions: Option<Arc<Extensions>>) {
+    pub fn set(&self, extensions: Option<Arc<Extensions>>) {
         let principal = extensions.as_ref().and_then(|it| it.get::<Principal>().cloned());
         let attached = Attached { extensions, principal: principal.map(Arc::new) };
         // Dropped without the lock, because it runs code of the host.

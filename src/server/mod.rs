@@ -79,14 +79,14 @@ mod start;
 pub use self::auth::check_auth;
 pub use self::catalog_updates::UpdateJob;
 #[cfg(feature = "tower")]
-pub(crate) use self::extension_slot::ExtensionSlot;
+pub use self::extension_slot::ExtensionSlot;
 #[cfg(feature = "tower")]
-pub(crate) use self::http::request_id;
+pub use self::http::request_id;
 pub use self::options::Options;
 pub use self::shard::Shard;
 pub use self::shard_message::Busy;
 #[cfg(all(test, feature = "cli"))]
-pub(crate) use self::start::describe_limits;
+pub use self::start::describe_limits;
 pub use self::start::{Handle, InProcessConnection, Running, Server, StartError};
 pub use self::start::{ShardBuilder, ShardInput};
 #[cfg(feature = "cli")]

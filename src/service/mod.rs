@@ -77,7 +77,7 @@ pub mod demo;
 #[cfg(feature = "tokio")]
 pub use self::call::TokioWork;
 pub use self::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork, NoArguments};
-pub(crate) use self::catalog::{BuildNameHasher, call_tool_at, tool_at, tool_position};
+pub use self::catalog::{BuildNameHasher, call_tool_at, tool_at, tool_position};
 pub use self::catalog::{Catalog, CatalogBuilder, Features, ListChanges};
 pub use self::catalog_error::CatalogError;
 pub use self::completer::CompletionContext;

@@ -47,7 +47,7 @@ impl CloseReason {
 
 /// Phase of a connection's life, in order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, PartialOrd)]
-pub(in crate::connection) enum Phase {
+pub enum Phase {
     /// Reading and writing.
     Open,
     /// Not reading; closes when all pending responses are sent.
@@ -64,7 +64,7 @@ pub(in crate::connection) enum Phase {
 ///
 /// Invariant: a connection only enters later phases.
 #[derive(Debug)]
-pub(in crate::connection) struct CloseState {
+pub struct CloseState {
     phase: Phase,
     close_reason: Option<CloseReason>,
     has_received_invalid: bool,
@@ -72,53 +72,53 @@ pub(in crate::connection) struct CloseState {
 
 impl CloseState {
     /// Creates the state of an open connection.
-    pub(in crate::connection) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { phase: Phase::Open, close_reason: None, has_received_invalid: false }
     }
 
     #[inline]
-    pub(in crate::connection) const fn phase(&self) -> Phase {
+    pub const fn phase(&self) -> Phase {
         self.phase
     }
 
     #[inline]
-    pub(in crate::connection) const fn is_open(&self) -> bool {
+    pub const fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open)
     }
 
     /// Returns whether output is accepted: no close frame is queued and the sending side is open.
-    pub(in crate::connection) const fn accepts_output(&self) -> bool {
+    pub const fn accepts_output(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Draining)
     }
 
     /// Enters a later phase.
-    pub(in crate::connection) fn enter(&mut self, phase: Phase) {
+    pub fn enter(&mut self, phase: Phase) {
         debug_assert!(self.phase < phase, "{phase:?} after {:?}", self.phase);
         self.phase = phase;
     }
 
     /// Returns whether an invalid message has arrived.
-    pub(in crate::connection) const fn has_received_invalid(&self) -> bool {
+    pub const fn has_received_invalid(&self) -> bool {
         self.has_received_invalid
     }
 
     /// Records an invalid message.
-    pub(in crate::connection) const fn record_invalid(&mut self) {
+    pub const fn record_invalid(&mut self) {
         self.has_received_invalid = true;
     }
 
     /// Returns why the connection closes, once known.
-    pub(in crate::connection) const fn close_reason(&self) -> Option<CloseReason> {
+    pub const fn close_reason(&self) -> Option<CloseReason> {
         self.close_reason
     }
 
     /// Sets the close reason unless one is set already.
-    pub(in crate::connection) fn set_close_reason(&mut self, reason: CloseReason) {
+    pub fn set_close_reason(&mut self, reason: CloseReason) {
         self.close_reason.get_or_insert(reason);
     }
 
     /// Sets the close reason in place of an earlier one.
-    pub(in crate::connection) const fn override_close_reason(&mut self, reason: CloseReason) {
+    pub const fn override_close_reason(&mut self, reason: CloseReason) {
         self.close_reason = Some(reason);
     }
 }

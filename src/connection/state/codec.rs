@@ -29,7 +29,7 @@ pub enum Codec {
 
 /// Where a message that is being written stands in the output.
 #[derive(Debug)]
-pub(in crate::connection) enum MessageMark {
+pub enum MessageMark {
     Line,
     Frame(FrameMark),
 }
@@ -49,7 +49,7 @@ impl Codec {
 impl MessageMark {
     /// Ends the message. That of a WebSocket is compressed if there are `window_bits`.
     #[inline]
-    pub(in crate::connection) fn end(
+    pub fn end(
         self,
         out: &mut Vec<u8>,
         window_bits: u8,
@@ -73,7 +73,7 @@ impl MessageMark {
 
     /// Removes the message, whose text is empty.
     #[inline]
-    pub(in crate::connection) fn cancel(self, out: &mut Vec<u8>) {
+    pub fn cancel(self, out: &mut Vec<u8>) {
         match self {
             Self::Line => {}
             Self::Frame(mark) => writer::cancel_message(out, mark),

@@ -21,7 +21,7 @@ use crate::telemetry::connection_info::PingCounts;
 /// have any.
 #[derive(Debug)]
 #[repr(C)]
-pub(in crate::connection) struct Input {
+pub struct Input {
     pending: Option<Box<PendingInput>>,
     reader: CodecState,
 }
@@ -34,11 +34,11 @@ struct PendingInput {
 }
 
 /// Unread input that was discarded.
-pub(in crate::connection) struct DiscardedInput {
+pub struct DiscardedInput {
     /// The input contained a close frame.
-    pub(in crate::connection) has_close: bool,
+    pub has_close: bool,
     /// The buffers of the input, for the pool.
-    pub(in crate::connection) buffers: [Vec<u8>; 2],
+    pub buffers: [Vec<u8>; 2],
 }
 
 impl Input {
@@ -53,12 +53,12 @@ impl Input {
 
     /// Returns whether new input must be queued behind pending input.
     #[inline]
-    pub(in crate::connection) const fn has_pending(&self) -> bool {
+    pub const fn has_pending(&self) -> bool {
         self.pending.is_some()
     }
 
     /// Returns the length of the pending input, with parsed bytes at its start.
-    pub(in crate::connection) const fn pending_bytes(&self) -> usize {
+    pub const fn pending_bytes(&self) -> usize {
         match &self.pending {
             Some(pending) => pending.bytes.len(),
             None => 0,
@@ -66,7 +66,7 @@ impl Input {
     }
 
     /// Appends to the pending input.
-    pub(in crate::connection) fn append_pending(&mut self, rest: &[u8], pool: &mut BufferPool) {
+    pub fn append_pending(&mut self, rest: &[u8], pool: &mut BufferPool) {
         let PendingInput { bytes, start } = &mut **self
             .pending
             .get_or_insert_with(|| Box::new(PendingInput { bytes: pool.take(), start: 0 }));
@@ -77,17 +77,17 @@ impl Input {
     }
 
     /// Takes the pending input and the offset of its first unparsed byte.
-    pub(in crate::connection) fn take_pending(&mut self) -> (Vec<u8>, usize) {
+    pub fn take_pending(&mut self) -> (Vec<u8>, usize) {
         self.pending.take().map(|pending| (pending.bytes, pending.start)).unwrap_or_default()
     }
 
     /// Restores pending input of which the bytes before `from` are parsed.
-    pub(in crate::connection) fn restore_pending(&mut self, bytes: Vec<u8>, from: usize) {
+    pub fn restore_pending(&mut self, bytes: Vec<u8>, from: usize) {
         self.pending = Some(Box::new(PendingInput { bytes, start: from }));
     }
 
     /// Discards the pending input and the incomplete message.
-    pub(in crate::connection) fn discard(&mut self) -> DiscardedInput {
+    pub fn discard(&mut self) -> DiscardedInput {
         let partial = self.reader.discard_partial();
         let (mut pending, from) = self.take_pending();
         // Discarded input still advances the frame parser, which must find the close frame.
@@ -97,13 +97,13 @@ impl Input {
     }
 
     #[inline]
-    pub(in crate::connection) const fn codec(&self) -> Codec {
+    pub const fn codec(&self) -> Codec {
         self.reader.codec()
     }
 
     /// Parses the next text of a stream of texts in `arrival[*from..]` and advances `from`.
     #[inline]
-    pub(in crate::connection) fn next_text(
+    pub fn next_text(
         &mut self,
         arrival: &[u8],
         from: &mut usize,
@@ -115,18 +115,18 @@ impl Input {
 
     /// Discards the incomplete text with its remaining bytes, and returns its buffer if there is
     /// one.
-    pub(in crate::connection) fn skip_text(&mut self) -> Option<Vec<u8>> {
+    pub fn skip_text(&mut self) -> Option<Vec<u8>> {
         self.reader.skip_text()
     }
 
     /// Takes what can be read of a text that is too large.
     #[cold]
-    pub(in crate::connection) fn take_head(&mut self) -> MessageHead {
+    pub fn take_head(&mut self) -> MessageHead {
         self.reader.take_head()
     }
 
     /// Lets a bare `\r` end a line, too, if the bytes before it are a complete text.
-    pub(in crate::connection) fn end_lines_at_carriage_returns(&mut self) {
+    pub fn end_lines_at_carriage_returns(&mut self) {
         if let CodecState::Ndjson(lines) = &mut self.reader {
             lines.end_at_carriage_returns();
         }
@@ -134,65 +134,61 @@ impl Input {
 
     /// Returns the parser of HTTP requests, if that is the codec.
     #[inline]
-    pub(in crate::connection) const fn requests(&mut self) -> Option<&mut RequestReader> {
+    pub const fn requests(&mut self) -> Option<&mut RequestReader> {
         if let CodecState::Http(reader) = &mut self.reader { Some(reader) } else { None }
     }
 
     /// Returns the state of a WebSocket, if that is the codec.
     #[inline]
-    pub(in crate::connection) fn websocket(&mut self) -> Option<&mut WebSocketState> {
+    pub fn websocket(&mut self) -> Option<&mut WebSocketState> {
         if let CodecState::WebSocket(frames) = &mut self.reader { Some(frames) } else { None }
     }
 
     /// Replaces the parser of HTTP requests by one of frames. Returns the buffer of the incomplete
     /// request, or `None` if the codec is not HTTP.
-    pub(in crate::connection) fn upgrade(
-        &mut self,
-        reader: FrameReader,
-        now: Instant,
-    ) -> Option<Vec<u8>> {
+    pub fn upgrade(&mut self, reader: FrameReader, now: Instant) -> Option<Vec<u8>> {
         let partial = self.requests()?.discard_request();
         self.reader = CodecState::upgraded(reader, now);
         Some(partial)
     }
 
     /// Returns the head of the incomplete request, and the bytes it refers to.
-    pub(in crate::connection) fn pending_head(&self) -> Option<(&Head, &[u8])> {
+    pub fn pending_head(&self) -> Option<(&Head, &[u8])> {
         if let CodecState::Http(reader) = &self.reader { Some(reader.pending_head()) } else { None }
     }
 
     /// Takes the head of the rejected request.
-    pub(in crate::connection) fn take_rejected_head(&mut self) -> Vec<u8> {
+    pub fn take_rejected_head(&mut self) -> Vec<u8> {
         self.requests().map(RequestReader::take_rejected_head).unwrap_or_default()
     }
 
     /// Takes the complete request.
-    pub(in crate::connection) fn take_request(&mut self) -> Option<Assembled> {
+    pub fn take_request(&mut self) -> Option<Assembled> {
         self.requests().map(RequestReader::take)
     }
 
     /// Takes the complete text.
-    pub(in crate::connection) fn take_text(&mut self) -> PaddedBuffer {
+    pub fn take_text(&mut self) -> PaddedBuffer {
         self.reader.take_text()
     }
 
     /// Takes the complete WebSocket message.
-    pub(in crate::connection) fn take_message(&mut self) -> PaddedBuffer {
+    pub fn take_message(&mut self) -> PaddedBuffer {
         self.websocket().map(WebSocketState::take_message).unwrap_or_default()
     }
 
     /// Takes the last text of a stream that has ended without its terminator.
-    pub(in crate::connection) fn take_last_text(&mut self) -> Option<PaddedBuffer> {
+    pub fn take_last_text(&mut self) -> Option<PaddedBuffer> {
         self.reader.take_last_text()
     }
 
     /// Returns whether an HTTP request is incomplete, so that its timeout applies.
-    pub(in crate::connection) const fn is_inside_request(&self) -> bool {
+    pub const fn is_inside_request(&self) -> bool {
         matches!(&self.reader, CodecState::Http(reader) if reader.is_inside_request())
     }
 
     /// Returns whether the peer has answered the close frame of a WebSocket with its own.
-    pub(in crate::connection) const fn is_close_answered(&self) -> bool {
+    pub const fn is_close_answered(&self) -> bool {
         matches!(&self.reader, CodecState::WebSocket(frames) if frames.is_close_answered())
     }
 
@@ -206,7 +202,7 @@ impl Input {
     }
 
     /// Returns whether the last WebSocket message is binary.
-    pub(in crate::connection) fn is_binary(&mut self) -> bool {
+    pub fn is_binary(&mut self) -> bool {
         self.websocket().is_some_and(|frames| frames.is_binary())
     }
 }

@@ -8,7 +8,7 @@ const DISCARDED_UNITS_MAX: u8 = u8::MAX;
 
 /// Whether a connection is read, and whether its peer may send more.
 #[derive(Debug, Default)]
-pub(in crate::connection) struct ReadState {
+pub struct ReadState {
     is_paused: bool,
     is_suspended: bool,
     has_ended: bool,
@@ -19,47 +19,47 @@ pub(in crate::connection) struct ReadState {
 impl ReadState {
     /// Returns whether reading is neither paused nor suspended.
     #[inline]
-    pub(in crate::connection) const fn is_running(&self) -> bool {
+    pub const fn is_running(&self) -> bool {
         !self.is_paused && !self.is_suspended
     }
 
     /// Returns whether reading is stopped until output is sent.
     #[inline]
-    pub(in crate::connection) const fn is_paused(&self) -> bool {
+    pub const fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    pub(in crate::connection) const fn set_paused(&mut self, is_paused: bool) {
+    pub const fn set_paused(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
     }
 
     /// Returns whether reading is stopped until the request in progress is answered.
-    pub(in crate::connection) const fn is_suspended(&self) -> bool {
+    pub const fn is_suspended(&self) -> bool {
         self.is_suspended
     }
 
-    pub(in crate::connection) const fn set_suspended(&mut self, is_suspended: bool) {
+    pub const fn set_suspended(&mut self, is_suspended: bool) {
         self.is_suspended = is_suspended;
     }
 
     /// Returns whether the peer has closed its sending side.
-    pub(in crate::connection) const fn has_ended(&self) -> bool {
+    pub const fn has_ended(&self) -> bool {
         self.has_ended
     }
 
     /// Counts input of one receive that was discarded because the connection closes.
-    pub(in crate::connection) fn record_discarded(&mut self, bytes: usize) {
+    pub fn record_discarded(&mut self, bytes: usize) {
         let units = u8::try_from(bytes.div_ceil(DISCARD_UNIT)).unwrap_or(DISCARDED_UNITS_MAX);
         self.discarded_units = self.discarded_units.saturating_add(units);
     }
 
     /// Returns whether so much input was discarded that no more is read.
-    pub(in crate::connection) const fn has_discarded_most(&self) -> bool {
+    pub const fn has_discarded_most(&self) -> bool {
         self.discarded_units == DISCARDED_UNITS_MAX
     }
 
     /// Records that the peer has closed its sending side, or that receiving failed.
-    pub(in crate::connection) const fn end(&mut self) {
+    pub const fn end(&mut self) {
         self.has_ended = true;
     }
 }

@@ -11,7 +11,7 @@ use crate::telemetry::connection_info::PingCounts;
 
 /// Additional state of a WebSocket connection.
 #[derive(Debug)]
-pub(in crate::connection) struct WebSocketState {
+pub struct WebSocketState {
     reader: FrameReader,
     /// Time of the upgrade; once the close frame is queued, time of that.
     since: Instant,
@@ -29,12 +29,12 @@ pub(in crate::connection) struct WebSocketState {
     /// Deadline of the earliest timer that is valid.
     next_timer: Instant,
     /// Control frames so far.
-    pub(in crate::connection) pings: PingCounts,
+    pub pings: PingCounts,
 }
 
 /// A close frame of the peer, with its code if any.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::connection) struct PeerClose(pub(in crate::connection) Option<CloseCode>);
+pub struct PeerClose(pub Option<CloseCode>);
 
 /// A period in which a peer is not read because it does not read: since when, and its deadline.
 #[derive(Debug)]
@@ -45,18 +45,18 @@ struct Backpressure {
 
 /// Whether an open WebSocket is read, for its timeouts.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::connection) struct ReadStatus {
-    pub(in crate::connection) is_paused: bool,
+pub struct ReadStatus {
+    pub is_paused: bool,
     /// The output exceeds half of its limit.
-    pub(in crate::connection) is_over_limit: bool,
-    pub(in crate::connection) may_ping: bool,
+    pub is_over_limit: bool,
+    pub may_ping: bool,
     /// Valid messages so far.
-    pub(in crate::connection) messages_in: u64,
+    pub messages_in: u64,
 }
 
 /// The result of a check of the timeouts of an open WebSocket.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::connection) enum TimeoutCheck {
+pub enum TimeoutCheck {
     /// No timeout has expired; the next check is due then.
     Wait(Instant),
     /// A ping is due, and the next check then.
@@ -92,7 +92,7 @@ impl WebSocketState {
 
     /// Parses the next frame in `arrival[*from..]`; see [`FrameReader::next`]. Ends backpressure.
     #[inline]
-    pub(in crate::connection) fn next_frame(
+    pub fn next_frame(
         &mut self,
         arrival: &mut [u8],
         from: &mut usize,
@@ -114,7 +114,7 @@ impl WebSocketState {
     /// Records the end of the input. Returns whether an incomplete message began with it, so that
     /// its timeout starts.
     #[inline]
-    pub(in crate::connection) fn end_input(&mut self, now: Instant) -> bool {
+    pub fn end_input(&mut self, now: Instant) -> bool {
         if !self.reader.is_inside_message() {
             self.message_start = Self::NEVER;
             return false;
@@ -137,7 +137,7 @@ impl WebSocketState {
     }
 
     /// Returns the payload of the last ping or pong.
-    pub(in crate::connection) fn control_payload(&self) -> &[u8] {
+    pub fn control_payload(&self) -> &[u8] {
         self.reader.control_payload()
     }
 
@@ -147,13 +147,13 @@ impl WebSocketState {
     }
 
     /// Has none of the `messages_in` valid messages so far count as the first one.
-    pub(in crate::connection) fn discount_messages(&mut self, messages_in: u64) {
+    pub fn discount_messages(&mut self, messages_in: u64) {
         let messages_max = u64::from(Self::CLOSE_ANSWERED - 1);
         self.messages_before = u32::try_from(messages_in.min(messages_max)).unwrap_or_default();
     }
 
     /// Starts backpressure, which the peer has to end before `until`.
-    pub(in crate::connection) fn start_backpressure(&mut self, now: Instant, until: Instant) {
+    pub fn start_backpressure(&mut self, now: Instant, until: Instant) {
         self.backpressure = Some(Box::new(Backpressure { since: now, until }));
     }
 
@@ -168,7 +168,7 @@ impl WebSocketState {
     }
 
     /// Returns whether a timer has to be set for `due`: no earlier one is valid.
-    pub(in crate::connection) fn schedule_timer(&mut self, due: Instant) -> bool {
+    pub fn schedule_timer(&mut self, due: Instant) -> bool {
         let is_earliest = due < self.next_timer;
         if is_earliest {
             self.next_timer = due;
@@ -177,7 +177,7 @@ impl WebSocketState {
     }
 
     /// Returns whether the timer that has expired is the valid one, which then is no more.
-    pub(in crate::connection) fn expire_timer(&mut self, now: Instant) -> bool {
+    pub fn expire_timer(&mut self, now: Instant) -> bool {
         let is_valid = self.next_timer <= now;
         if is_valid {
             self.next_timer = Self::NEVER;
@@ -186,7 +186,7 @@ impl WebSocketState {
     }
 
     /// Checks the timeouts of an open WebSocket.
-    pub(in crate::connection) fn check_timeouts(
+    pub fn check_timeouts(
         &self,
         status: ReadStatus,
         options: &WebSocketFrameOptions,
@@ -226,22 +226,22 @@ impl WebSocketState {
     }
 
     /// Records a ping sent.
-    pub(in crate::connection) const fn record_ping(&mut self, now: Instant) {
+    pub const fn record_ping(&mut self, now: Instant) {
         self.last_ping = now;
     }
 
     /// Records that the close frame is queued.
-    pub(in crate::connection) const fn record_close(&mut self, now: Instant) {
+    pub const fn record_close(&mut self, now: Instant) {
         self.since = now;
     }
 
     /// Returns the time at which the close frame was queued.
-    pub(in crate::connection) const fn close_queued_at(&self) -> Instant {
+    pub const fn close_queued_at(&self) -> Instant {
         self.since
     }
 
     /// Records that the peer has answered the close frame with its own.
-    pub(in crate::connection) const fn record_close_answer(&mut self) {
+    pub const fn record_close_answer(&mut self) {
         self.messages_before = Self::CLOSE_ANSWERED;
     }
 
@@ -261,10 +261,7 @@ impl WebSocketState {
     }
 
     /// Discards input up to a close frame. The reader is in discarding mode already.
-    pub(in crate::connection) fn discard_until_close(
-        &mut self,
-        bytes: &mut [u8],
-    ) -> Option<PeerClose> {
+    pub fn discard_until_close(&mut self, bytes: &mut [u8]) -> Option<PeerClose> {
         // Discarded messages are not limited.
         let limits = FrameLimits { message_bytes_max: usize::MAX, is_binary_allowed: true };
         let mut from = 0;

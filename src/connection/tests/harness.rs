@@ -24,7 +24,7 @@ use super::websocket_peer;
 
 /// The driver's reaction to each received message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Reaction {
+pub enum Reaction {
     /// Sends it back immediately.
     Echo,
     /// Counts a pending response, sent later by the test.
@@ -34,23 +34,23 @@ pub(crate) enum Reaction {
 }
 
 /// A connection table on a scripted ring.
-pub(crate) struct Harness {
-    pub(crate) connections: Connections<&'static str>,
-    pub(crate) ring: ScriptedRing,
-    pub(crate) now: Instant,
-    pub(crate) reaction: Reaction,
+pub struct Harness {
+    pub connections: Connections<&'static str>,
+    pub ring: ScriptedRing,
+    pub now: Instant,
+    pub reaction: Reaction,
     /// The messages received so far.
-    pub(crate) received: Vec<String>,
+    pub received: Vec<String>,
     /// The transport and close reason of each closed connection.
-    pub(crate) closed_connections: Vec<(&'static str, CloseReason)>,
+    pub closed_connections: Vec<(&'static str, CloseReason)>,
     /// Connections whose pending calls were to be cancelled.
-    pub(crate) abandoned: Vec<Key>,
+    pub abandoned: Vec<Key>,
     /// Connections whose peer has sent a close frame, with its code.
-    pub(crate) peer_closes: Vec<(Key, Option<u16>)>,
+    pub peer_closes: Vec<(Key, Option<u16>)>,
 }
 
 /// Small limits, reached within a test.
-pub(crate) fn options() -> ConnectionOptions {
+pub fn options() -> ConnectionOptions {
     ConnectionOptions {
         connections_max: 4,
         idle_timeout: Duration::from_secs(10),
@@ -71,13 +71,13 @@ pub(crate) fn options() -> ConnectionOptions {
 }
 
 /// The driver's response to an upgrade.
-pub(crate) const UPGRADE_RESPONSE: &str = "101\r\n\r\n";
+pub const UPGRADE_RESPONSE: &str = "101\r\n\r\n";
 
 /// An upgrade request.
-pub(crate) const UPGRADE_REQUEST: &[u8] = b"GET /mcp/ws HTTP/1.1\r\nHost: here\r\n\r\n";
+pub const UPGRADE_REQUEST: &[u8] = b"GET /mcp/ws HTTP/1.1\r\nHost: here\r\n\r\n";
 
 impl Harness {
-    pub(crate) fn new(reaction: Reaction) -> Self {
+    pub fn new(reaction: Reaction) -> Self {
         Self {
             connections: Connections::new(options()),
             ring: ScriptedRing::default(),
@@ -91,19 +91,19 @@ impl Harness {
     }
 
     /// Opens a connection of lines over one socket.
-    pub(crate) fn open(&mut self, socket: Socket) -> Key {
+    pub fn open(&mut self, socket: Socket) -> Key {
         self.open_pipes("tcp", socket, socket)
     }
 
     /// Opens an HTTP connection over one socket.
-    pub(crate) fn open_http(&mut self, socket: Socket) -> Key {
+    pub fn open_http(&mut self, socket: Socket) -> Key {
         let framing = Codec::Http;
         let stream = SocketPair { receive: socket, send: socket, peer: None, codec: framing };
         self.connections.open_connection(&mut self.ring, stream, "http", self.now).unwrap()
     }
 
     /// Opens a WebSocket connection, after its upgrade.
-    pub(crate) fn open_websocket(&mut self, socket: Socket) -> Key {
+    pub fn open_websocket(&mut self, socket: Socket) -> Key {
         let key = self.open_http(socket);
         self.receive(socket, UPGRADE_REQUEST);
         assert_eq!(self.drain(socket), UPGRADE_RESPONSE);
@@ -111,13 +111,13 @@ impl Harness {
     }
 
     /// Opens a connection of lines over two sockets.
-    pub(crate) fn open_pipes(&mut self, name: &'static str, receive: Socket, send: Socket) -> Key {
+    pub fn open_pipes(&mut self, name: &'static str, receive: Socket, send: Socket) -> Key {
         let stream = SocketPair { receive, send, peer: None, codec: Codec::Ndjson };
         self.connections.open_connection(&mut self.ring, stream, name, self.now).unwrap()
     }
 
     /// Feeds received bytes to the connection of `socket`.
-    pub(crate) fn receive(&mut self, socket: Socket, bytes: &[u8]) {
+    pub fn receive(&mut self, socket: Socket, bytes: &[u8]) {
         let Some(key) = self.connections.table.key_of(socket) else { return };
         let stashed = self.connections.entry(key).unwrap().record_received(bytes.len());
         let read = if stashed { 0 } else { self.read(key, &mut bytes.to_vec()) };
@@ -213,7 +213,7 @@ impl Harness {
     }
 
     /// Sends a text to a peer whose connection accepts output.
-    pub(crate) fn send_text(&mut self, key: Key, text: &str) {
+    pub fn send_text(&mut self, key: Key, text: &str) {
         let framing = self.connections.table.codec(key);
         let Some(out) = self.connections.outgoing(key) else { return };
         if framing == Some(Codec::WebSocket) {
@@ -227,7 +227,7 @@ impl Harness {
     }
 
     /// Sends a pending response.
-    pub(crate) fn send_deferred(&mut self, key: Key, line: &str) {
+    pub fn send_deferred(&mut self, key: Key, line: &str) {
         self.connections.table.get_mut(key).unwrap().complete_request(self.now);
         self.send_text(key, line);
         let next = self.connections.try_resume(key);
@@ -235,12 +235,12 @@ impl Harness {
     }
 
     /// Flushes all connections, as at the end of a turn.
-    pub(crate) fn flush(&mut self) {
+    pub fn flush(&mut self) {
         self.connections.flush(&mut self.ring, self.now);
     }
 
     /// Completes the send in flight of `socket` with `result`.
-    pub(crate) fn complete_send(&mut self, socket: Socket, result: &io::Result<usize>) {
+    pub fn complete_send(&mut self, socket: Socket, result: &io::Result<usize>) {
         let (buffer, _) = self.ring.sends.remove(&socket).expect("a send is in flight");
         let next = self.connections.handle_sent(&mut self.ring, socket, buffer, result, self.now);
         if let Some((_, next)) = next {
@@ -249,12 +249,12 @@ impl Harness {
     }
 
     /// Completes the send in flight of `socket` in full; returns its text.
-    pub(crate) fn complete_send_text(&mut self, socket: Socket) -> String {
+    pub fn complete_send_text(&mut self, socket: Socket) -> String {
         String::from_utf8(self.complete_send_bytes(socket)).unwrap()
     }
 
     /// Like [`Self::complete_send_text`], for bytes.
-    pub(crate) fn complete_send_bytes(&mut self, socket: Socket) -> Vec<u8> {
+    pub fn complete_send_bytes(&mut self, socket: Socket) -> Vec<u8> {
         let (buffer, from) = &self.ring.sends[&socket];
         let bytes = buffer[*from..].to_vec();
         self.complete_send(socket, &Ok(bytes.len()));
@@ -262,12 +262,12 @@ impl Harness {
     }
 
     /// Completes all sends until none is left; returns their text.
-    pub(crate) fn drain(&mut self, socket: Socket) -> String {
+    pub fn drain(&mut self, socket: Socket) -> String {
         String::from_utf8(self.drain_bytes(socket)).unwrap()
     }
 
     /// Like [`Self::drain`], for bytes.
-    pub(crate) fn drain_bytes(&mut self, socket: Socket) -> Vec<u8> {
+    pub fn drain_bytes(&mut self, socket: Socket) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.flush();
         while self.ring.sends.contains_key(&socket) {
@@ -278,32 +278,32 @@ impl Harness {
     }
 
     /// Like [`Self::drain`], as WebSocket frames with kind and text.
-    pub(crate) fn drain_frames(&mut self, socket: Socket) -> Vec<String> {
+    pub fn drain_frames(&mut self, socket: Socket) -> Vec<String> {
         websocket_peer::decode_frames(&self.drain_bytes(socket))
     }
 
     /// Completes the receive of `socket` with the end of its stream.
-    pub(crate) fn complete_end_of_stream(&mut self, socket: Socket, result: &io::Result<()>) {
+    pub fn complete_end_of_stream(&mut self, socket: Socket, result: &io::Result<()>) {
         self.ring.receiving.remove(&socket);
         let next = self.connections.handle_end_of_stream(&mut self.ring, socket, result);
         self.handle_event(next);
     }
 
     /// Completes the close of `socket`.
-    pub(crate) fn complete_close(&mut self, socket: Socket) {
+    pub fn complete_close(&mut self, socket: Socket) {
         assert!(self.ring.closing.remove(&socket), "{socket:?} was not closed");
         self.ring.write_shutdowns.remove(&socket);
         self.closed_connections.extend(self.connections.handle_closed(socket));
     }
 
     /// Advances the time and expires deadlines.
-    pub(crate) fn advance_time(&mut self, span: Duration) {
+    pub fn advance_time(&mut self, span: Duration) {
         self.now = self.now.after(span);
         self.connections.expire_timers(&mut self.ring, self.now);
     }
 
     /// Returns the accounted memory of all connections.
-    pub(crate) fn accounted_bytes(&mut self) -> usize {
+    pub fn accounted_bytes(&mut self) -> usize {
         let keys: Vec<Key> = self.connections.table.iter().map(|(key, _)| key).collect();
         for key in keys {
             self.connections.account_memory(key);
@@ -311,7 +311,7 @@ impl Harness {
         self.connections.shared.memory.held_bytes()
     }
 
-    pub(crate) fn handle_event(&mut self, next: ConnectionEvent) {
+    pub fn handle_event(&mut self, next: ConnectionEvent) {
         match next {
             ConnectionEvent::None => {}
             ConnectionEvent::Resume(key) => {

@@ -13,19 +13,19 @@ use corelane_engine::ring::{
 
 /// The operations in flight.
 #[derive(Debug, Default)]
-pub(crate) struct ScriptedRing {
+pub struct ScriptedRing {
     /// Buffers in flight, with the start of their unsent part.
-    pub(crate) sends: BTreeMap<Socket, (Vec<u8>, usize)>,
+    pub sends: BTreeMap<Socket, (Vec<u8>, usize)>,
     /// Sockets that receive.
-    pub(crate) receiving: BTreeSet<Socket>,
+    pub receiving: BTreeSet<Socket>,
     /// Sockets whose sending side was shut down.
-    pub(crate) write_shutdowns: BTreeSet<Socket>,
+    pub write_shutdowns: BTreeSet<Socket>,
     /// Sockets whose close is in flight.
-    pub(crate) closing: BTreeSet<Socket>,
+    pub closing: BTreeSet<Socket>,
     /// Sockets whose connection was reset.
-    pub(crate) resets: BTreeSet<Socket>,
+    pub resets: BTreeSet<Socket>,
     /// Stopped receives so far.
-    pub(crate) receive_stops: usize,
+    pub receive_stops: usize,
 }
 
 impl Ring for ScriptedRing {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 const MASKING_KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// Encodes a masked client frame.
-pub(crate) fn encode_frame(first: u8, payload: &[u8]) -> Vec<u8> {
+pub fn encode_frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).expect("payload is short");
     assert!(length < 126, "payload is short");
     let masked = payload.iter().zip(MASKING_KEY.iter().cycle()).map(|(byte, key)| byte ^ key);
@@ -13,29 +13,29 @@ pub(crate) fn encode_frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// A text message in one frame.
-pub(crate) fn text(text: &str) -> Vec<u8> {
+pub fn text(text: &str) -> Vec<u8> {
     encode_frame(0x81, text.as_bytes())
 }
 
 /// The first fragment of a text message.
-pub(crate) fn first_fragment(text: &str) -> Vec<u8> {
+pub fn first_fragment(text: &str) -> Vec<u8> {
     encode_frame(0x01, text.as_bytes())
 }
 
 /// The last fragment of a text message.
-pub(crate) fn last_fragment(text: &str) -> Vec<u8> {
+pub fn last_fragment(text: &str) -> Vec<u8> {
     encode_frame(0x80, text.as_bytes())
 }
 
-pub(crate) fn ping(payload: &str) -> Vec<u8> {
+pub fn ping(payload: &str) -> Vec<u8> {
     encode_frame(0x89, payload.as_bytes())
 }
 
-pub(crate) fn pong() -> Vec<u8> {
+pub fn pong() -> Vec<u8> {
     encode_frame(0x8a, &[])
 }
 
-pub(crate) fn close(code: Option<u16>) -> Vec<u8> {
+pub fn close(code: Option<u16>) -> Vec<u8> {
     encode_frame(
         0x88,
         &code.map(u16::to_be_bytes).unwrap_or_default()[..2 * usize::from(code.is_some())],
@@ -43,7 +43,7 @@ pub(crate) fn close(code: Option<u16>) -> Vec<u8> {
 }
 
 /// Decodes server frames to their kind and text; a close frame to its code and reason.
-pub(crate) fn decode_frames(mut bytes: &[u8]) -> Vec<String> {
+pub fn decode_frames(mut bytes: &[u8]) -> Vec<String> {
     let mut frames = Vec::new();
     while let [first, length, rest @ ..] = bytes {
         let (length, rest) = match (length, rest) {

@@ -34,7 +34,7 @@ pub(super) use self::page::{CONTENT_SECURITY_POLICY, write_page};
 /// Returns the `X-Request-ID` of a response that no shard has written, from the values of the
 /// request; `None` if the system has no random source.
 #[cfg(feature = "tower")]
-pub(crate) fn request_id<'v>(sent: impl Iterator<Item = &'v [u8]>) -> Option<Vec<u8>> {
+pub fn request_id<'v>(sent: impl Iterator<Item = &'v [u8]>) -> Option<Vec<u8>> {
     if let Some(id) = request_id::sent_id_of_all(sent) {
         return Some(id.to_vec());
     }

@@ -144,7 +144,7 @@ fn http_timeouts(options: &HttpOptions) -> HttpTimeouts {
 
 /// Returns all limits as text, for a test that compares them.
 #[cfg(all(test, feature = "cli"))]
-pub(crate) fn describe_limits(options: &Options) -> String {
+pub fn describe_limits(options: &Options) -> String {
     format!("{:?} {:?}", shard_limits(options, 1), options.overload)
 }
 

@@ -46,7 +46,7 @@ use corelane_engine::placement::Placement;
 pub use self::handle::Handle;
 pub use self::in_process::InProcessConnection;
 #[cfg(all(test, feature = "cli"))]
-pub(crate) use self::limits::describe_limits;
+pub use self::limits::describe_limits;
 pub(super) use self::limits::shard_limits;
 use self::listen::{Bound, Listen, bind, log_listening, operator_guard, origin_guard};
 #[cfg(feature = "cli")]

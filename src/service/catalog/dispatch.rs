@@ -25,7 +25,7 @@ use crate::service::results::{CallToolResult, Completion, HandlerError, HandlerO
 
 /// Dispatches a `tools/call`, like [`Catalog::call_tool`]. `tool` is the position of the tool that
 /// it names, if that is known.
-pub(crate) fn call_tool_at(
+pub fn call_tool_at(
     catalog: &Catalog,
     tool: Option<usize>,
     (call, id): (&CallToolRequest<'_>, Id<'_>),

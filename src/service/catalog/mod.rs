@@ -29,9 +29,9 @@ use corelane_protocol::uri;
 
 pub use self::builder::CatalogBuilder;
 use self::builder::CatalogSettings;
-pub(crate) use self::dispatch::call_tool_at;
+pub use self::dispatch::call_tool_at;
 pub use self::features::Features;
-pub(crate) use self::name_hasher::BuildNameHasher;
+pub use self::name_hasher::BuildNameHasher;
 use self::registry::Registry;
 use crate::service::call::CallToolRequest;
 use crate::service::prompt::Prompt;
@@ -53,13 +53,13 @@ pub struct Catalog {
 
 /// Returns the position of the tool called `name` in [`Catalog::tools`], or `None`.
 #[inline]
-pub(crate) fn tool_position(catalog: &Catalog, name: &str) -> Option<usize> {
+pub fn tool_position(catalog: &Catalog, name: &str) -> Option<usize> {
     catalog.tools.position(name)
 }
 
 /// Returns the tool at a position in [`Catalog::tools`], or `None`.
 #[inline]
-pub(crate) fn tool_at(catalog: &Catalog, position: usize) -> Option<&Tool> {
+pub fn tool_at(catalog: &Catalog, position: usize) -> Option<&Tool> {
     catalog.tools.get(position)
 }
 

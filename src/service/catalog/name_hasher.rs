@@ -7,12 +7,12 @@
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Builds hashers for a [`std::collections::HashMap`] whose keys are names.
-pub(crate) type BuildNameHasher = BuildHasherDefault<NameHasher>;
+pub type BuildNameHasher = BuildHasherDefault<NameHasher>;
 
 /// Multiplies word by word and folds the product (the scheme of `wyhash`). A lookup takes about ten
 /// nanoseconds; with a keyed hash twice that, by binary search among a hundred names ten times.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NameHasher(u64);
+pub struct NameHasher(u64);
 
 impl NameHasher {
     #[inline]
