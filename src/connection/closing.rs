@@ -141,7 +141,7 @@ pub(super) fn start_handshake<S>(
 /// Closes a WebSocket whose peer does not read; output behind the send in flight is dropped.
 pub(super) fn close_unread<S>(entry: &mut Entry<'_, S>, now: Instant) {
     let connection = &mut *entry.connection;
-    if connection.sending_bytes > 0 {
+    if !connection.sending.is_idle() {
         connection.outgoing.clear();
     }
     // Overrides an earlier reason: this is why pending responses are lost.

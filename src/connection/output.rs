@@ -3,7 +3,7 @@
 use std::mem::take;
 
 use corelane_base::time::Instant;
-use corelane_engine::ring::{Operation, Ring};
+use corelane_engine::ring::Ring;
 
 use super::backpressure;
 use super::entry::Entry;
@@ -12,7 +12,7 @@ use super::state::Phase;
 /// Submits the buffered output of one connection, unless a send is in flight.
 pub(super) fn submit<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
     let connection = &mut *entry.connection;
-    if connection.sending_bytes > 0 || connection.close_state.phase() == Phase::Closing {
+    if !connection.sending.is_idle() || connection.close_state.phase() == Phase::Closing {
         if connection.is_websocket() {
             backpressure::limit_queued_output(entry, ring, now);
         }
@@ -23,7 +23,6 @@ pub(super) fn submit<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
         entry.shared.pool.put(buffer);
         return;
     }
-    connection.sending_bytes = buffer.len();
     entry.shared.statistics.sends += 1;
-    ring.submit(Operation::Send { socket: connection.sockets.send, buffer, offset: 0 });
+    connection.sending.submit(ring, connection.sockets.send, buffer);
 }

@@ -3,7 +3,8 @@
 use std::io;
 
 use corelane_base::time::Instant;
-use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_engine::ring::{Ring, Socket};
+use corelane_engine::stream::Sent;
 
 use super::entry::Entry;
 use super::state::{CloseReason, Phase};
@@ -34,32 +35,21 @@ pub(super) fn handle<S, R: Ring>(
     now: Instant,
 ) -> ConnectionEvent {
     let connection = &mut *entry.connection;
-    let pending = connection.sending_bytes;
     let is_closing = connection.close_state.phase() == Phase::Closing;
-    match *result {
-        // No progress and no error: a retry would loop forever.
-        Ok(0) if pending > 0 && !is_closing => return fail(entry, ring, buffer),
-        Ok(bytes) if bytes < pending && !is_closing => {
-            // Partial send: submit the rest before anything else.
-            entry.shared.statistics.bytes_out += bytes as u64;
-            connection.record.traffic.bytes_out += bytes as u64;
-            connection.sending_bytes = pending - bytes;
-            connection.last_activity = now;
-            entry.account_memory();
-            let from = buffer.len() - (pending - bytes);
+    let bytes = result.as_ref().copied().unwrap_or_default() as u64;
+    entry.shared.statistics.bytes_out += bytes;
+    connection.record.traffic.bytes_out += bytes;
+    connection.last_activity = now;
+    let buffer = match connection.sending.handle_sent(ring, socket, buffer, result, is_closing) {
+        Sent::All(buffer) => buffer,
+        Sent::Part => {
             entry.shared.statistics.sends += 1;
-            ring.submit(Operation::Send { socket, buffer, offset: from });
+            entry.account_memory();
             return ConnectionEvent::None;
         }
-        Ok(bytes) => {
-            entry.shared.statistics.bytes_out += bytes as u64;
-            connection.record.traffic.bytes_out += bytes as u64;
-        }
-        Err(_) if is_closing => {}
-        Err(_) => return fail(entry, ring, buffer),
-    }
-    connection.sending_bytes = 0;
-    connection.last_activity = now;
+        Sent::Failed(buffer) if is_closing => buffer,
+        Sent::Failed(buffer) => return fail(entry, ring, buffer),
+    };
     let is_idle = connection.is_read() && !connection.input.has_pending();
     entry.shared.pool.put(buffer);
     if !entry.connection.outgoing.is_empty() {
@@ -75,7 +65,6 @@ pub(super) fn handle<S, R: Ring>(
 }
 
 fn fail<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, buffer: Vec<u8>) -> ConnectionEvent {
-    entry.connection.sending_bytes = 0;
     entry.shared.pool.put(buffer);
     entry.connection.close(ring, CloseReason::SocketError);
     entry.account_memory();

@@ -13,6 +13,8 @@ pub mod file_limit;
 
 pub mod ring;
 
+pub mod stream;
+
 pub mod shard_loop;
 
 pub mod driver_pair;

@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use corelane_base::pool::BufferPool;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_engine::stream::Sending;
 
 pub use self::close_state::CloseReason;
 pub(super) use self::close_state::{CloseState, Phase};
@@ -63,8 +64,8 @@ pub struct Connection<S> {
     output_marks: OutputMarks,
     pub(super) reading: ReadState,
     pub(super) sockets: Sockets,
-    /// Bytes submitted to the ring and not yet sent.
-    pub(super) sending_bytes: usize,
+    /// The send in flight.
+    pub(super) sending: Sending,
     /// Output buffered in this turn: complete texts with their terminators.
     pub outgoing: Vec<u8>,
     /// Bytes last accounted for this connection, see
@@ -120,7 +121,7 @@ impl<S> Connection<S> {
             output_marks: OutputMarks::default(),
             reading: ReadState::default(),
             sockets: Sockets { receive, send },
-            sending_bytes: 0,
+            sending: Sending::default(),
             outgoing: Vec::new(),
             accounted_bytes: 0,
             last_activity: now,
@@ -162,7 +163,7 @@ impl<S> Connection<S> {
 
     /// Returns the bytes waiting to be sent: buffered plus submitted.
     pub const fn queued_bytes(&self) -> usize {
-        self.outgoing.len() + self.sending_bytes
+        self.outgoing.len() + self.sending.bytes()
     }
 
     /// Returns the output limit in bytes; above it reading stops and optional messages are dropped.
@@ -192,7 +193,7 @@ impl<S> Connection<S> {
 
     /// Returns the bytes submitted to the ring and not yet sent.
     pub const fn sending_bytes(&self) -> usize {
-        self.sending_bytes
+        self.sending.bytes()
     }
 
     /// Returns whether close was submitted to the ring.
