@@ -3,6 +3,8 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
+use corelane_engine::stream::ByteFilter;
+
 use super::error::TlsError;
 use super::pin::Pin;
 
@@ -137,24 +139,9 @@ impl TlsFilter<ServerSide> {
     pub const fn handshake(&self) -> &ServerSide {
         match self.never {}
     }
-
-    /// Cannot be called.
-    pub const fn forget_output(&mut self) {
-        match self.never {}
-    }
 }
 
 impl<S> TlsFilter<S> {
-    /// Cannot be called.
-    pub const fn is_established(&self) -> bool {
-        match self.never {}
-    }
-
-    /// Cannot be called.
-    pub const fn can_send(&self) -> bool {
-        match self.never {}
-    }
-
     /// Cannot be called.
     pub const fn has_output(&self) -> bool {
         match self.never {}
@@ -176,21 +163,50 @@ impl<S> TlsFilter<S> {
     }
 
     /// Cannot be called.
-    pub const fn receive_in_place(
-        &mut self,
-        _: &mut [u8],
-        _: &mut TlsScratch,
-    ) -> Result<Option<usize>, TlsError> {
-        match self.never {}
-    }
-
-    /// Cannot be called.
     pub const fn encrypt(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<(), TlsError> {
         match self.never {}
     }
 
     /// Cannot be called.
     pub const fn close(&mut self, _: &mut Vec<u8>) {
+        match self.never {}
+    }
+}
+
+impl<S> ByteFilter for TlsFilter<S> {
+    type Error = TlsError;
+
+    const TRUNCATED: &'static str = DISABLED;
+
+    fn decode(&mut self, _: &mut [u8], _: &mut Vec<u8>) -> Result<Option<usize>, TlsError> {
+        match self.never {}
+    }
+
+    fn encode(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<(), TlsError> {
+        match self.never {}
+    }
+
+    fn close(&mut self, _: &mut Vec<u8>) {
+        match self.never {}
+    }
+
+    fn discard_output(&mut self) {
+        match self.never {}
+    }
+
+    fn has_output(&self) -> bool {
+        match self.never {}
+    }
+
+    fn is_established(&self) -> bool {
+        match self.never {}
+    }
+
+    fn can_send(&self) -> bool {
+        match self.never {}
+    }
+
+    fn has_ended(&self) -> bool {
         match self.never {}
     }
 }

@@ -15,6 +15,9 @@ pub trait Side {
     /// The data of rustls about this end.
     type Data;
 
+    /// What is wrong with a connection that the peer ends without `close_notify`.
+    const TRUNCATED: &'static str;
+
     /// Processes the records at the beginning of `records`.
     fn process<'c, 'i>(&'c mut self, records: &'i mut [u8])
     -> UnbufferedStatus<'c, 'i, Self::Data>;
@@ -66,6 +69,8 @@ impl ClientSide {
 impl Side for ClientSide {
     type Data = ClientConnectionData;
 
+    const TRUNCATED: &'static str = "the server closed the TLS connection without close_notify";
+
     #[inline]
     fn process<'c, 'i>(
         &'c mut self,
@@ -114,6 +119,8 @@ impl ServerSide {
 
 impl Side for ServerSide {
     type Data = ServerConnectionData;
+
+    const TRUNCATED: &'static str = "the client closed the TLS connection without close_notify";
 
     #[inline]
     fn process<'c, 'i>(

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 
+use corelane_engine::stream::ByteFilter;
+
 #[cfg(not(feature = "_tls"))]
 use super::disabled::{TlsClient, TlsFilter, TlsScratch};
 use super::error::{TlsError, TlsErrorKind};
@@ -86,8 +88,7 @@ fn handshake_error(error: &io::Error) -> TlsError {
 
 /// The error of a connection that ended without `close_notify`, so that data may be missing.
 fn truncated() -> io::Error {
-    let text = "the server closed the TLS connection without close_notify";
-    io::Error::new(ErrorKind::UnexpectedEof, text)
+    io::Error::new(ErrorKind::UnexpectedEof, <TlsFilter as ByteFilter>::TRUNCATED)
 }
 
 impl<S: Read + Write> Read for TlsStream<S> {

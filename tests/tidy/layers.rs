@@ -19,11 +19,11 @@ const LAYERS: [Layer; 18] = [
     Layer { module: "telemetry", may_use: &["base"] },
     Layer { module: "protocol", may_use: &["base"] },
     Layer { module: "transport", may_use: &["base", "protocol"] },
-    Layer { module: "tls", may_use: &["base", "transport"] },
+    Layer { module: "engine", may_use: &["base"] },
+    Layer { module: "tls", may_use: &["base", "transport", "engine"] },
     Layer { module: "parity", may_use: &["base", "protocol"] },
     Layer { module: "guard", may_use: &["base", "protocol"] },
     Layer { module: "service", may_use: &["base", "protocol"] },
-    Layer { module: "engine", may_use: &["base"] },
     Layer {
         module: "connection",
         may_use: &["base", "telemetry", "protocol", "transport", "tls", "engine"],

@@ -10,7 +10,6 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::process::{self, ProgramCallback, ServerProcess, StartedProgram};
-use super::stream::TlsConnection;
 use super::tunnel::{self, Deadline};
 use crate::error::{ClientError, ClientErrorKind};
 use crate::proxy::Route;
@@ -18,7 +17,7 @@ use crate::target::{HostAddress, HttpEndpoint, Program, Target};
 use corelane_engine::ring::{
     KEEPALIVE_INTERVAL, KEEPALIVE_TIME, Operation, Registered, Ring, Socket, Source,
 };
-use corelane_tls::{TlsClient, TlsError, TlsStream};
+use corelane_tls::{TlsClient, TlsError, TlsFilter, TlsStream};
 
 /// One stream of an open target.
 #[derive(Debug)]
@@ -27,6 +26,14 @@ pub(super) enum OpenStream {
     Source(Source),
     /// The ring has opened it.
     Socket(Socket),
+}
+
+/// The TLS of a stream after its handshake.
+#[derive(Debug)]
+pub(super) struct TlsConnection {
+    pub(super) filter: Box<TlsFilter>,
+    /// Plaintext that came with the end of the handshake.
+    pub(super) received: Vec<u8>,
 }
 
 /// The streams of an open target.

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use super::call_slot::{CallOutcome, Outcome};
 use super::commands::connect_job::ConnectJob;
 use super::commands::{Command, Connector, PeerId, own_commands};
-use super::connect::{OpenError, OpenStreams, RegisteredStreams};
+use super::connect::{OpenError, OpenStreams, RegisteredStreams, TlsConnection};
 use super::http::{FlowRun, RedirectSender};
 use super::input_tasks::InputTasks;
 use super::link::PeerAction;
+use super::loss::Loss;
 use super::mcp::Mcp;
 use super::messages::ClosingSockets;
 use super::parity::Parity;
@@ -19,7 +20,6 @@ use super::peer::Peer;
 use super::peer_handle::PeerHandle;
 use super::peer_io::PeerIo;
 use super::protocol::ClientProtocol;
-use super::stream::{Loss, TlsRing, TlsStreams};
 use super::workspace::Workspace;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::reconnect::Reconnection;
@@ -29,7 +29,9 @@ use corelane_base::time::Instant;
 use corelane_engine::mesh::{Inbox, Sender};
 use corelane_engine::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket, Waker};
 use corelane_engine::shard_loop::Driver;
+use corelane_engine::stream::{StreamRing, Streams};
 use corelane_engine::timer::TimerWheel;
+use corelane_tls::{TlsError, TlsFilter};
 
 /// Commands handled per turn.
 const COMMANDS_PER_TURN_MAX: usize = 1_024;
@@ -41,7 +43,10 @@ pub struct IoDriver {
     peers: IdMap<PeerId, Box<dyn PeerIo>>,
     /// Open connections by socket.
     sockets: Vec<Option<PeerId>>,
-    tls: TlsStreams,
+    /// The encrypted connections.
+    streams: Streams<TlsFilter>,
+    /// Completions of plaintext; empty between uses.
+    decrypted: Vec<Completion>,
     closing: ClosingSockets,
     workspace: Workspace,
     timers: TimerWheel<PeerId>,
@@ -64,7 +69,8 @@ impl IoDriver {
         Self {
             peers: IdMap::default(),
             sockets: Vec::new(),
-            tls: TlsStreams::default(),
+            streams: Streams::default(),
+            decrypted: Vec::new(),
             closing: ClosingSockets::default(),
             workspace: Workspace::new(InputTasks::new(waker)),
             timers: TimerWheel::new(),
@@ -186,8 +192,8 @@ impl IoDriver {
         act: impl FnOnce(&mut dyn PeerIo, &mut dyn Ring, &mut Workspace) -> PeerAction,
     ) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
-        let action = act(&mut **peer, &mut tls_ring, &mut self.workspace);
+        let mut stream_ring = StreamRing::new(ring, &mut self.streams);
+        let action = act(&mut **peer, &mut stream_ring, &mut self.workspace);
         peer.advance_authorization(&mut self.workspace, now);
         if peer.is_closed() {
             self.remove(ring, id, now);
@@ -197,8 +203,8 @@ impl IoDriver {
             self.lose(ring, id, Loss::Handshake, now);
             return;
         }
-        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
-        let connections = peer.advance(&mut tls_ring, &mut self.workspace, now);
+        let mut stream_ring = StreamRing::new(ring, &mut self.streams);
+        let connections = peer.advance(&mut stream_ring, &mut self.workspace, now);
         if let Some(deadline) = peer.arm_timer(now) {
             self.timers.insert(deadline, id);
         }
@@ -268,16 +274,38 @@ impl IoDriver {
     fn remove<R: Ring>(&mut self, ring: &mut R, id: PeerId, now: Instant) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut *peer);
-        let mut ring = TlsRing::new(ring, &mut self.tls);
+        let mut ring = StreamRing::new(ring, &mut self.streams);
         if let Some(socket) = peer.close(&mut ring, false) {
             self.closing.insert(&mut ring, socket, now);
         }
     }
 
-    /// Passes on what came with the end of a TLS handshake.
-    fn pass_early<R: Ring>(&mut self, ring: &mut R, socket: Socket, now: Instant) {
-        if let Some(buffer) = self.tls.receive(socket, &[]) {
-            self.pass_received(ring, socket, &buffer, now);
+    /// Handles what encrypted connections have received, and their sends that have ended.
+    fn handle_decrypted<R: Ring>(&mut self, ring: &mut R, now: Instant) {
+        let mut decrypted = std::mem::take(&mut self.decrypted);
+        self.streams.take_completions(&mut decrypted);
+        for completion in decrypted.drain(..) {
+            self.handle_plain(ring, completion, now);
+        }
+        self.decrypted = decrypted;
+    }
+
+    /// Handles a completion of plaintext.
+    fn handle_plain<R: Ring>(&mut self, ring: &mut R, completion: Completion, now: Instant) {
+        match completion {
+            Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
+            Completion::Sent { socket, buffer, result } => {
+                self.handle_sent(ring, socket, buffer, result, now);
+            }
+            Completion::EndOfStream { socket, result } => {
+                self.handle_socket_end(ring, socket, Loss::EndOfStream(result), now);
+            }
+            Completion::Connected { token, result } => {
+                if let Some(report) = self.connector.report(ring, token, result) {
+                    self.handle_command(ring, report, now);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -293,6 +321,7 @@ impl IoDriver {
         *self.sockets.get(socket.index())?
     }
 
+    /// Passes received bytes to the server of a socket.
     fn receive<R: Ring>(
         &mut self,
         ring: &mut R,
@@ -300,33 +329,44 @@ impl IoDriver {
         buffer: ReceiveBuffer,
         now: Instant,
     ) {
-        if self.peer_of(socket).is_some() {
-            let bytes = &ring.bytes(&buffer)[..buffer.len as usize];
-            match self.tls.receive(socket, bytes) {
-                None => self.pass_received(ring, socket, &buffer, now),
-                Some(plaintext) => self.pass_received(ring, socket, &plaintext, now),
-            }
-        }
-        ring.release(buffer);
-    }
-
-    /// Passes received bytes to the server of a socket, and then the end of its TLS connection.
-    fn pass_received<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        socket: Socket,
-        buffer: &ReceiveBuffer,
-        now: Instant,
-    ) {
-        let Some(id) = self.peer_of(socket) else { return };
-        if buffer.len > 0 {
+        if let Some(id) = self.peer_of(socket) {
             self.with_peer(ring, id, now, |peer, ring, workspace| {
-                peer.receive(ring, socket, buffer, workspace, now);
+                peer.receive(ring, socket, &buffer, workspace, now);
                 PeerAction::None
             });
         }
-        if let Some(result) = self.tls.take_end(socket) {
-            self.handle_socket_end(ring, socket, Loss::EndOfStream(result), now);
+        StreamRing::new(ring, &mut self.streams).release(buffer);
+    }
+
+    /// Handles the end of a send.
+    fn handle_sent<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: Vec<u8>,
+        result: io::Result<usize>,
+        now: Instant,
+    ) {
+        let result = match result {
+            // It cannot be encrypted.
+            Err(error) if matches!(error.get_ref(), Some(cause) if cause.is::<TlsError>()) => {
+                return self.handle_socket_end(ring, socket, Loss::Send(error), now);
+            }
+            result => result,
+        };
+        let Some(id) = self.peer_of(socket) else {
+            let mut ring = StreamRing::new(ring, &mut self.streams);
+            return self.closing.handle_sent(&mut ring, socket, buffer, &result);
+        };
+        let mut is_handled = true;
+        self.with_peer(ring, id, now, |peer, ring, workspace| {
+            is_handled = peer.handle_sent(ring, socket, buffer, &result, workspace, now);
+            PeerAction::None
+        });
+        // An encrypted stream ends with the alert that says why, or with an error.
+        if !is_handled && !self.streams.is_filtered(socket) {
+            let error = result.err().unwrap_or_else(|| io::ErrorKind::WriteZero.into());
+            self.lose(ring, id, Loss::Send(error), now);
         }
     }
 
@@ -339,7 +379,7 @@ impl IoDriver {
         now: Instant,
     ) {
         let Some(id) = self.peer_of(socket) else {
-            let mut ring = TlsRing::new(ring, &mut self.tls);
+            let mut ring = StreamRing::new(ring, &mut self.streams);
             return self.closing.handle_end(&mut ring, socket);
         };
         let mut is_handled = false;
@@ -361,10 +401,10 @@ impl IoDriver {
         };
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.forget_sockets(&mut *peer);
-        let mut tls_ring = TlsRing::new(ring, &mut self.tls);
-        let (action, left) = peer.handle_lost(&mut tls_ring, &loss, &mut self.workspace, now);
+        let mut stream_ring = StreamRing::new(ring, &mut self.streams);
+        let (action, left) = peer.handle_lost(&mut stream_ring, &loss, &mut self.workspace, now);
         if let Some(socket) = left {
-            self.closing.insert(&mut tls_ring, socket, now);
+            self.closing.insert(&mut stream_ring, socket, now);
         }
         self.peers.insert(id, peer);
         // Opens what the next attempt needs.
@@ -425,10 +465,10 @@ impl IoDriver {
         match (used, socket) {
             (Some(socket), _) => {
                 self.set_peer(socket, id);
-                self.pass_early(ring, socket, now);
+                self.handle_decrypted(ring, now);
             }
             (None, Some(socket)) => {
-                TlsRing::new(ring, &mut self.tls).submit(Operation::Close(socket));
+                StreamRing::new(ring, &mut self.streams).submit(Operation::Close(socket));
             }
             (None, None) => {}
         }
@@ -441,9 +481,8 @@ impl IoDriver {
         opened: Result<OpenStreams, OpenError>,
     ) -> Result<RegisteredStreams, OpenError> {
         let mut streams = opened?.register(ring)?;
-        streams.sockets.into_iter().for_each(|socket| self.tls.begin_sends(socket));
-        if let Some(tls) = streams.tls.take() {
-            self.tls.insert(streams.sockets[0], tls);
+        if let Some(TlsConnection { filter, received }) = streams.tls.take() {
+            self.streams.insert(streams.sockets[0], *filter, received);
         }
         Ok(streams)
     }
@@ -469,54 +508,22 @@ impl IoDriver {
         for socket in sockets {
             self.set_peer(socket, id);
         }
-        self.pass_early(ring, sockets[0], now);
+        self.handle_decrypted(ring, now);
     }
 }
 
 impl<R: Ring> Driver<R> for IoDriver {
     fn handle_completion(&mut self, ring: &mut R, completion: Completion, now: Instant) {
-        match completion {
-            Completion::Received { socket, buffer } => self.receive(ring, socket, buffer, now),
-            Completion::Sent { socket, buffer, result } => {
-                let sent = self.tls.handle_sent(ring, socket, buffer, result);
-                let Some(result) = sent else { return };
-                let Some(id) = self.peer_of(socket) else {
-                    let mut ring = TlsRing::new(ring, &mut self.tls);
-                    self.closing.handle_sent(&mut ring, socket, result.is_ok());
-                    return;
-                };
-                let (sent, error) = match result {
-                    Ok(buffer) => (Ok(buffer), None),
-                    Err(error) => (Err(()), Some(error)),
-                };
-                let mut is_handled = true;
-                self.with_peer(ring, id, now, |peer, _, workspace| {
-                    is_handled = peer.handle_sent(socket, sent, workspace, now);
-                    PeerAction::None
-                });
-                // An encrypted stream ends with the alert that says why, or with an error.
-                if !is_handled
-                    && !self.tls.is_encrypted(socket)
-                    && let Some(error) = error
-                {
-                    self.lose(ring, id, Loss::Send(error), now);
-                }
-            }
-            Completion::EndOfStream { socket, result } => {
-                let result = self.tls.end(socket, result);
-                self.handle_socket_end(ring, socket, Loss::EndOfStream(result), now);
-            }
-            Completion::Connected { token, result } => {
-                if let Some(report) = self.connector.report(ring, token, result) {
-                    self.handle_command(ring, report, now);
-                }
-            }
-            _ => {}
+        if completion.socket().is_some_and(|socket| self.streams.is_filtered(socket)) {
+            self.streams.handle(ring, completion);
+            self.handle_decrypted(ring, now);
+        } else {
+            self.handle_plain(ring, completion, now);
         }
     }
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
-        self.closing.expire(&mut TlsRing::new(ring, &mut self.tls), now);
+        self.closing.expire(&mut StreamRing::new(ring, &mut self.streams), now);
         for _ in 0..TIMERS_PER_TURN_MAX {
             let Some(report) = self.connector.expire(now) else { break };
             self.handle_command(ring, report, now);
@@ -560,13 +567,10 @@ impl<R: Ring> Driver<R> for IoDriver {
     fn flush(&mut self, ring: &mut R, now: Instant) {
         for id in self.flush_queue.drain(..) {
             if let Some(stream) = self.peers.get_mut(&id).and_then(|peer| peer.stream()) {
-                stream.flush(&mut TlsRing::new(ring, &mut self.tls));
+                stream.flush(&mut StreamRing::new(ring, &mut self.streams));
             }
         }
-        while let Some((socket, error)) = self.tls.take_failed() {
-            let loss = Loss::Send(io::Error::other(error));
-            self.handle_socket_end(ring, socket, loss, now);
-        }
+        self.handle_decrypted(ring, now);
         self.workspace.ended.wake_all();
     }
 

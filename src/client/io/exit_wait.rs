@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use super::loss::Loss;
 use super::process::ServerProcess;
-use super::stream::Loss;
 use corelane_base::time::Instant;
 
 /// Time for which the end of a program is awaited once it has closed a pipe.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::exit_wait::ExitWait;
 use super::http::{FlowRun, HttpAuthorization, HttpLink, HttpRules, UpgradeVerdict};
+use super::loss::Loss;
 use super::messages::{ClosingSocket, MessageStream, StreamOutput};
 use super::process::{ExitNotifier, ServerProcess};
-use super::stream::Loss;
 use crate::error::ClientError;
 use crate::parity_session::{ParityMessage, ParitySink};
 use crate::session::{MessageSink, OutgoingMessage};

@@ -3,8 +3,8 @@
 mod call_slot;
 mod process;
 
+mod loss;
 mod peer_handle;
-mod stream;
 mod task;
 
 mod tunnel;

@@ -3,6 +3,7 @@
 //! Invariants: a connection is opened when a request or a caller of `connect` waits for one, or
 //! after a loss if requests or the options say so; what outlives a connection, the session decides.
 
+use std::io;
 use std::sync::Arc;
 
 use super::call_slot::ConnectToken;
@@ -11,12 +12,12 @@ use super::http::{
     FlowRun, HttpLink, HttpRules, RedirectSender, SessionInput, UpgradeAuthorization,
 };
 use super::link::{Link, LinkSink, PeerAction};
+use super::loss::Loss;
 use super::messages::{ClosingSocket, MessageReceiver, MessageStream, StreamOutput, open_stream};
 use super::peer_handle::PeerHandle;
 use super::peer_io::PeerIo;
 use super::process::ExitNotifier;
 use super::protocol::{ClientProtocol, HandshakeEnd, Step};
-use super::stream::Loss;
 use super::workspace::Workspace;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::oneshot::CloseSlot;
@@ -24,6 +25,7 @@ use crate::reconnect::{ConnectionEvent, NextAttempt, Reconnection};
 use crate::target::Target;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
+use corelane_engine::stream::Sent;
 use corelane_protocol::json::PaddedText;
 use corelane_transport::websocket::client::handshake::UpgradeRefusal;
 
@@ -363,18 +365,24 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
 
     fn handle_sent(
         &mut self,
+        ring: &mut dyn Ring,
         socket: Socket,
-        sent: Result<Vec<u8>, ()>,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
         workspace: &mut Workspace,
         now: Instant,
     ) -> bool {
-        if let Link::Http(link) = &mut self.link {
-            link.handle_sent(socket, sent.is_err(), now);
+        if let Some(flow) = self.link.flow().filter(|flow| flow.owns(socket)) {
+            flow.handle_sent(ring, buffer, result, now);
+        } else if let Link::Http(link) = &mut self.link {
+            link.handle_sent(ring, socket, buffer, result, now);
+        } else if let Some(stream) = self.link.stream_of(socket) {
+            match stream.handle_sent(ring, buffer, result) {
+                Sent::Part => {}
+                Sent::All(_) => self.run(workspace, now, P::send_waiting),
+                Sent::Failed(_) => return false,
+            }
         }
-        let Some(stream) = self.link.stream_of(socket) else { return true };
-        let Ok(buffer) = sent else { return false };
-        stream.handle_sent(buffer);
-        self.run(workspace, now, P::send_waiting);
         true
     }
 

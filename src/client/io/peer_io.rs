@@ -1,13 +1,14 @@
 //! A server of any dialect, as the driver moves its bytes.
 
 use std::any::Any;
+use std::io;
 
 use super::connect::{OpenError, RegisteredStreams};
 use super::http::FlowRun;
 use super::link::PeerAction;
+use super::loss::Loss;
 use super::messages::{ClosingSocket, MessageStream};
 use super::peer_handle::PeerHandle;
-use super::stream::Loss;
 use super::workspace::Workspace;
 use crate::oneshot::CloseSlot;
 use corelane_base::time::Instant;
@@ -55,8 +56,10 @@ pub(super) trait PeerIo: Any {
     /// Handles the end of a send. Returns `false` if the connection is lost.
     fn handle_sent(
         &mut self,
+        ring: &mut dyn Ring,
         socket: Socket,
-        sent: Result<Vec<u8>, ()>,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
         workspace: &mut Workspace,
         now: Instant,
     ) -> bool;

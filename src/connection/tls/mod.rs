@@ -15,8 +15,6 @@
 
 mod listeners;
 mod pending;
-mod plaintexts;
-mod socket;
 
 mod handshake_counts;
 

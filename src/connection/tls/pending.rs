@@ -1,39 +1,106 @@
-//! Handshakes in progress: whose turn is next, and which have no time left.
+//! Handshakes in progress: what has arrived of each, whose turn is next, and which have no time
+//! left.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::id_map::IdMap;
 use corelane_base::time::Instant;
 use corelane_engine::ring::Socket;
+use corelane_tls::TlsError;
 
-/// The handshakes of a ring, each with the number of its connection.
+/// Bytes of a handshake that wait for their turn: a client's messages have at most 64 KiB.
+const HANDSHAKE_BYTES_MAX: usize = 80 << 10;
+
+/// The handshakes of a ring. Each has a number, since sockets are used again.
 #[derive(Debug, Default)]
 pub(super) struct PendingHandshakes {
+    handshakes: IdMap<Socket, Handshake>,
+    /// Number of the last one.
+    begun: u64,
     /// Sockets with input, in order of arrival.
     ready: VecDeque<(Socket, u64)>,
     /// In order of the deadlines, since all have the same time. Some are complete.
     deadlines: VecDeque<(Instant, Socket, u64)>,
 }
 
+/// A handshake in progress.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    number: u64,
+    /// The address of the client, if it is known.
+    pub(super) peer: Option<SocketAddr>,
+    /// Input that waits for its turn.
+    input: Vec<u8>,
+}
+
+impl Handshake {
+    /// Returns the address that the limits of handshakes count by, if the client has one.
+    pub(super) fn client_address(&self) -> Option<ClientAddress> {
+        self.peer.and_then(|peer| ClientAddress::new(peer.ip()))
+    }
+}
+
 impl PendingHandshakes {
     /// Adds a handshake that begins.
-    pub(super) fn begin(&mut self, deadline: Instant, socket: Socket, connection: u64) {
-        self.deadlines.push_back((deadline, socket, connection));
+    pub(super) fn begin(&mut self, deadline: Instant, socket: Socket, peer: Option<SocketAddr>) {
+        self.begun += 1;
+        let handshake = Handshake { number: self.begun, peer, input: Vec::new() };
+        self.handshakes.insert(socket, handshake);
+        self.deadlines.push_back((deadline, socket, self.begun));
     }
 
-    /// Adds a handshake that has input.
-    pub(super) fn push_ready(&mut self, socket: Socket, connection: u64) {
-        self.ready.push_back((socket, connection));
+    /// Keeps input of a handshake for its turn.
+    ///
+    /// # Errors
+    ///
+    /// There is too much.
+    pub(super) fn keep_input(&mut self, socket: Socket, bytes: &[u8]) -> Result<(), TlsError> {
+        let Some(handshake) = self.handshakes.get_mut(&socket) else { return Ok(()) };
+        if handshake.input.len() + bytes.len() > HANDSHAKE_BYTES_MAX {
+            return Err(TlsError::long_handshake());
+        }
+        if handshake.input.is_empty() {
+            self.ready.push_back((socket, handshake.number));
+        }
+        handshake.input.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Takes the input of a handshake.
+    pub(super) fn take_input(&mut self, socket: Socket) -> Vec<u8> {
+        let handshake = self.handshakes.get_mut(&socket);
+        handshake.map(|handshake| std::mem::take(&mut handshake.input)).unwrap_or_default()
+    }
+
+    /// Ends a handshake. Returns it, unless it has ended before.
+    pub(super) fn end(&mut self, socket: Socket) -> Option<Handshake> {
+        self.handshakes.remove(&socket)
     }
 
     /// Takes the handshake whose turn is next.
-    pub(super) fn pop_ready(&mut self) -> Option<(Socket, u64)> {
-        self.ready.pop_front()
+    pub(super) fn pop_ready(&mut self) -> Option<Socket> {
+        while let Some((socket, number)) = self.ready.pop_front() {
+            if self.is_pending(socket, number) {
+                return Some(socket);
+            }
+        }
+        None
     }
 
-    /// Takes a handshake whose time is over at `now`. It may be complete.
-    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<(Socket, u64)> {
-        let (_, socket, connection) = self.deadlines.pop_front_if(|(due, ..)| *due <= now)?;
-        Some((socket, connection))
+    /// Takes a handshake whose time is over at `now`.
+    pub(super) fn pop_expired(&mut self, now: Instant) -> Option<Socket> {
+        while let Some((_, socket, number)) = self.deadlines.pop_front_if(|(due, ..)| *due <= now) {
+            if self.is_pending(socket, number) {
+                return Some(socket);
+            }
+        }
+        None
+    }
+
+    fn is_pending(&self, socket: Socket, number: u64) -> bool {
+        self.handshakes.get(&socket).is_some_and(|handshake| handshake.number == number)
     }
 
     /// Returns whether a handshake waits for its turn.

@@ -41,7 +41,8 @@ impl<R: Ring> TlsRing<R> {
         &mut self,
         listener: Listener,
         slot: TlsSlot,
-        (limits, counters): (TlsLimits, &Arc<TlsCounters>),
+        limits: TlsLimits,
+        counters: &Arc<TlsCounters>,
     ) {
         let tls = self.tls.get_or_insert_with(|| {
             let sockets = TlsSockets::new(limits, Arc::clone(counters));
@@ -62,7 +63,7 @@ impl<R: Ring> Ring for TlsRing<R> {
             None => self.ring.submit(operation),
             Some(tls) => {
                 tls.has_output |= matches!(operation, Operation::Send { .. });
-                tls.sockets.submit(&mut self.ring, operation);
+                tls.sockets.streams.submit(&mut self.ring, operation);
             }
         }
     }
@@ -107,7 +108,7 @@ impl<R: Ring> Ring for TlsRing<R> {
 
     #[inline]
     fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8] {
-        match self.tls.as_mut().and_then(|tls| tls.sockets.plaintexts.bytes(buffer)) {
+        match self.tls.as_mut().and_then(|tls| tls.sockets.streams.bytes(buffer)) {
             None => self.ring.bytes(buffer),
             Some(plaintext) => plaintext,
         }
@@ -117,7 +118,7 @@ impl<R: Ring> Ring for TlsRing<R> {
     fn release(&mut self, buffer: ReceiveBuffer) {
         let buffer = match &mut self.tls {
             None => Err(buffer),
-            Some(tls) => tls.sockets.plaintexts.release(buffer),
+            Some(tls) => tls.sockets.streams.release(buffer),
         };
         if let Err(buffer) = buffer {
             self.ring.release(buffer);
@@ -143,11 +144,11 @@ impl<R: Ring> Ring for TlsRing<R> {
 
 impl Encrypted {
     fn reap<R: Ring>(&mut self, ring: &mut R, now: Instant, completions: &mut Vec<Completion>) {
-        self.sockets.take_completions(completions);
         ring.reap(&mut self.completions);
         for completion in self.completions.drain(..) {
-            self.sockets.handle(ring, completion, now, completions);
+            self.sockets.handle(ring, completion, now);
         }
-        self.sockets.end_expired(now, completions);
+        self.sockets.end_expired(ring, now);
+        self.sockets.streams.take_completions(completions);
     }
 }

@@ -265,7 +265,7 @@ fn register_listener<R: Ring>(
         return Err(io::Error::other("the ring registered a listener as a socket"));
     };
     if let Some(TlsListener { slot, limits, counters }) = tls {
-        ring.encrypt(listener, slot, (limits, &counters));
+        ring.encrypt(listener, slot, limits, &counters);
     }
     Ok(match kind {
         ListenerKind::Clients(transport) => ShardInput::Listener { listener, transport },

@@ -11,6 +11,7 @@
 
 use std::fmt;
 
+use corelane_engine::stream::ByteFilter;
 use rustls::Error;
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
@@ -86,11 +87,6 @@ impl TlsFilter<ServerSide> {
     pub const fn handshake(&self) -> &ServerSide {
         &self.side
     }
-
-    /// Discards the pending TLS messages: the peer does not speak TLS.
-    pub fn forget_output(&mut self) {
-        self.pending_output.clear();
-    }
 }
 
 impl<S: Side> TlsFilter<S> {
@@ -102,16 +98,6 @@ impl<S: Side> TlsFilter<S> {
             state: TlsState::Handshaking,
             is_established: false,
         }
-    }
-
-    /// Returns whether the handshake has completed, even if the connection has ended since.
-    pub const fn is_established(&self) -> bool {
-        self.is_established
-    }
-
-    /// Returns whether application data may be sent, also after the peer's `close_notify`.
-    pub const fn can_send(&self) -> bool {
-        self.is_established && !matches!(self.state, TlsState::Failed)
     }
 
     /// Returns whether the handshake is complete and application data may be sent.
@@ -147,15 +133,7 @@ impl<S: Side> TlsFilter<S> {
             return Ok(());
         }
         if !self.partial_record.is_empty() {
-            let mut begun = std::mem::take(&mut self.partial_record);
-            begun.extend_from_slice(arrived);
-            let (done, result) = self.decrypt(&mut begun, |payload| {
-                scratch.plaintext.extend_from_slice(payload);
-            });
-            begun.drain(..done);
-            // Keeps the buffer: a sender of long records fills it again.
-            self.partial_record = begun;
-            return result;
+            return self.receive_partial(arrived, &mut scratch.plaintext);
         }
         scratch.ciphertext.clear();
         scratch.ciphertext.extend_from_slice(arrived);
@@ -166,38 +144,16 @@ impl<S: Side> TlsFilter<S> {
         result
     }
 
-    /// Decrypts received bytes in place. Returns the length of the plaintext, which is then at the
-    /// beginning of `arrived`, or `None` if it is in `scratch.plaintext`, because a record began
-    /// before `arrived`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::receive`]; the plaintext before the error is lost.
-    pub fn receive_in_place(
-        &mut self,
-        arrived: &mut [u8],
-        scratch: &mut TlsScratch,
-    ) -> Result<Option<usize>, TlsError> {
-        if self.state == TlsState::Failed {
-            return Ok(Some(0));
-        }
-        if !self.partial_record.is_empty() {
-            scratch.plaintext.clear();
-            let result = self.receive(arrived, scratch);
-            if self.partial_record.is_empty() {
-                // An idle connection holds no buffer.
-                self.partial_record = Vec::new();
-            }
-            return result.map(|()| None);
-        }
-        let plaintext = &mut scratch.plaintext;
-        plaintext.clear();
-        let (done, result) = self.decrypt(arrived, |payload| plaintext.extend_from_slice(payload));
-        self.partial_record.extend_from_slice(&arrived[done..]);
-        let length = plaintext.len();
-        // A record is longer than its plaintext.
-        arrived[..length].copy_from_slice(plaintext);
-        result.map(|()| Some(length))
+    /// Decrypts received bytes behind those of an incomplete record.
+    fn receive_partial(&mut self, arrived: &[u8], plaintext: &mut Vec<u8>) -> Result<(), TlsError> {
+        let mut begun = std::mem::take(&mut self.partial_record);
+        begun.extend_from_slice(arrived);
+        let (done, result) =
+            self.decrypt(&mut begun, |payload| plaintext.extend_from_slice(payload));
+        begun.drain(..done);
+        // Keeps the buffer: a sender of long records fills it again.
+        self.partial_record = begun;
+        result
     }
 
     /// Decrypts complete records; returns the number of consumed bytes and the result.
@@ -320,6 +276,67 @@ impl<S: Side> TlsFilter<S> {
             self.state = TlsState::Open;
         }
         self.side.record_open();
+    }
+}
+
+impl<S: Side> ByteFilter for TlsFilter<S> {
+    type Error = TlsError;
+
+    const TRUNCATED: &'static str = S::TRUNCATED;
+
+    #[inline]
+    fn decode(
+        &mut self,
+        bytes: &mut [u8],
+        decoded: &mut Vec<u8>,
+    ) -> Result<Option<usize>, TlsError> {
+        if self.state == TlsState::Failed {
+            return Ok(Some(0));
+        }
+        if !self.partial_record.is_empty() {
+            let result = self.receive_partial(bytes, decoded);
+            if self.partial_record.is_empty() {
+                // An idle connection holds no buffer.
+                self.partial_record = Vec::new();
+            }
+            return result.map(|()| None);
+        }
+        let (done, result) = self.decrypt(bytes, |payload| decoded.extend_from_slice(payload));
+        self.partial_record.extend_from_slice(&bytes[done..]);
+        let length = decoded.len();
+        // A record is longer than its plaintext.
+        bytes[..length].copy_from_slice(decoded);
+        result.map(|()| Some(length))
+    }
+
+    #[inline]
+    fn encode(&mut self, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), TlsError> {
+        self.encrypt(bytes, output)
+    }
+
+    fn close(&mut self, output: &mut Vec<u8>) {
+        Self::close(self, output);
+    }
+
+    fn discard_output(&mut self) {
+        self.pending_output.clear();
+    }
+
+    fn has_output(&self) -> bool {
+        !self.pending_output.is_empty()
+    }
+
+    fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    /// Also after the peer's `close_notify`.
+    fn can_send(&self) -> bool {
+        self.is_established && self.state != TlsState::Failed
+    }
+
+    fn has_ended(&self) -> bool {
+        self.state == TlsState::Closed
     }
 }
 

@@ -1,10 +1,12 @@
 //! One connection, which carries one exchange of any kind at a time.
 
+use std::io;
 use std::time::Duration;
 
-use crate::io::stream::Loss;
+use crate::io::loss::Loss;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_engine::stream::{Sending, Sent};
 use corelane_protocol::json::{PADDING_BYTES, PaddedText};
 use corelane_transport::http::client::event_reader::{EventReader, ServerEvent};
 use corelane_transport::http::client::response_head::{
@@ -17,6 +19,9 @@ const IDLE_TIME_MAX: Duration = Duration::from_mins(1);
 /// Time before the end that a server announces for an idle connection, in which it is not used.
 const CLOSE_MARGIN: Duration = Duration::from_secs(1);
 
+/// Time from the failure of a send to the end of its connection.
+const SEND_FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A connection with the exchange `E` that it carries.
 #[derive(Debug)]
 pub(super) struct HttpConnection<E> {
@@ -26,7 +31,9 @@ pub(super) struct HttpConnection<E> {
     body: Vec<u8>,
     events: EventReader,
     exchange: Option<E>,
-    is_sending: bool,
+    sending: Sending,
+    /// The request could not be sent.
+    has_failed: bool,
     /// A response was read before that of the exchange.
     is_reused: bool,
     /// A part of the response has arrived.
@@ -97,7 +104,8 @@ impl<E> HttpConnection<E> {
             body: Vec::new(),
             events: EventReader::new(),
             exchange: None,
-            is_sending: false,
+            sending: Sending::default(),
+            has_failed: false,
             is_reused: false,
             has_response: false,
             deadline: None,
@@ -124,7 +132,7 @@ impl<E> HttpConnection<E> {
 
     /// Returns whether an exchange can be started.
     pub(super) const fn is_idle(&self) -> bool {
-        self.exchange.is_none() && !self.is_sending
+        self.exchange.is_none() && self.sending.is_idle() && !self.has_failed
     }
 
     /// Returns whether the server may be closing the connection because it is idle.
@@ -135,19 +143,25 @@ impl<E> HttpConnection<E> {
     /// Sends the request of an exchange.
     pub(super) fn start(&mut self, ring: &mut dyn Ring, exchange: E, request: HttpRequest) {
         (self.exchange, self.deadline) = (Some(exchange), request.deadline);
-        (self.has_response, self.is_sending) = (false, true);
-        ring.submit(Operation::Send { socket: self.socket, buffer: request.bytes, offset: 0 });
+        self.has_response = false;
+        self.sending.submit(ring, self.socket, request.bytes);
     }
 
-    /// Handles the end of the send.
-    pub(super) const fn handle_sent(&mut self) {
-        self.is_sending = false;
-    }
-
-    /// Handles the failure of the send. A response may have arrived before, so the end of the
-    /// connection is waited for, until `deadline`.
-    pub(super) fn handle_send_failure(&mut self, deadline: Instant) {
-        self.deadline = Some(self.deadline.map_or(deadline, |other| other.min(deadline)));
+    /// Handles the end of the send. If it has failed, a response may have arrived before, so the
+    /// end of the connection is waited for.
+    pub(super) fn handle_sent(
+        &mut self,
+        ring: &mut dyn Ring,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
+        now: Instant,
+    ) {
+        let sent = self.sending.handle_sent(ring, self.socket, buffer, result, false);
+        if let Sent::Failed(_) = sent {
+            let deadline = now.after(SEND_FAILURE_TIMEOUT);
+            self.deadline = Some(self.deadline.map_or(deadline, |other| other.min(deadline)));
+            self.has_failed = true;
+        }
     }
 
     /// Reads `bytes[*from..]`, advances `from`, and passes complete events to `deliver`.

@@ -3,6 +3,8 @@
 //! Invariant: every exchange ends once, with its response or without; [`HttpRules`] says what that
 //! means for the session.
 
+use std::io;
+
 use super::authorization::{FlowRun, RedirectSender};
 use super::closing::Closing;
 use super::connection::ExchangeLoss;
@@ -10,8 +12,8 @@ use super::pool::HttpPool;
 use super::rules::HttpRules;
 use super::session_input::SessionInput;
 use crate::error::ClientError;
+use crate::io::loss::Loss;
 use crate::io::peer_handle::PeerHandle;
-use crate::io::stream::Loss;
 use crate::target::HttpEndpoint;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Ring, Socket};
@@ -130,8 +132,17 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Handles the end of a send.
-    pub fn handle_sent(&mut self, socket: Socket, is_failed: bool, now: Instant) {
-        self.pool.handle_sent(socket, is_failed, now);
+    pub fn handle_sent(
+        &mut self,
+        ring: &mut dyn Ring,
+        socket: Socket,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
+        now: Instant,
+    ) {
+        if let Some(index) = self.pool.index_of(socket) {
+            self.pool.get_mut(index).handle_sent(ring, buffer, result, now);
+        }
     }
 
     /// Handles the end or the failure of a connection.

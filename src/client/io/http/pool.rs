@@ -9,8 +9,6 @@ use super::waiting::{ExchangeClass, HttpExchange, WaitingExchanges};
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring, Socket};
 
-/// Time from the failure of a send to the end of its connection.
-const SEND_FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time before a connection is tried again while others work.
 const CONNECT_DELAY: Duration = Duration::from_secs(1);
 
@@ -44,17 +42,6 @@ impl<E: HttpExchange> HttpPool<E> {
     pub(super) fn add(&mut self, ring: &mut dyn Ring, socket: Socket) {
         self.connecting = self.connecting.saturating_sub(1);
         self.connections.push(HttpConnection::open(ring, socket));
-    }
-
-    /// Handles the end of a send.
-    pub(super) fn handle_sent(&mut self, socket: Socket, is_failed: bool, now: Instant) {
-        let Some(index) = self.index_of(socket) else { return };
-        let connection = &mut self.connections[index];
-        if is_failed {
-            connection.handle_send_failure(now.after(SEND_FAILURE_TIMEOUT));
-        } else {
-            connection.handle_sent();
-        }
     }
 
     /// Handles a connection that cannot be opened. Returns whether no other serves requests, or is

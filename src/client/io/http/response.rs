@@ -3,7 +3,7 @@
 use super::connection::{ExchangeLoss, Response};
 use super::exchange::{Exchange, ExchangeKind, StreamCursor};
 use crate::error::{ClientError, ClientErrorKind, quote};
-use crate::io::stream::Loss;
+use crate::io::loss::Loss;
 use corelane_engine::clock::unix_ms;
 use corelane_transport::http::client::response_head::{MediaType, ResponseError};
 use corelane_transport::http::head::ContentCoding;

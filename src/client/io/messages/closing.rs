@@ -2,12 +2,14 @@
 //! still writing, or must receive a last frame.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::io::process::ExitNotifier;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_engine::stream::{Sending, Sent};
 
 /// A socket to read to its end.
 #[derive(Debug)]
@@ -15,8 +17,8 @@ pub struct ClosingSocket {
     pub(super) socket: Socket,
     /// Bytes to send.
     pub(super) output: Option<Vec<u8>>,
-    /// A send is in flight.
-    pub(super) is_sending: bool,
+    /// The send in flight.
+    pub(super) sending: Sending,
     /// Time that the peer has to end the stream. `None` for a program, which ends by itself or is
     /// ended.
     pub(super) timeout: Option<Duration>,
@@ -31,7 +33,7 @@ pub struct ClosingSockets(BTreeMap<Socket, Entry>);
 #[derive(Debug)]
 struct Entry {
     output: Option<Vec<u8>>,
-    is_sending: bool,
+    sending: Sending,
     deadline: Option<Instant>,
     #[expect(dead_code, reason = "dropping it reports the end of the connection")]
     exit: Arc<ExitNotifier>,
@@ -40,18 +42,23 @@ struct Entry {
 impl ClosingSockets {
     /// Adds a socket.
     pub fn insert<R: Ring>(&mut self, ring: &mut R, closing: ClosingSocket, now: Instant) {
-        let ClosingSocket { socket, output, is_sending, timeout, exit } = closing;
+        let ClosingSocket { socket, output, sending, timeout, exit } = closing;
         let deadline = timeout.map(|timeout| now.after(timeout));
-        let mut entry = Entry { output, is_sending, deadline, exit };
+        let mut entry = Entry { output, sending, deadline, exit };
         entry.send(ring, socket);
         self.0.insert(socket, entry);
     }
 
     /// Handles the end of a send.
-    pub fn handle_sent<R: Ring>(&mut self, ring: &mut R, socket: Socket, is_ok: bool) {
+    pub fn handle_sent<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
+    ) {
         let Some(entry) = self.0.get_mut(&socket) else { return };
-        entry.is_sending = false;
-        if is_ok {
+        if let Sent::All(_) = entry.sending.handle_sent(ring, socket, buffer, result, false) {
             entry.send(ring, socket);
         }
     }
@@ -88,12 +95,10 @@ impl ClosingSockets {
 impl Entry {
     /// Sends the output.
     fn send<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
-        if self.is_sending {
-            return;
-        }
-        if let Some(buffer) = self.output.take() {
-            self.is_sending = true;
-            ring.submit(Operation::Send { socket, buffer, offset: 0 });
+        if self.sending.is_idle()
+            && let Some(buffer) = self.output.take()
+        {
+            self.sending.submit(ring, socket, buffer);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One open byte stream with messages.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::error::{ClientError, ClientErrorKind};
 use crate::io::process::ExitNotifier;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_engine::stream::{Sending, Sent};
 use corelane_protocol::json::PaddedText;
 use corelane_protocol::jsonrpc::Id;
 use corelane_transport::ndjson::{LineEvent, LineReader};
@@ -30,8 +32,9 @@ pub struct MessageStream {
     send: Socket,
     codec: Codec,
     output: StreamOutput,
-    /// A send is in flight.
-    is_sending: bool,
+    sending: Sending,
+    /// A send has failed; nothing more is sent.
+    has_failed: bool,
     /// Until when the server must accept the upgrade to WebSocket.
     open_deadline: Option<Instant>,
     pings: PingTimer,
@@ -91,7 +94,8 @@ impl MessageStream {
     ) -> Self {
         ring.submit(Operation::Receive(receive));
         let (open_deadline, failure) = (None, None);
-        Self { receive, send, codec, output, is_sending: false, open_deadline, pings, failure }
+        let (sending, has_failed) = (Sending::default(), false);
+        Self { receive, send, codec, output, sending, has_failed, open_deadline, pings, failure }
     }
 
     /// Returns the sockets; both are the same for a socket, and differ for pipes.
@@ -106,7 +110,7 @@ impl MessageStream {
 
     /// Returns whether something is to be sent, or a send is in flight.
     pub fn is_sending(&self) -> bool {
-        self.is_sending || !self.output.is_empty()
+        self.has_failed || !self.sending.is_idle() || !self.output.is_empty()
     }
 
     /// Returns whether the session may send.
@@ -173,19 +177,30 @@ impl MessageStream {
 
     /// Sends the output, unless a send is in flight.
     pub fn flush(&mut self, ring: &mut dyn Ring) {
-        if self.is_sending {
+        if self.has_failed || !self.sending.is_idle() {
             return;
         }
         if let Some(buffer) = self.output.take() {
-            self.is_sending = true;
-            ring.submit(Operation::Send { socket: self.send, buffer, offset: 0 });
+            self.sending.submit(ring, self.send, buffer);
         }
     }
 
-    /// Handles a completed send; its buffer is used again.
-    pub fn handle_sent(&mut self, buffer: Vec<u8>) {
-        self.is_sending = false;
-        output::give_back(buffer);
+    /// Handles the end of a send; its buffer is used again once all of it is sent.
+    pub fn handle_sent(
+        &mut self,
+        ring: &mut dyn Ring,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
+    ) -> Sent {
+        let sent = self.sending.handle_sent(ring, self.send, buffer, result, false);
+        self.has_failed |= matches!(sent, Sent::Failed(_));
+        match sent {
+            Sent::All(buffer) => {
+                output::give_back(buffer);
+                Sent::All(Vec::new())
+            }
+            sent => sent,
+        }
     }
 
     /// Returns when [`MessageStream::expire`] must be called.
@@ -235,12 +250,12 @@ impl MessageStream {
         }
         let exit = Arc::clone(exit);
         if is_pipe {
-            let (output, is_sending, timeout) = (None, false, None);
-            return Some(ClosingSocket { socket, output, is_sending, timeout, exit });
+            let (output, sending, timeout) = (None, Sending::default(), None);
+            return Some(ClosingSocket { socket, output, sending, timeout, exit });
         }
         self.output.push_close(CloseCode::NORMAL, "");
-        let (output, is_sending) = (self.output.take(), self.is_sending);
-        Some(ClosingSocket { socket, output, is_sending, timeout: Some(CLOSE_TIMEOUT), exit })
+        let (output, sending) = (self.output.take().filter(|_| !self.has_failed), self.sending);
+        Some(ClosingSocket { socket, output, sending, timeout: Some(CLOSE_TIMEOUT), exit })
     }
 }
 

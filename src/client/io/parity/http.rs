@@ -11,9 +11,9 @@ use crate::io::http::{
     ExchangeLoss, HttpPool, HttpRequest, HttpRules, LostExchange, RedirectSender, Response,
     SessionInput, WaitingExchanges, request_writer,
 };
+use crate::io::loss::Loss;
 use crate::io::parity_commands::ParityToken;
 use crate::io::peer_handle::PeerHandle;
-use crate::io::stream::Loss;
 use crate::io::workspace::Workspace;
 use crate::parity_session::{ParityRequests, ParityServerInfo};
 use crate::target::{HttpEndpoint, Target};

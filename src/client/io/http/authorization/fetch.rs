@@ -85,6 +85,11 @@ impl Fetch {
         self.connection.as_ref().is_some_and(|connection| connection.socket() == socket)
     }
 
+    /// Returns the connection, once there is one.
+    pub(super) const fn connection(&mut self) -> Option<&mut HttpConnection<()>> {
+        self.connection.as_mut()
+    }
+
     /// Sends the request.
     pub(super) fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
         let mut connection = HttpConnection::open(ring, socket);

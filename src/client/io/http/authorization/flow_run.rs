@@ -1,5 +1,6 @@
 //! A running flow with its connection and its port.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,6 +149,19 @@ impl FlowRun {
     pub fn receive(&mut self, ring: &mut dyn Ring, bytes: &[u8], now: Instant) {
         if let Some(outcome) = self.fetch.as_mut().and_then(|fetch| fetch.receive(bytes, now)) {
             self.finish_fetch(ring, outcome, now);
+        }
+    }
+
+    /// Handles the end of a send on the connection. If it has failed, the end follows.
+    pub fn handle_sent(
+        &mut self,
+        ring: &mut dyn Ring,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
+        now: Instant,
+    ) {
+        if let Some(connection) = self.fetch.as_mut().and_then(Fetch::connection) {
+            connection.handle_sent(ring, buffer, result, now);
         }
     }
 
