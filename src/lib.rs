@@ -157,7 +157,7 @@ pub mod internal {
         BlockingHost, CatalogUpdate, DetachedRequest, Dispatch, HandlerOutput, HostFuture,
         ListChanges, RequestHost, demo,
     };
-    pub use crate::telemetry::held_memory::{HeldMemory, MemoryReport};
+    pub use crate::telemetry::open_work::{HeldMemory, MemoryReport};
 }
 
 /// The Rust code of the README compiles.

@@ -3,8 +3,7 @@
 //! Panics when an invariant of the frame reader is violated. Called by the fuzzer with its own
 //! input and by the tests with seeded mutations.
 
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::limits::{CloseCode, FrameLimits, ProtocolError};
 use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
 use corelane_transport::websocket::utf8;
 

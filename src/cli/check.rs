@@ -15,7 +15,7 @@ use crate::cli::{print_diagnostic, serve};
 use crate::config::issue::{Diagnostic, Source};
 use crate::config::options::RingBackend;
 use crate::config::table::Row;
-use crate::config::{ConfigIssue, EffectiveConfig, MachineLimits, Options, directories};
+use crate::config::{ConfigIssue, EffectiveConfig, MachineLimits, Options, machine};
 use crate::files::{Files, Prompts};
 use crate::server::{StartFault, check_auth, check_tls, find_start_faults, probe_ring};
 use crate::service::Catalog;
@@ -86,7 +86,7 @@ impl Findings {
 
     /// Tries everything else that a start needs.
     fn check_start(&mut self, options: &Options) {
-        let unreadable = directories::find_unreadable(options);
+        let unreadable = machine::find_unreadable(options);
         let has_directories = unreadable.is_empty();
         self.errors.extend(unreadable);
         for StartFault { key, message, hint } in find_start_faults(options) {

@@ -16,7 +16,7 @@ use corelane_engine::buffer::allocator;
 use self::idle_trim::IdleTrim;
 use self::logging::LogHandle;
 use self::serve::Reloader;
-use crate::config::{self, ConfigIssue, EffectiveConfig, directories};
+use crate::config::{self, ConfigIssue, EffectiveConfig, machine};
 use crate::telemetry::Event;
 
 mod client;
@@ -90,7 +90,7 @@ fn start(effective: EffectiveConfig) -> (config::Options, LogHandle) {
 
 /// Reports directories that cannot be served. Returns whether there are any.
 fn report_unreadable_directories(effective: &EffectiveConfig) -> bool {
-    let unreadable = directories::find_unreadable(&effective.options);
+    let unreadable = machine::find_unreadable(&effective.options);
     for (key, cause) in &unreadable {
         let source = effective.source(key).clone();
         print_diagnostic("error", &ConfigIssue::new(source, *key, cause.clone()));

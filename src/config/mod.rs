@@ -29,9 +29,6 @@ pub mod rules;
 pub mod warnings;
 
 #[cfg(feature = "cli")]
-pub mod directories;
-
-#[cfg(feature = "cli")]
 pub mod machine;
 
 pub mod read;

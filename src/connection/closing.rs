@@ -11,8 +11,7 @@
 
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring};
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::ProtocolError;
+use corelane_transport::websocket::limits::{CloseCode, ProtocolError};
 use corelane_transport::websocket::writer;
 
 use super::entry::Entry;

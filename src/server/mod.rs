@@ -29,7 +29,6 @@ mod memory;
 
 mod overload;
 
-mod held_messages;
 mod subscriptions;
 mod websocket;
 

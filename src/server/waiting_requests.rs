@@ -1,4 +1,5 @@
-//! Requests that wait for the response to the one before (`stdio.sequential`).
+//! Messages that wait: for the authorization server to say what their token is, or for the response
+//! to the request before (`stdio.sequential`).
 //!
 //! A server over standard input and output with that option starts one request at a time. While one
 //! is in flight, its input is read on, because the next message may be its cancellation or the
@@ -7,9 +8,14 @@
 //! Invariants: requests start in the order in which they came; one that waits is in flight, so that
 //! its id is unique and it can be cancelled; what waits is charged to the memory of handlers, and
 //! nothing more is read once it exceeds the limit of one message or that of requests in flight.
+//!
+//! Of messages that wait for an answer about their token a connection has one at most, since
+//! nothing is read behind it; it is charged to the memory of handlers; and waits as long as its
+//! token is asked about.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
+use corelane_base::slab::Key;
 use corelane_protocol::in_flight::{RequestKey, RequestsInFlight};
 use corelane_protocol::json::{PaddedBuffer, Value, write};
 use corelane_protocol::jsonrpc::{Id, IdBuf};
@@ -34,7 +40,7 @@ pub(super) struct WaitingRequests {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitingLimits {
     pub(super) bytes_max: usize,
-    pub(super) requests_max: usize,
+    requests_max: usize,
 }
 
 impl From<&ShardLimits> for WaitingLimits {
@@ -154,9 +160,45 @@ pub(super) fn encode_request(id: Id<'_>, method: &str, params: Option<Value<'_>>
     text
 }
 
+/// The messages of a shard that wait.
+#[derive(Debug, Default)]
+pub(super) struct HeldMessages(HashMap<Key, HeldMessage>);
+
+#[derive(Debug)]
+struct HeldMessage {
+    text: Vec<u8>,
+    _charge: HandlerCharge,
+}
+
+impl HeldMessages {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the number of messages that wait.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether a message of a connection waits.
+    pub(super) fn contains(&self, key: Key) -> bool {
+        self.0.contains_key(&key)
+    }
+
+    /// Adds the text of a message of a connection.
+    pub(super) fn insert(&mut self, key: Key, text: Vec<u8>, charge: HandlerCharge) {
+        self.0.insert(key, HeldMessage { text, _charge: charge });
+    }
+
+    /// Takes the message of a connection, to be dispatched again or dropped.
+    pub(super) fn take(&mut self, key: Key) -> Option<PaddedBuffer> {
+        self.0.remove(&key).map(|message| PaddedBuffer::new(message.text))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use corelane_base::slab::Key;
     use corelane_protocol::json::{ParseLimits, Parser};
 
     use super::*;

@@ -7,10 +7,9 @@
 use std::mem::take;
 
 use corelane_protocol::json::PaddedBuffer;
-use corelane_transport::websocket::code::CloseCode;
 use corelane_transport::websocket::deflate::{InflateLimits, Inflater};
 use corelane_transport::websocket::handshake::HandshakeOptions;
-use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::limits::{CloseCode, FrameLimits, ProtocolError};
 
 use crate::connection::{CloseReason, WebSocketStatistics};
 use crate::server::options::{Options, Utf8CloseCode};

@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod error_table;
-pub mod held_memory;
 pub mod label;
 pub mod open_work;
 pub mod throttle;

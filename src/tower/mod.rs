@@ -59,12 +59,9 @@
 
 mod connection;
 
-mod pool;
 mod request;
 
 mod response;
-
-mod upgrade;
 
 mod service;
 

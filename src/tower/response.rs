@@ -13,8 +13,7 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::connection::{BoxError, Connection};
-use super::pool::Pool;
+use super::connection::{BoxError, Connection, Pool};
 
 /// The body of a response. Dropping it before its end closes its connection, and with it cancels
 /// the request if it is one of 2026-07-28.

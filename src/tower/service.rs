@@ -8,16 +8,21 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread;
 
+use bytes::Bytes;
 use corelane_protocol::error::Error;
+use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncWriteExt, copy_bidirectional};
+use tokio::net::UnixStream;
 use tower_service::Service;
 
-use super::connection::BoxError;
-use super::pool::Pool;
+use super::connection::{BoxError, Connection, Pool};
 use super::request::{ConvertedRequest, Targets, convert, remove_connection_fields};
 use super::response::{ResponseBody, error_response};
-use super::upgrade::switch_protocols;
 use crate::server::{Handle, Running, Server, StartError, request_id};
 
 /// A server as a [`tower_service::Service`] of HTTP requests; see the [module](crate::tower).
@@ -205,4 +210,32 @@ fn no_response(error: &hyper::Error, is_reused: bool) -> Response<ResponseBody> 
     }
     let error = Error::internal("the server closed the connection before its response");
     error_response(StatusCode::BAD_GATEWAY, &error)
+}
+
+/// Passes on the response that accepts a handshake, and then the bytes of both sides until they
+/// close.
+fn switch_protocols(
+    response: Response<Incoming>,
+    client: OnUpgrade,
+    connection: Box<Connection>,
+) -> Response<ResponseBody> {
+    tokio::spawn(async move {
+        let (server, read) = connection.into_upgraded().await;
+        // An error is the end of the connection, on either side.
+        drop(copy(client, server, read).await);
+    });
+    let mut response = response.map(|_| ResponseBody::empty());
+    let headers = response.headers_mut();
+    remove_connection_fields(headers);
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    response
+}
+
+/// Copies until both sides have closed. `read` came from the server behind its response.
+async fn copy(client: OnUpgrade, mut server: UnixStream, read: Bytes) -> io::Result<()> {
+    let mut client = TokioIo::new(client.await.map_err(io::Error::other)?);
+    client.write_all(&read).await?;
+    copy_bidirectional(&mut client, &mut server).await?;
+    Ok(())
 }

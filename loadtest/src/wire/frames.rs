@@ -1,9 +1,8 @@
 //! WebSocket frames, as read and written by a client.
 
-use corelane_transport::websocket::client::reader::{ServerEvent, ServerFrameReader};
-use corelane_transport::websocket::client::writer;
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::FrameLimits;
+use corelane_transport::websocket::client::frames;
+use corelane_transport::websocket::client::frames::{ServerEvent, ServerFrameReader};
+use corelane_transport::websocket::limits::{CloseCode, FrameLimits};
 
 use super::{FramingError, MESSAGE_BYTES_MAX, ReadResult, WireEvent};
 
@@ -48,7 +47,7 @@ impl FrameReader {
             }
             ServerEvent::Ping(payload) => {
                 self.out.clear();
-                writer::write_pong(&mut self.out, &bytes[payload], MASK);
+                frames::write_pong(&mut self.out, &bytes[payload], MASK);
                 Some(WireEvent::Reply(&self.out))
             }
             ServerEvent::Close(..) => Some(WireEvent::Close),
@@ -60,12 +59,12 @@ impl FrameReader {
 
 /// Writes a masked text frame; returns the position of its payload in `out`.
 pub fn write_text(out: &mut Vec<u8>, text: &[u8]) -> usize {
-    writer::write_text(out, text, MASK)
+    frames::write_text(out, text, MASK)
 }
 
 /// Writes a close frame with status 1000 (normal closure).
 pub fn write_close(out: &mut Vec<u8>) {
-    writer::write_close(out, CloseCode::NORMAL, "", MASK);
+    frames::write_close(out, CloseCode::NORMAL, "", MASK);
 }
 
 #[cfg(test)]
@@ -79,7 +78,7 @@ mod tests {
             stream.extend_from_slice(piece);
         }
         let mut pong = Vec::new();
-        writer::write_pong(&mut pong, b"p", MASK);
+        frames::write_pong(&mut pong, b"p", MASK);
         let expected = [
             Some(WireEvent::Message(b"{}")),
             None,

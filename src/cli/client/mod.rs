@@ -16,7 +16,6 @@ mod elicitation;
 mod progress_line;
 
 mod connection;
-mod output_file;
 
 mod output;
 mod ranges;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::connection::{Connection, read};
 use super::failure::Failure;
-use super::output_file::OutputFile;
+use super::output::OutputFile;
 
 /// Key of a range.
 const RANGE_KEY: &str = "corelane/range";

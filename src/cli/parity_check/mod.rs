@@ -1,8 +1,6 @@
 //! `corelane parity-check`: checks that a server complies with the parity dialect. The checks are
 //! those of the crate `corelane-parity-check`.
 
-mod target;
-
 mod flags;
 
 use std::io::{self, Write};

@@ -1,8 +1,7 @@
 //! What authorizes a request.
 
-use super::secret::Secret;
 use super::signing::{Claims, DpopKey, ProofTarget};
-use super::tokens::StoredTokens;
+use super::tokens::{Secret, StoredTokens};
 use crate::error::ClientError;
 
 /// An access token, ready to be sent.

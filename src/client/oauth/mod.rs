@@ -5,7 +5,6 @@
 //! for the user, and tokens. [`Credentials`] authorize requests.
 
 mod challenge;
-mod secret;
 pub(super) mod signing;
 mod urls;
 
@@ -16,22 +15,20 @@ mod tokens;
 mod credentials;
 mod store;
 
-mod entry;
-
 mod options;
 
 mod flow;
 
 pub use self::challenge::Challenge;
 pub(super) use self::credentials::Credentials;
-pub(super) use self::entry::TokenEntry;
 pub(super) use self::flow::{FetchRequest, FetchResponse, Flow, FlowCause, FlowInput, FlowStep};
 pub use self::metadata::{ResourceMetadata, ServerMetadata};
 pub(super) use self::options::UserAgent;
 pub use self::options::{IdentityAssertion, OAuthOptions};
-pub(super) use self::secret::Secret;
 #[cfg(feature = "oauth-jwt")]
 pub use self::signing::SigningAlgorithm;
+pub(super) use self::store::TokenEntry;
 pub use self::store::{FileTokenStore, MemoryTokenStore, TokenLock, TokenStore};
+pub(super) use self::tokens::Secret;
 pub use self::tokens::StoredTokens;
 pub use self::urls::{parse_endpoint, resource_metadata_urls, server_metadata_urls};

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::secret::Secret;
 use super::signing::ClientKey;
 #[cfg(feature = "oauth-jwt")]
 use super::signing::SigningAlgorithm;
 use super::store::{MemoryTokenStore, TokenStore};
+use super::tokens::Secret;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::target::Target;
 use crate::tls_options::{TlsOptions, tls_client};

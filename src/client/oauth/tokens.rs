@@ -1,10 +1,8 @@
-//! What the client keeps of an authorization.
+//! What the client keeps of an authorization, as text that is neither logged nor shown.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-
-use super::secret::Secret;
 
 /// How the client authenticates at the token endpoint (RFC 7591, section 2; OpenID Connect Core
 /// 1.0, section 9).
@@ -90,5 +88,27 @@ impl StoredTokens {
 impl fmt::Debug for StoredTokens {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("StoredTokens").field("issuer", &self.issuer).finish_non_exhaustive()
+    }
+}
+
+/// A secret: the debug format omits it.
+#[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns the secret itself.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("[secret]")
     }
 }

@@ -9,11 +9,7 @@
 mod event;
 mod options;
 
-mod call;
-
 mod call_table;
-
-mod failure;
 
 mod requests;
 
@@ -22,7 +18,7 @@ mod receive;
 #[cfg(test)]
 mod tests;
 
-pub use self::call::ParityCallRequest;
+pub use self::call_table::ParityCallRequest;
 pub use self::event::{
     ParityChunk, ParityContext, ParityMessage, ParityMessageKind, ParityServerInfo,
     ParitySessionEvent, ParitySink,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::{Call, CallState, ParityCallRequest};
+use super::call_table;
+use super::call_table::{Call, CallState, ParityCallRequest};
 use super::event::{
     ParityChunk, ParityContext, ParityMessageKind, ParityServerInfo, ParitySessionEvent, ParitySink,
 };
-use super::failure;
 use super::requests::{Acknowledged, ParityRequests};
 use crate::error::{ClientError, ClientErrorKind, quote};
 use corelane_parity::client_session::{ClientEvent, Violation};
@@ -163,8 +163,8 @@ impl<T: Clone> ParityRequests<T> {
             if is_same {
                 self.calls.set_state(id, CallState::NEW);
             } else {
-                let cause = failure::restart(reason.as_deref().unwrap_or("expired"));
-                self.complete(id, Err(failure::closed(&cause)), ctx.events);
+                let cause = call_table::restart(reason.as_deref().unwrap_or("expired"));
+                self.complete(id, Err(call_table::closed(&cause)), ctx.events);
             }
         }
         let abandoned = |call: &Call<T>| call.token.is_none();
@@ -175,7 +175,7 @@ impl<T: Clone> ParityRequests<T> {
         }
         let reason = reason.as_deref().unwrap_or("expired");
         for id in self.calls.ids(Call::is_in_flight) {
-            self.complete(id, Err(failure::restart(reason)), ctx.events);
+            self.complete(id, Err(call_table::restart(reason)), ctx.events);
         }
         if resumed == Some(false) {
             ctx.events.push(ParitySessionEvent::Restarted { reason: reason.to_owned() });
@@ -222,7 +222,7 @@ impl<T: Clone> ParityRequests<T> {
                 let stream = result.as_object().and_then(|it| it.find("streamId")?.as_str());
                 let Some(stream) = stream else {
                     let error =
-                        failure::protocol("the response to a streamed request has no streamId");
+                        call_table::protocol("the response to a streamed request has no streamId");
                     return self.complete(id, Err(error), ctx.events);
                 };
                 self.calls.restart_timeout(id, ctx.now);
@@ -255,19 +255,19 @@ impl<T: Clone> ParityRequests<T> {
             }
             ChunkType::Error => {
                 let error = chunk.data.map(ClientError::from_parity);
-                let missing = || failure::protocol("an error chunk has no data");
+                let missing = || call_table::protocol("an error chunk has no data");
                 call.outcome = Some(Err(error.unwrap_or_else(missing)));
             }
             ChunkType::Eos => {
                 let outcome = call.outcome.take();
                 match (chunk.reason, outcome) {
                     (Some("cancelled"), _) => {
-                        self.complete(id, Err(failure::cancelled()), ctx.events);
+                        self.complete(id, Err(call_table::cancelled()), ctx.events);
                     }
                     (_, Some(Err(error))) => self.fail_or_repeat(id, error, ctx),
                     (Some("completed"), Some(result)) => self.complete(id, result, ctx.events),
                     _ => {
-                        let error = failure::protocol("the stream has ended without a result");
+                        let error = call_table::protocol("the stream has ended without a result");
                         self.complete(id, Err(error), ctx.events);
                     }
                 }
@@ -316,13 +316,13 @@ impl<T: Clone> ParityRequests<T> {
             Violation::Misdirected => "a message that only clients send",
             Violation::WidenedCapabilities => {
                 let text = "the server answers with capabilities that the client has not offered";
-                self.failure = Some(failure::protocol(text));
+                self.failure = Some(call_table::protocol(text));
                 text
             }
             Violation::Chunk(Received::Gap { .. }) => {
                 // They come again if the self is resumed.
                 let text = "a chunk whose predecessors are missing";
-                self.failure = Some(failure::protocol(text));
+                self.failure = Some(call_table::protocol(text));
                 text
             }
             Violation::Chunk(_) => "a chunk of a stream that is not open",

@@ -6,12 +6,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::call::{Call, CallState, ParityCallRequest};
-use super::call_table::CallTable;
+use super::call_table;
+use super::call_table::{Call, CallState, CallTable, ParityCallRequest};
 use super::event::{
     ParityContext, ParityMessageKind, ParityServerInfo, ParitySessionEvent, ParitySink,
 };
-use super::failure;
 use super::options::ParityConfig;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::oauth::Secret;
@@ -157,7 +156,7 @@ impl<T: Clone> ParityRequests<T> {
             };
             match next {
                 Some(state) => self.calls.set_state(id, state),
-                None => self.complete(id, Err(failure::closed(error)), events),
+                None => self.complete(id, Err(call_table::closed(error)), events),
             }
         }
         self.lost = Some(error.clone());
@@ -170,7 +169,7 @@ impl<T: Clone> ParityRequests<T> {
         self.protocol.restart();
         for call in self.calls.take_all() {
             let is_sent = call.is_in_flight();
-            let error = if is_sent { failure::closed(error) } else { error.clone() };
+            let error = if is_sent { call_table::closed(error) } else { error.clone() };
             let token = call.token.into_iter();
             events.extend(
                 token.map(|token| ParitySessionEvent::Completed {
@@ -211,7 +210,7 @@ impl<T: Clone> ParityRequests<T> {
     ) {
         let waiting_max = self.config.waiting_max;
         if self.calls.waiting() >= waiting_max {
-            let result = Err(failure::busy(waiting_max));
+            let result = Err(call_table::busy(waiting_max));
             return ctx.events.push(ParitySessionEvent::Completed { token, result });
         }
         let timeout = request.timeout.unwrap_or(self.config.request_timeout);
@@ -232,7 +231,7 @@ impl<T: Clone> ParityRequests<T> {
     /// Cancels a request: it ends now, for its caller, with
     /// [`Cancelled`](crate::ClientErrorKind::Cancelled). One that has ended is ignored.
     pub fn cancel<S: ParitySink>(&mut self, id: u64, ctx: &mut ParityContext<'_, T, S>) {
-        self.abandon(id, failure::cancelled(), ctx);
+        self.abandon(id, call_table::cancelled(), ctx);
         self.send_waiting(ctx);
     }
 
@@ -442,16 +441,16 @@ impl<T: Clone> ParityRequests<T> {
         if call.token.is_none() {
             if call.is_canceling {
                 let text = "the server did not end a cancelled request";
-                self.failure = Some(failure::protocol(text));
+                self.failure = Some(call_table::protocol(text));
             }
             self.calls.remove(id);
             return;
         }
         let error = match &self.lost {
             Some(cause) if !call.is_in_flight() && self.server.is_none() => {
-                failure::unconnected(call.timeout, cause)
+                call_table::unconnected(call.timeout, cause)
             }
-            _ => failure::timeout(call.timeout),
+            _ => call_table::timeout(call.timeout),
         };
         self.abandon(id, error, ctx);
     }

@@ -4,13 +4,9 @@
 
 mod options;
 
-mod backoff;
-
-mod event;
-
 mod state;
 
-pub(super) use self::backoff::Backoff;
-pub use self::event::ConnectionEvent;
+pub(super) use self::options::Backoff;
 pub use self::options::{ReconnectMode, ReconnectOptions};
+pub use self::state::ConnectionEvent;
 pub(super) use self::state::{NextAttempt, Reconnection};

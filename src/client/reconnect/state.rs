@@ -1,12 +1,12 @@
 //! The reconnection of one client: what follows a loss.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::backoff::Backoff;
-use super::event::ConnectionEvent;
-use super::options::{ReconnectMode, ReconnectOptions};
-use crate::error::{ClientError, ClientErrorKind};
 use corelane_base::time::Instant;
+
+use super::options::{Backoff, ReconnectMode, ReconnectOptions};
+use crate::error::{ClientError, ClientErrorKind};
 
 /// JSON-RPC code of an internal error, also of a server that is shutting down.
 const INTERNAL_ERROR: i64 = -32603;
@@ -178,9 +178,31 @@ fn is_permanent(reason: &ClientError) -> bool {
     }
 }
 
+/// A change of the connection of a client over TCP, Unix sockets, WebSocket or the standard
+/// streams of a program.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ConnectionEvent {
+    /// The handshake is complete.
+    Connected,
+    /// The connection was lost, or closed by the client.
+    Disconnected {
+        /// Why.
+        reason: ClientError,
+        /// Time to the next attempt to connect; `None` if none follows by itself.
+        retry_in: Option<Duration>,
+    },
+    /// An attempt to connect has failed.
+    ConnectFailed {
+        /// Why.
+        reason: ClientError,
+        /// Time to the next attempt to connect; `None` if none follows by itself.
+        retry_in: Option<Duration>,
+    },
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
 
     use super::*;
 

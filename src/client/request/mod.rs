@@ -1,7 +1,5 @@
 //! A request that can be configured, sent, awaited and cancelled.
 
-mod spare_calls;
-
 mod call;
 
 mod pages;
@@ -26,11 +24,10 @@ use super::session::{CallRequest, Progress, ReceivedMessage, TaskMode};
 use super::sync::block_on;
 use corelane_protocol::json::write;
 
-pub(super) use self::call::take_result;
+pub(super) use self::call::{put_request, take_request, take_result};
 #[cfg(feature = "skills")]
 pub(super) use self::pages::Listed;
 pub use self::pages::{ListItem, Page, Pages};
-pub(super) use self::spare_calls::{put_request, take_request};
 pub use self::task::{Task, TaskRequest};
 
 /// A request whose result is an `R`. It is sent when it is first awaited; [`Request::wait`] sends

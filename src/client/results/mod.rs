@@ -6,17 +6,18 @@ mod content;
 mod lists;
 mod meta;
 mod optional;
-mod resource;
-mod task;
 mod tool;
 
-pub use self::content::{ContentBlock, PromptMessage, ResourceContents};
+pub use self::content::{
+    ContentBlock, PromptMessage, ReadResourceResult, ResourceContents, ResourceInfo,
+    ResourceTemplateInfo,
+};
 pub use self::lists::{CompleteResult, Completion, GetPromptResult, PromptArgument, PromptInfo};
 pub use self::meta::MetaObject;
 pub(super) use self::meta::MetaReader;
-pub use self::resource::{ReadResourceResult, ResourceInfo, ResourceTemplateInfo};
-pub use self::task::TaskInfo;
-pub use self::tool::{CallToolResult, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo};
+pub use self::tool::{
+    CallToolResult, TaskInfo, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo,
+};
 
 pub(super) use self::lists::ListResult;
 use self::optional::{null_as_default, whole_number};

@@ -30,8 +30,6 @@ mod side_requests;
 mod subscriptions;
 mod tasks;
 
-mod unreadable;
-
 mod receive;
 
 mod restart;

@@ -1,4 +1,4 @@
-//! Limits of this machine, compared with what the options require.
+//! What the options require of this machine: limits, and directories that can be read.
 //!
 //! Reads `/proc` and `/sys`; on systems without them the limits are unknown and raise no warning. A
 //! warning does not prevent the start: the server uses what it gets.
@@ -6,6 +6,8 @@
 mod cgroup;
 
 use std::fs;
+use std::io;
+use std::path::Path;
 
 use corelane_engine::ring::SocketLimit;
 
@@ -269,6 +271,34 @@ const PROCESS_FILES: u64 = 64;
 
 /// Locked memory that one glommio executor requires.
 const GLOMMIO_LOCKED_BYTES: u64 = 512 << 10;
+
+/// Returns a diagnostic per directory that `options` name and this process cannot read, with the
+/// key of its option.
+pub fn find_unreadable(options: &Options) -> Vec<(&'static str, Diagnostic)> {
+    let files = &options.files;
+    [("resources.directory", &files.resources), ("prompts.directory", &files.prompts)]
+        .into_iter()
+        .filter_map(|(key, path)| Some((key, check(path.as_deref()?)?)))
+        .collect()
+}
+
+fn check(path: &Path) -> Option<Diagnostic> {
+    let error = fs::read_dir(path).err()?;
+    let path = path.display();
+    let (message, hint) = match error.kind() {
+        io::ErrorKind::NotFound => {
+            (format!("{path} does not exist"), "create it, name another directory, or off")
+        }
+        io::ErrorKind::NotADirectory => {
+            (format!("{path} is not a directory"), "name the directory that holds the files")
+        }
+        io::ErrorKind::PermissionDenied => {
+            (format!("{path}: permission denied"), "grant this process read permission")
+        }
+        _ => (format!("{path} cannot be read: {error}"), "name another directory, or off"),
+    };
+    Some(Diagnostic::new(message, hint))
+}
 
 #[cfg(test)]
 mod tests {

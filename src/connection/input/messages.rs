@@ -7,8 +7,7 @@
 //! Messages are neither inflated nor split here.
 
 use corelane_base::time::Instant;
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::limits::{CloseCode, FrameLimits, ProtocolError};
 use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
 use corelane_transport::websocket::writer;
 

@@ -2,8 +2,7 @@
 
 use corelane_base::time::Instant;
 use corelane_protocol::json::PaddedBuffer;
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::FrameLimits;
+use corelane_transport::websocket::limits::{CloseCode, FrameLimits};
 use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
 
 use crate::connection::options::WebSocketFrameOptions;

@@ -14,8 +14,7 @@ use corelane_engine::ring::Socket;
 use corelane_transport::http::limits::RequestLimits;
 use corelane_transport::http::reader;
 use corelane_transport::ndjson::LineEvent;
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::FrameLimits;
+use corelane_transport::websocket::limits::{CloseCode, FrameLimits};
 use corelane_transport::websocket::reader::FrameReader;
 use corelane_transport::websocket::writer;
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use crate::connection::CloseReason;
 use corelane_engine::ring::Socket;
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::ProtocolError;
+use corelane_transport::websocket::limits::{CloseCode, ProtocolError};
 
 use super::harness::{Harness, Reaction};
 use super::websocket_peer::{self, close, first_fragment, ping, text};

@@ -12,9 +12,8 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Dir, FileType};
 use rustix::io::Errno;
 
-use super::metadata::FileMetadata;
 use super::relative_path::RelativePath;
-use super::root::Root;
+use super::root::{FileMetadata, Root};
 
 /// Limits of a scan.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

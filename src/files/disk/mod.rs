@@ -5,8 +5,6 @@
 
 mod relative_path;
 
-mod metadata;
-
 mod root;
 
 mod listing;
@@ -15,6 +13,5 @@ mod content;
 
 pub(super) use self::content::{FileContent, FileRange, ReadError};
 pub(super) use self::listing::{Listing, ScanLimits};
-pub(super) use self::metadata::FileMetadata;
 pub(super) use self::relative_path::{RelativePath, RootUri};
-pub(super) use self::root::Root;
+pub(super) use self::root::{FileMetadata, Root};

@@ -1,4 +1,4 @@
-//! Opening of files beneath a root.
+//! Opening of files beneath a root, and the metadata of a file.
 //!
 //! Invariants: check and use are one operation. The kernel resolves a path below the root in one
 //! call (`openat2` with `RESOLVE_BENEATH`); without this call the path is walked component by
@@ -12,6 +12,9 @@
 //! served.
 //!
 //! Source: openat2(2), Linux 5.6; `path_resolution(7)`.
+//!
+//! Two different contents of one name have different metadata, as far as the timestamps of the file
+//! system distinguish them.
 
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
@@ -20,10 +23,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::metadata::FileMetadata;
 use super::relative_path::RelativePath;
 
 /// A folder whose files are served.
@@ -267,6 +269,47 @@ const LINKS_MAX: usize = 40;
 #[cfg(target_os = "linux")]
 const ATTEMPTS_MAX: usize = 32;
 
+/// Metadata of a regular file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FileMetadata {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Time of the last modification, in milliseconds since 1970; 0 if it was before.
+    pub modified_ms: u64,
+    /// Device, inode and ctime, which change with every change of the file, and if another file is
+    /// renamed over it.
+    version: [u64; 4],
+}
+
+impl FileMetadata {
+    /// Returns the metadata of `stat`, or `None` if it is not a regular file.
+    pub fn from_stat(stat: &Stat) -> Option<Self> {
+        let is_plain = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let (seconds, nanoseconds) = (to_u64(stat.st_mtime), to_u64(stat.st_mtime_nsec));
+        is_plain.then(|| Self {
+            bytes: to_u64(stat.st_size),
+            modified_ms: seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000),
+            version: [
+                to_u64(stat.st_dev),
+                to_u64(stat.st_ino),
+                to_u64(stat.st_ctime),
+                to_u64(stat.st_ctime_nsec),
+            ],
+        })
+    }
+
+    /// Returns a text that changes with every change of the file.
+    pub fn etag(&self) -> String {
+        let [_, _, seconds, nanoseconds] = self.version;
+        format!("{seconds:x}.{nanoseconds:x}-{:x}", self.bytes)
+    }
+}
+
+/// Converts a system integer, whose type depends on the platform; negative numbers become 0.
+fn to_u64(number: impl TryInto<u64>) -> u64 {
+    number.try_into().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read;
@@ -356,7 +399,7 @@ mod tests {
     fn folder_pipe_and_socket_are_not_files() {
         let (_directory, root) = root_with_links();
         let pipe = root.path().join("pipe");
-        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(root.path().join("socket")).unwrap();
         for path in ["sub", "pipe", "socket"] {
             assert!(root.open_file(&place(path)).unwrap().is_none(), "{path}");

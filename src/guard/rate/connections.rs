@@ -7,8 +7,7 @@ use std::time::Duration;
 use corelane_base::client_address::ClientAddress;
 
 use super::bucket::{Bucket, Quota, Share};
-use super::keyed_hash::KeyedHash;
-use super::table::BucketTable;
+use super::tables::{BucketTable, KeyedHash};
 
 /// The connections that each address has opened lately, over all shards.
 #[derive(Debug)]

@@ -22,11 +22,9 @@ use corelane_base::client_address::ClientAddress;
 use corelane_base::principal::Principal;
 
 use super::bucket::{Bucket, Share};
-use super::keyed_hash::KeyedHash;
 use super::known_keys::{KeySource, KnownKeys};
 use super::rules::{Keys, LimitedMethod, RateRules, Target};
-use super::small_bursts::{SmallBurstAccess, SmallBursts};
-use super::table::BucketTable;
+use super::tables::{BucketTable, KeyedHash, SmallBurstAccess, SmallBursts};
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]

@@ -13,11 +13,9 @@ pub mod bucket;
 
 pub mod rules;
 
-mod keyed_hash;
 mod known_keys;
-mod table;
 
-pub mod small_bursts;
+pub mod tables;
 
 pub mod connections;
 pub mod limiter;

@@ -15,7 +15,7 @@ use super::bucket::Quota;
 use super::connections::ConnectionRates;
 use super::limiter::{Caller, RateLimiter};
 use super::rules::{LimitedMethod, RateRules, Target, parse_quota};
-use super::small_bursts::{SmallBurstAccess, SmallBursts};
+use super::tables::{SmallBurstAccess, SmallBursts};
 
 /// Shards that exchange shares without delay after each step of time.
 struct Shards(Vec<RateLimiter>);

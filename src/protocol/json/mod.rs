@@ -17,8 +17,6 @@
 
 pub mod write;
 
-mod timestamp;
-
 mod object;
 
 mod value;
@@ -42,5 +40,5 @@ pub use object::ObjectWriter;
 pub use padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText};
 pub use parser::{Document, ParseError, Parser};
 pub use source_text::SourcePlace;
-pub use timestamp::write_timestamp;
 pub use value::{Array, DuplicateKey, Items, Members, Object, Value, ValueKind, whole_number};
+pub use write::write_timestamp;

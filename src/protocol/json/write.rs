@@ -2,8 +2,12 @@
 //!
 //! Invariants: every call appends one complete JSON token in UTF-8 without a raw newline, and
 //! allocates only to grow `out`. Callers write the brackets of objects and arrays.
+//!
+//! MCP schema: `Annotations.lastModified`, `Task.createdAt`.
 
 use std::fmt;
+
+use corelane_base::time::civil_date;
 
 /// Appends `text` as a quoted JSON string (RFC 8259, section 7).
 ///
@@ -284,6 +288,26 @@ fn digit_pair(number: u64) -> &'static [u8] {
     &DIGIT_PAIRS[at..at + 2]
 }
 
+/// Appends `unix_ms`, milliseconds since 1970-01-01T00:00Z, as a JSON string:
+/// `"2026-07-28T09:30:00.125Z"`. Times after the year 9999 are written as its last millisecond.
+pub fn write_timestamp(out: &mut Vec<u8>, unix_ms: u64) {
+    let unix_ms = unix_ms.min(LAST_MS);
+    let (days, ms_of_day) = (unix_ms / DAY_MS, unix_ms % DAY_MS);
+    let (year, month, day) = civil_date(days);
+    let (seconds, millis) = (ms_of_day / 1000, ms_of_day % 1000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    formatted(
+        out,
+        format_args!(
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"
+        ),
+    );
+}
+
+const DAY_MS: u64 = 86_400_000;
+/// 9999-12-31T23:59:59.999Z
+const LAST_MS: u64 = 253_402_300_799_999;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,6 +389,35 @@ mod tests {
         for number in [1e300, 1e-300, 0.1, 1.0 / 3.0, 9_007_199_254_740_994.0] {
             let text = written(|out| float(out, number));
             assert_eq!(text.parse::<f64>().unwrap().to_bits(), number.to_bits());
+        }
+    }
+}
+
+#[cfg(test)]
+mod timestamp_tests {
+    use super::*;
+
+    fn written(unix_ms: u64) -> String {
+        let mut out = Vec::new();
+        write_timestamp(&mut out, unix_ms);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn timestamp_is_iso_8601_in_utc() {
+        for (unix_ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (951_868_799_999, "2000-02-29T23:59:59.999Z"),
+            (951_868_800_000, "2000-03-01T00:00:00.000Z"),
+            (1_709_164_800_000, "2024-02-29T00:00:00.000Z"),
+            (1_735_689_599_001, "2024-12-31T23:59:59.001Z"),
+            (1_785_231_000_125, "2026-07-28T09:30:00.125Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+            (LAST_MS, "9999-12-31T23:59:59.999Z"),
+            (u64::MAX, "9999-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(written(unix_ms), format!("\"{text}\""));
         }
     }
 }

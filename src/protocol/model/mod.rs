@@ -12,7 +12,7 @@
 //! | `capabilities` | `ServerCapabilities` |
 //! | `list_results` | results of `initialize`, `server/discover` and the lists |
 //! | `call_tool_result` | result of `tools/call` |
-//! | `get_prompt_result`, `read_resource_result`, `completion` | results of those methods |
+//! | `feature_results` | results of `prompts/get`, `resources/read` and `completion/complete` |
 //! | `input` | requests from server to client and their results |
 //! | `task` | tasks of 2025-11-25 and of the Tasks extension |
 //! | `notification` | notifications from server to client |
@@ -29,11 +29,7 @@ mod list_results;
 
 mod call_tool_result;
 
-mod get_prompt_result;
-
-mod read_resource_result;
-
-mod completion;
+mod feature_results;
 
 mod input;
 
@@ -45,12 +41,13 @@ pub use call_tool_result::CallToolResultWriter;
 pub use capabilities::{
     PromptsCapability, ResourcesCapability, ServerCapabilities, TasksCapability, ToolsCapability,
 };
-pub use completion::{COMPLETION_VALUES_MAX, write_complete_result};
 pub use content::{
     Annotations, Content, ContentBlock, Icon, IconTheme, MetaObject, ResourceBody,
     ResourceContents, ResourceLink, Role,
 };
-pub use get_prompt_result::GetPromptResultWriter;
+pub use feature_results::GetPromptResultWriter;
+pub use feature_results::ReadResourceResultWriter;
+pub use feature_results::{COMPLETION_VALUES_MAX, write_complete_result};
 pub use implementation::{Implementation, result_suffix};
 pub use input::{
     CreateMessageRequest, CreateMessageResult, ElicitAction, ElicitRequest, ElicitResult, Field,
@@ -66,7 +63,6 @@ pub use notification::{
     write_subscriptions_acknowledged, write_subscriptions_listen_result,
     write_task_logging_message,
 };
-pub use read_resource_result::ReadResourceResultWriter;
 pub use response::{
     EncodedResponse, begin_response, end_response, write_empty_result, write_error_response,
     write_progress, write_response,

@@ -11,29 +11,21 @@ mod members;
 
 mod utilities;
 
-mod pagination;
-
-mod resources;
-
-mod prompts;
-
-mod completion;
+mod server_features;
 
 mod subscriptions;
 
 mod tasks;
 
-mod input_responses;
-
 mod request;
 
-pub use completion::{CompleteRequestParams, CompletionReference};
-pub use input_responses::InputResponseRequestParams;
 pub use members::StringMap;
-pub use pagination::PaginatedRequestParams;
-pub use prompts::GetPromptRequestParams;
 pub use request::RequestParams;
-pub use resources::{ReadResourceRequestParams, SubscribeRequestParams};
+pub use server_features::GetPromptRequestParams;
+pub use server_features::InputResponseRequestParams;
+pub use server_features::PaginatedRequestParams;
+pub use server_features::{CompleteRequestParams, CompletionReference};
+pub use server_features::{ReadResourceRequestParams, SubscribeRequestParams};
 pub use subscriptions::{SubscriptionFilter, SubscriptionsListenRequestParams};
 pub use tasks::{TaskIdParams, TaskMetadata, UpdateTaskRequestParams};
 pub use utilities::{

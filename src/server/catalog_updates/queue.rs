@@ -22,8 +22,8 @@ use corelane_engine::mesh::{Sender, ShardId};
 use super::CatalogWriter;
 use super::job::{UpdateJob, UpdateReply};
 use crate::server::blocking_jobs::{BlockingJob, BlockingPool};
-use crate::server::handlers::pending_update::PendingUpdate;
-use crate::server::memory::job_owner::JobOwner;
+use crate::server::handlers::local_context::PendingUpdate;
+use crate::server::memory::result_memory::JobOwner;
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::{ShardMessage, UpdateResult};
 

@@ -17,8 +17,6 @@
 //! Source: `basic/lifecycle` ("Timeouts") and `basic/utilities/{cancellation,progress}` of the
 //! legacy revisions; 2026-07-28 `basic/patterns/mrtr`.
 
-mod open_requests;
-
 mod server_requests;
 mod task_inputs;
 
@@ -40,9 +38,8 @@ use corelane_protocol::json::Value;
 use corelane_protocol::jsonrpc::{Id, IdBuf};
 use corelane_protocol::model::{ElicitAction, InputRequest, InputResponse};
 
-pub(super) use self::open_requests::OpenRequests;
 pub(super) use self::pending_inputs::{PendingInput, PendingInputs};
-pub(super) use self::server_requests::{RequesterTarget, Requesters};
+pub(super) use self::server_requests::{OpenRequests, RequesterTarget, Requesters};
 pub(super) use self::task_inputs::TaskInputs;
 use super::memory::handler_memory::{RequestAccount, RequestCharge};
 use super::reply_to::{PeerId, ReplyTo};

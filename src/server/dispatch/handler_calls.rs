@@ -25,9 +25,10 @@ use crate::server::calls::{HandlerWork, NewCall};
 use crate::server::client_requests::PendingInputs;
 use crate::server::client_requests::request_state::{RequestDigest, RequestState};
 use crate::server::connection_state::PeerState;
-use crate::server::handlers::handler_state::{CancellationToken, RequestCarrier, TaskTransition};
+use crate::server::handlers::handler_state::{
+    CancellationToken, RequestCarrier, TaskTransition, pausable,
+};
 use crate::server::handlers::local_context::LogFilter;
-use crate::server::handlers::pausable_handler::pausable;
 use crate::server::handlers::slow_handlers::TimedHandler;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_bridge;

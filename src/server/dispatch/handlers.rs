@@ -1,4 +1,8 @@
-//! Starting handlers: futures on the shard, closures on the thread pool.
+//! Starting handlers: futures on the shard, closures on the thread pool, and the handle of those
+//! that run as tasks.
+//!
+//! Invariants: a cancelled task sends nothing more. Cancellation and catalog access are those of a
+//! call.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -6,16 +10,16 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
+use corelane_base::slab::Key;
 use corelane_engine::executor::{Executor, Task};
 use corelane_engine::mesh::{Sender, ShardId};
 use corelane_engine::ring::cycles::CycleCount;
-use corelane_protocol::eras::Method;
+use corelane_protocol::eras::{LoggingLevel, Method};
 use corelane_protocol::error::Error;
 use corelane_protocol::in_flight::{CallId, RequestsInFlight};
 use corelane_protocol::json::Value;
 
 use super::admission::Request;
-use super::task_context::TaskBlockingHandle;
 use super::{Dispatcher, MessageContext};
 use crate::server::blocking_jobs::{self, BlockingJob, BlockingPool};
 use crate::server::calls::BlockingHandler;
@@ -32,13 +36,15 @@ use crate::server::handlers::slow_handlers::SlowPoll;
 use crate::server::handlers::tokio_calls::TokioCalls;
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
 use crate::server::memory::handler_memory::{HandlerCharge, HandlerMemory};
-use crate::server::memory::job_owner::JobOwner;
-use crate::server::memory::result_memory::ResultMemory;
+use crate::server::memory::result_memory::{JobOwner, ResultMemory};
 use crate::server::outbox::Outbox;
 use crate::server::overload::{Overload, RunningCall};
-use crate::server::shard_message::{self, BroadcastMessage, Requester, ShardMessage};
+use crate::server::shard_message::{
+    self, BroadcastMessage, LogMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
+};
 use crate::service::{
-    self, BlockingContext, BlockingWork, InternalError, LocalWork, RequestContext, RequestInfo,
+    self, BlockingContext, BlockingHost, BlockingWork, CatalogError, CatalogUpdate, InternalError,
+    LocalWork, RequestContext, RequestInfo,
 };
 use crate::telemetry::event::OverloadEvent;
 
@@ -270,5 +276,50 @@ impl Dispatcher {
         let (revision, id) = (request.revision, request.id());
         let is_failed = self.catalog.write_output(revision, id, result, peer.outgoing)?;
         Ok(CallEnd::Answered { is_failed })
+    }
+}
+
+#[derive(Debug)]
+struct TaskBlockingHandle {
+    pub(super) call: BlockingHandle,
+    pub(super) task: Key,
+}
+
+impl BlockingHost for TaskBlockingHandle {
+    fn progress(&self, done: f64, total: Option<f64>, message: Option<&str>) {
+        if !self.is_cancelled() {
+            let event =
+                TaskEvent::Progress { progress: done, total, message: message.map(str::to_owned) };
+            let shard_message =
+                ShardMessage::Task(Box::new(TaskMessage::HandlerEvent { task: self.task, event }));
+            // Progress is best effort: if the inbox is full, a later value will do.
+            drop(self.call.sender.try_send(self.call.shard, shard_message));
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.call.is_cancelled()
+    }
+
+    fn request(&self) -> &RequestInfo {
+        self.call.request()
+    }
+
+    fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {
+        if self.call.log_filter.accepts(level) && !self.is_cancelled() {
+            let (requester, logger) = (Requester::Task(self.task), logger.map(str::to_owned));
+            let message =
+                ShardMessage::Log(Box::new(LogMessage { requester, level, logger, data }));
+            // Best effort, as for calls.
+            drop(self.call.sender.try_send(self.call.shard, message));
+        }
+    }
+
+    fn notify_resource_updated(&self, uri: &str) {
+        self.call.notify_resource_updated(uri);
+    }
+
+    fn update_catalog(&self, update: CatalogUpdate) -> Result<(), CatalogError> {
+        self.call.update_catalog(update)
     }
 }

@@ -17,7 +17,6 @@
 //! cancellations are processed.
 
 mod admission;
-mod task_context;
 
 mod deferred;
 mod handlers;
@@ -31,7 +30,6 @@ mod held_requests;
 
 mod dialect;
 mod lists;
-mod sequential;
 
 mod subscriptions;
 mod task_requests;
@@ -64,13 +62,12 @@ use super::auth::Authentication;
 use super::connection_state::{FactsMemory, PeerState};
 use super::handlers::HandlerEvent;
 use super::handlers::slow_handlers::SlowHandlers;
-use super::held_messages::HeldMessages;
 use super::outbox::Outbox;
 use super::rate::RateLimits;
 use super::reply_to::{Outcome, PeerId, ReplyTo};
 use super::shard_message::{BroadcastMessage, ShardLimits};
 use super::subscriptions::{CatalogLists, ConnectionSubscriptions, SubscriptionRegistry};
-use super::waiting_requests::WaitingRequests;
+use super::waiting_requests::{HeldMessages, WaitingRequests};
 use crate::server::shard_message::{TaskEvent, TaskMessage};
 use crate::service::{Catalog, ClientImplementation};
 use crate::telemetry::counters::Counters;

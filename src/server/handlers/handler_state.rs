@@ -11,6 +11,9 @@
 //!
 //! Source: Tasks extension 2026-07-28 (SEP-2663), "Task Creation": input that is required first is
 //! requested before the task is created.
+//!
+//! Whether it must pause is known when the shard has processed what it emits, once a turn. Until
+//! then it is polled a few times only, so that it emits little before it pauses.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
@@ -30,7 +33,10 @@ use crate::server::client_requests::{
 };
 use crate::server::memory::handler_memory::RequestAccount;
 use crate::server::shard_message::{Requester, TaskEvent};
-use crate::service::{ClientRequestError, HandlerError, HandlerOutput, HostFuture, RequestInfo};
+use crate::service::call::LocalFuture;
+use crate::service::{
+    ClientRequestError, HandlerError, HandlerOutput, HostFuture, LocalWork, RequestInfo,
+};
 
 /// The state of one local handler.
 #[derive(Debug)]
@@ -271,7 +277,7 @@ impl CancellationToken {
 
     /// Returns whether a handler must not be polled; its waker is called when it may be. A
     /// cancelled one is polled.
-    pub(super) fn delays(&self, context: &Context<'_>) -> bool {
+    fn delays(&self, context: &Context<'_>) -> bool {
         let delays = self.is_paused.get() && !self.is_cancelled();
         if delays {
             register_waker(&mut self.wakers.borrow_mut(), context);
@@ -375,5 +381,46 @@ impl Drop for InputFuture {
         if let InputState::Open { number, .. } = self.state {
             self.handler.queue.push(HandlerEvent::CancelRequest { number });
         }
+    }
+}
+
+/// Polls of a handler before its events are processed.
+const POLLS_MAX: u32 = 4;
+
+/// Returns `work` as one whose handler is not polled while `token` is paused.
+pub fn pausable(
+    work: LocalWork,
+    token: &Rc<CancellationToken>,
+    queue: &Rc<HandlerQueue>,
+) -> LocalWork {
+    let (token, queue) = (Rc::clone(token), Rc::clone(queue));
+    Box::new(move |ctx| {
+        let polls = (queue.rounds(), 0);
+        Box::pin(PausableHandler { running: work(ctx), token, queue, polls })
+    })
+}
+
+struct PausableHandler {
+    running: LocalFuture,
+    token: Rc<CancellationToken>,
+    queue: Rc<HandlerQueue>,
+    /// The round of events in which it was polled last, and how often.
+    polls: (u64, u32),
+}
+
+impl Future for PausableHandler {
+    type Output = Result<HandlerOutput, HandlerError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.token.delays(context) {
+            return Poll::Pending;
+        }
+        let round = self.queue.rounds();
+        self.polls = if self.polls.0 == round { (round, self.polls.1 + 1) } else { (round, 1) };
+        if self.polls.1 > POLLS_MAX {
+            self.queue.await_round(context.waker());
+            return Poll::Pending;
+        }
+        self.running.as_mut().poll(context)
     }
 }

@@ -4,8 +4,12 @@
 //! as a task is read from its [`HandlerState`] each time, because it may change.
 
 use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use corelane_protocol::eras::LoggingLevel;
@@ -13,9 +17,10 @@ use corelane_protocol::model::InputRequest;
 
 use super::HandlerEvent;
 use super::handler_state::HandlerState;
-use super::pending_update::{PendingUpdate, UpdateFuture};
 use crate::server::client_requests::InputResult;
-use crate::server::shard_message::{LogMessage, PartialResult, Progress, Requester, TaskEvent};
+use crate::server::shard_message::{
+    LogMessage, PartialResult, Progress, Requester, TaskEvent, UpdateResult,
+};
 use crate::service::{
     CatalogError, CatalogUpdate, HandlerError, HostFuture, RequestHost, RequestInfo,
 };
@@ -137,10 +142,59 @@ impl RequestHost for LocalContext {
     }
 }
 
+/// An update, its result, and the waker of the handler that waits for it.
+pub struct PendingUpdate {
+    update: Cell<Option<CatalogUpdate>>,
+    result: Cell<Option<UpdateResult>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl PendingUpdate {
+    pub fn new(update: CatalogUpdate) -> Rc<Self> {
+        let (update, result, waker) =
+            (Cell::new(Some(update)), Cell::default(), RefCell::default());
+        Rc::new(Self { update, result, waker })
+    }
+
+    /// Takes the update closure, once.
+    pub fn take_update(&self) -> Option<CatalogUpdate> {
+        self.update.take()
+    }
+
+    /// Stores the result and wakes the handler.
+    pub fn complete(&self, result: UpdateResult) {
+        self.result.set(Some(result));
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl fmt::Debug for PendingUpdate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PendingUpdate").finish_non_exhaustive()
+    }
+}
+
+/// Resolves with the result of the update. Panics if the update panicked.
+#[derive(Debug)]
+struct UpdateFuture(pub(super) Rc<PendingUpdate>);
+
+impl Future for UpdateFuture {
+    type Output = Result<(), CatalogError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(result) = self.0.result.take() else {
+            self.0.waker.replace(Some(context.waker().clone()));
+            return Poll::Pending;
+        };
+        Poll::Ready(result.unwrap_or_else(|| panic!("the catalog update panicked")))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::task::{Context, Poll};
 
     use corelane_base::slab::Key;
     use corelane_engine::ring::Waker;

@@ -4,11 +4,7 @@
 //! events (progress, client requests, its result), which the shard takes once per turn; a sleeping
 //! handler registers its waker with a deadline. Everything is on one thread: cells, no locks.
 
-pub(super) mod pending_update;
-
 pub(super) mod handler_state;
-
-pub(super) mod pausable_handler;
 
 pub(super) mod local_context;
 
@@ -40,7 +36,7 @@ use corelane_protocol::in_flight::CallId;
 
 pub(super) use self::blocking_handle::{BlockingHandle, CatalogAccess};
 use self::handler_state::HandlerState;
-use self::pending_update::PendingUpdate;
+use self::local_context::PendingUpdate;
 use self::slow_handlers::SlowPoll;
 use super::client_requests::{NewClientRequest, PendingInput, PendingInputs};
 use super::memory::handler_memory::HandlerMemory;

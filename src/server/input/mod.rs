@@ -1,6 +1,6 @@
 //! Input: from what a connection has received to the dispatcher.
 //!
-//! Connections are opened (`opening`), read (`reading`) and closed (`closing`). Their input is read
+//! Connections are opened and closed (`lifecycle`), and read (`reading`). Their input is read
 //! by its codec: `lines`, `frames` of a WebSocket, `http` requests.
 //!
 //! Invariants: a response is framed where the dispatcher has written it; input that is not a
@@ -14,11 +14,9 @@ mod frames;
 
 mod http;
 
-mod closing;
+mod lifecycle;
 
 mod memory_relief;
-
-mod opening;
 
 mod waiting;
 

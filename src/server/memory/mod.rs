@@ -9,7 +9,6 @@
 //! next; who holds less than its share is never refused.
 
 pub(super) mod handler_memory;
-pub(super) mod job_owner;
 
 pub(super) mod result_memory;
 

@@ -6,11 +6,13 @@
 
 use std::sync::Arc;
 
+use corelane_base::client_address::ClientAddress;
 use corelane_base::heap_bytes::HeapBytes;
 use corelane_engine::blocking::{BudgetLimits, ByteBudget, OwnerGate, Reservation};
+use corelane_engine::mesh::ShardId;
 
 use super::MemoryLimit;
-use super::job_owner::JobOwner;
+use crate::server::reply_to::PeerId;
 use crate::service::{HandlerError, HandlerOutput};
 
 /// The memory of the results that go from blocking handlers to one shard.
@@ -58,3 +60,21 @@ pub type HandlerResult = Result<HandlerOutput, HandlerError>;
 /// The charge for the result of one handler, released when it is dropped. Boxed to keep messages
 /// short.
 pub type ResultCharge = Box<Reservation<JobOwner>>;
+
+/// For whom a job runs. All owners have the same share of the pool, and of the memory for results.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum JobOwner {
+    /// The clients at an address.
+    Address(ClientAddress),
+    /// A connection or session of a shard whose address is exempt.
+    Peer(ShardId, PeerId),
+    /// The catalog updates that local handlers of a shard request.
+    CatalogUpdates(ShardId),
+}
+
+impl JobOwner {
+    /// Returns the owner of the calls of a peer of `shard`.
+    pub fn new(client: Option<ClientAddress>, shard: ShardId, peer_id: PeerId) -> Self {
+        client.map_or(Self::Peer(shard, peer_id), Self::Address)
+    }
+}

@@ -7,18 +7,13 @@
 //! Source: MCP 2025-11-25, basic/transports, "Session Management"; basic/utilities/tasks, "Task
 //! Isolation and Access Control"; Tasks extension 2026-07-28, "Security Considerations".
 
-mod shard_set;
-
 mod session_id;
-mod task_id;
 
 use std::fmt;
 
-use corelane_engine::mesh::ShardId;
+use corelane_engine::mesh::{Inbox, ShardId};
 
 pub(super) use self::session_id::{SessionId, SessionIdHasher};
-pub(super) use self::shard_set::ShardSet;
-pub(super) use self::task_id::TaskId;
 
 /// 128 bits that name their owner among the shards.
 ///
@@ -57,7 +52,7 @@ impl fmt::Debug for OwnerId {
 }
 
 /// Source of 128 unpredictable bits; `None` if the system has none.
-pub(super) type RandomBits = Box<dyn FnMut() -> Option<u128>>;
+type RandomBits = Box<dyn FnMut() -> Option<u128>>;
 
 /// Generates the ids that one shard owns.
 pub(super) struct OwnerIds {
@@ -107,6 +102,75 @@ impl fmt::Debug for OwnerIds {
 const OWNER_BITS: u32 = 48;
 const REST_BITS: u32 = u128::BITS - OWNER_BITS;
 
+/// The id of this shard, the number of shards, and those that are slow to read messages.
+#[derive(Debug)]
+pub(super) struct ShardSet {
+    own: ShardId,
+    count: u16,
+    /// Shards with a full queue, for which requests are rejected.
+    slow: Vec<ShardId>,
+    /// Queue length from which a shard counts as slow.
+    queued_messages_max: usize,
+}
+
+impl ShardSet {
+    pub const fn new(own: ShardId, count: u16, queued_messages_max: usize) -> Self {
+        Self { own, count, slow: Vec::new(), queued_messages_max }
+    }
+
+    pub const fn own(&self) -> ShardId {
+        self.own
+    }
+
+    pub const fn count(&self) -> u16 {
+        self.count
+    }
+
+    /// Returns whether optional messages to `shard` should be dropped.
+    pub fn is_slow(&self, shard: ShardId) -> bool {
+        self.slow.contains(&shard)
+    }
+
+    /// Notes which shards have not read what was sent to them.
+    #[inline]
+    pub fn update_slow<M: Send>(&mut self, inbox: &Inbox<M>) {
+        inbox.collect_slow_shards(self.queued_messages_max, &mut self.slow);
+    }
+}
+
+/// Id of one task.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct TaskId(OwnerId);
+
+impl TaskId {
+    const fn from_owner_id(id: OwnerId) -> Self {
+        Self(id)
+    }
+
+    /// Parses an id; `None` unless it is 32 hexadecimal digits in lower case.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if text.len() != DIGITS || !text.bytes().all(is_digit) {
+            return None;
+        }
+        u128::from_str_radix(text, 16).ok().map(|bits| Self(OwnerId::from_bits(bits)))
+    }
+
+    /// Returns the owner of the task among `shards` shards.
+    pub fn owner(self, shards: u16) -> ShardId {
+        self.0.owner(shards)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:032x}", self.0.bits())
+    }
+}
+
+/// Hexadecimal digits of an id.
+const DIGITS: usize = 32;
+
 #[cfg(test)]
 mod tests {
     use corelane_base::random::Random;
@@ -155,5 +219,18 @@ mod tests {
     fn exhausted_random_source_generates_no_id() {
         let mut ids = OwnerIds::new(ShardId(0), 1, Box::new(|| None));
         assert_eq!((ids.session_id(), ids.task_id()), (None, None));
+    }
+
+    #[test]
+    fn task_id_parses_and_malformed_ids_are_rejected() {
+        let id = TaskId(OwnerId::from_bits(0x00ff_1234 << 96 | 0x5678_9abc));
+        let text = id.to_string();
+        assert_eq!(text.len(), 32);
+        assert_eq!(TaskId::parse(&text), Some(id));
+        let upper = text.to_uppercase();
+        for wrong in ["", "0", &text[1..], &format!("{text}0"), "+", &upper, &"é".repeat(16)] {
+            assert_eq!(TaskId::parse(wrong), None, "{wrong}");
+        }
+        assert_eq!(TaskId::parse(&format!("+{}", &text[1..])), None);
     }
 }

@@ -11,9 +11,8 @@ use corelane_protocol::json::{PaddedBuffer, Parser};
 
 use super::carrier::{Carrier, QueuedChunk, ResponseKind};
 use super::frontend::ParityFrontend;
-use super::in_flight::is_stream;
 use super::output::ParityPath;
-use super::session::ParitySession;
+use super::session::{ParitySession, is_stream};
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{

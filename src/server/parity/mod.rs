@@ -15,9 +15,7 @@
 //! session without connection lives as long as its streams can be resumed, and no longer; the
 //! number of sessions and the bytes that they keep are bounded.
 
-mod in_flight;
 mod resume_tokens;
-mod settings;
 
 mod carrier;
 
@@ -39,7 +37,6 @@ mod http;
 
 mod relay;
 
-pub(super) use self::frontend::ParityFrontend;
+pub(super) use self::frontend::{ParityFrontend, ParitySettings};
 pub(super) use self::output::ParityPath;
 pub(super) use self::resume_tokens::ResumeTokens;
-pub(super) use self::settings::ParitySettings;

@@ -12,14 +12,12 @@ use corelane_parity::error::{ErrorCode, HttpStatus, ParityError};
 use corelane_parity::stream::{OutgoingStream, WindowLimits};
 use corelane_parity::write;
 use corelane_protocol::jsonrpc::{Id, IdBuf};
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::ProtocolError;
+use corelane_transport::websocket::limits::{CloseCode, ProtocolError};
 
 use super::carrier::{Carrier, HttpCarrier, QueuedChunk, SessionCarrier};
 use super::flow::load_of;
 use super::frontend::ParityFrontend;
-use super::in_flight::is_stream;
-use super::session::{EndOutcome, ParitySession, RequestEnd};
+use super::session::{EndOutcome, ParitySession, RequestEnd, is_stream};
 use crate::connection::{CloseReason, Codec, Connections};
 use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;

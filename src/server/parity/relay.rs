@@ -5,7 +5,7 @@
 //! one for a front that is gone; each message of a client is handled once, in order.
 
 use corelane_protocol::json::{PaddedBuffer, Parser};
-use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::CloseCode;
 
 use super::carrier::{Carrier, RemoteConnection, SessionCarrier};
 use super::output::ParityPath;

@@ -20,14 +20,13 @@ use corelane_parity::error::{ErrorCode, ParityError};
 use corelane_parity::stream::{OutgoingStream, WindowLimits};
 use corelane_parity::write;
 use corelane_protocol::json::{PaddedBuffer, Value};
-use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::CloseCode;
 
 use super::carrier::{Front, HttpCarrier, SessionCarrier};
 use super::frontend::ParityFrontend;
-use super::in_flight::is_stream;
 use super::output::ParityPath;
 use super::resume_tokens::{TokenContents, TokenError};
-use super::session::ParitySession;
+use super::session::{ParitySession, is_stream};
 use crate::server::auth::Credential;
 use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{FrontAddress, RelayedResume, SessionCaller, SessionMessage};

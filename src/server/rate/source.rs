@@ -14,7 +14,7 @@ use crate::guard::rate::bucket::Quota;
 use crate::guard::rate::connections::ConnectionRates;
 use crate::guard::rate::limiter::RateLimiter;
 use crate::guard::rate::rules::{RateRules, parse_quota};
-use crate::guard::rate::small_bursts::{SmallBurstAccess, SmallBursts};
+use crate::guard::rate::tables::{SmallBurstAccess, SmallBursts};
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::KEY_BYTES;
 use crate::server::options::RateOptions;

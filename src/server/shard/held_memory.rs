@@ -3,9 +3,8 @@
 use super::transports::Transports;
 use crate::connection::Connection;
 use crate::server::connection_state::ConnectionState;
-use crate::server::dispatch::DeferredWork;
-use crate::server::dispatch::Dispatcher;
-use crate::telemetry::held_memory::HeldMemory;
+use crate::server::dispatch::{DeferredWork, Dispatcher};
+use crate::telemetry::open_work::HeldMemory;
 
 /// Returns what the shard of these components holds on behalf of clients.
 #[inline]

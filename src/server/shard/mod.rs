@@ -6,7 +6,6 @@
 mod half_closed;
 mod large_work;
 mod phase;
-mod unsent_messages;
 
 mod transports;
 
@@ -26,7 +25,6 @@ pub(super) use self::held_memory::{freeable_bytes, held_memory};
 pub(super) use self::large_work::{LargeWork, NextWork};
 pub(super) use self::phase::ShardPhase;
 pub(super) use self::transports::Transports;
-pub(super) use self::unsent_messages::UnsentMessages;
 use super::dispatch::Dispatcher;
 use super::handlers::HandlerEvent;
 use super::http::ExchangePath;
@@ -34,7 +32,9 @@ use super::outbox::Outbox;
 use super::parity::ParityPath;
 use super::shard_message::{ShardLimits, ShardMessage};
 use crate::telemetry::counters::Counters;
+use crate::telemetry::event::Event;
 use crate::telemetry::open_work::OpenWork;
+use crate::telemetry::throttle::EventThrottle;
 
 /// One shard of a server, built by [`super::ShardBuilder::build`] and run by its shard loop.
 pub struct Shard {
@@ -100,5 +100,25 @@ impl fmt::Debug for Shard {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let open_work = self.open_work();
         write!(formatter, "Shard {{ id: {:?}, open_work: {open_work:?}, .. }}", self.id)
+    }
+}
+
+/// Logs how many messages were refused, at the end of a turn.
+#[derive(Debug, Default)]
+pub(super) struct UnsentMessages {
+    /// The count that was logged last.
+    logged: u64,
+    throttle: EventThrottle,
+}
+
+impl UnsentMessages {
+    /// Logs what was added to `total`, the messages refused since the start.
+    #[inline]
+    pub fn report(&mut self, ShardId(shard): ShardId, total: u64, now: Instant) {
+        if total != self.logged {
+            let refused = total - self.logged;
+            self.logged = total;
+            Event::MessagesNotSent { shard, refused }.emit_within(&mut self.throttle, now);
+        }
     }
 }

@@ -1,12 +1,8 @@
 //! Messages between shards, and from other threads to a shard.
 
-mod handler_message;
 mod limits;
-mod rate_message;
 mod session_message;
 mod task_message;
-
-mod report_message;
 
 mod broadcast;
 
@@ -17,18 +13,15 @@ use std::time::Duration;
 
 use corelane_base::slab::Key;
 use corelane_engine::mesh::{Sender, ShardId, SharedCounter};
+use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::in_flight::CallId;
 
 pub(super) use self::broadcast::Broadcast;
 pub use self::broadcast::Busy;
-pub(super) use self::handler_message::{
-    LogMessage, PartialResult, Progress, Requester, UpdateResult,
-};
 pub(super) use self::limits::{
     ConnectionsMax, DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits,
     ShardLimits, StreamLimits, TaskLimits,
 };
-pub(super) use self::rate_message::RateMessage;
-pub(super) use self::report_message::ReportMessage;
 pub(super) use self::session_message::{
     CHUNK_EVENT, CarrierAddress, EventPosition, ExchangeAddress, FrontAddress, HttpOutput,
     LastEvent, LegacyOp, ParityHttpOutput, ParityOp, RefusedRequest, RelayedResume, SessionCaller,
@@ -44,8 +37,12 @@ use super::subscriptions::CatalogLists;
 use crate::guard::auth::Authenticator;
 use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::pressure::PressureStep;
+use crate::guard::rate::limiter::{ShareGift, ShareRequest};
 use crate::guard::rate::rules::RateRules;
-use crate::service::Catalog;
+use crate::server::diagnostics::PageBuilder;
+use crate::service::{Catalog, CatalogError};
+use crate::telemetry::counters::Counters;
+use crate::telemetry::open_work::QueueDepths;
 
 /// One message to a shard.
 #[derive(Debug)]
@@ -144,3 +141,87 @@ pub(super) fn send_blocking(sender: &Sender<ShardMessage>, shard: ShardId, messa
     // A shard that has ended needs no message.
     drop(sender.send_while(shard, message, || true));
 }
+
+/// A message about shares of rate limits. Each request is answered, so that a shard has at most one
+/// request and one answer under way to each other shard.
+#[derive(Debug)]
+pub(super) enum RateMessage {
+    /// A shard is short of requests for these keys.
+    Request {
+        /// The shard.
+        from: ShardId,
+        /// The keys.
+        requests: Arc<[ShareRequest]>,
+    },
+    /// The answer, with what there is to spare.
+    Gifts {
+        /// The shard that gives.
+        from: ShardId,
+        /// What it gives.
+        gifts: Vec<ShareGift>,
+    },
+}
+
+/// A report in progress.
+#[derive(Debug)]
+pub(super) enum ReportMessage {
+    /// The counters of all shards, as metrics.
+    Metrics {
+        /// The exchange that gets the report.
+        exchange: ExchangeAddress,
+        /// Sum over the shards visited so far.
+        counters: Box<Counters>,
+        /// Keys that rate limits have counted lately, on the shards visited so far.
+        rate_keys: usize,
+        /// The queues of the shards visited so far.
+        queues: Vec<QueueDepths>,
+        /// Number of shards that are not visited yet.
+        remaining: u16,
+    },
+    /// The open connections.
+    Connections {
+        /// The exchange that gets the report, unless a thread does.
+        exchange: Option<ExchangeAddress>,
+        /// The page so far.
+        page: PageBuilder,
+    },
+}
+
+/// A handler, by what it runs as.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Requester {
+    /// A call, by its id.
+    Call(Key),
+    /// A task of this shard.
+    Task(Key),
+}
+
+/// A log message of a call or a task.
+#[derive(Debug)]
+pub(super) struct LogMessage {
+    pub requester: Requester,
+    pub level: LoggingLevel,
+    pub logger: Option<String>,
+    /// Any JSON value.
+    pub data: serde_json::Value,
+}
+
+/// The progress of a call (`notifications/progress`).
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub call_id: CallId,
+    pub progress: f64,
+    pub total: Option<f64>,
+    pub message: Option<String>,
+}
+
+/// A part of the result of a call, ahead of it.
+#[derive(Debug)]
+pub(super) struct PartialResult {
+    pub call_id: CallId,
+    /// Any JSON value.
+    pub data: serde_json::Value,
+}
+
+/// The result of an update; `None` if it panicked.
+pub(super) type UpdateResult = Option<Result<(), CatalogError>>;

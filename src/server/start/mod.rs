@@ -25,8 +25,6 @@ mod in_process;
 mod signals;
 
 #[cfg(feature = "cli")]
-mod ring_probe;
-#[cfg(feature = "cli")]
 mod start_probe;
 
 use std::any::Any;
@@ -49,16 +47,13 @@ pub use self::in_process::InProcessConnection;
 pub use self::limits::describe_limits;
 pub(super) use self::limits::shard_limits;
 use self::listen::{Bound, Listen, bind, log_listening, operator_guard, origin_guard};
-#[cfg(feature = "cli")]
-pub use self::ring_probe::probe_ring;
 pub use self::running::Running;
 use self::shard_builder::Services;
-pub use self::shard_builder::ShardBuilder;
-pub use self::shard_builder::ShardInput;
+pub use self::shard_builder::{ShardBuilder, ShardInput};
 #[cfg(feature = "signals")]
 use self::signals::{ReloadCallback, SignalLoop, reload_nothing};
 #[cfg(feature = "cli")]
-pub use self::start_probe::{StartFault, find_start_faults};
+pub use self::start_probe::{StartFault, find_start_faults, probe_ring};
 pub use self::threads::StartError;
 use self::threads::{InputFds, ShardThreads};
 use self::tls::ListenerTls;

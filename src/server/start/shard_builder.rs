@@ -34,14 +34,12 @@ use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, UpdateExecut
 use crate::server::client_requests::ClientRequests;
 use crate::server::client_requests::request_state::RequestStates;
 use crate::server::connection_state::{ConnectionState, FactsMemory, Standing};
-use crate::server::dispatch::DeferredWork;
-use crate::server::dispatch::{Dispatcher, Handlers, ServedDialects};
+use crate::server::dispatch::{DeferredWork, Dispatcher, Handlers, ServedDialects};
 use crate::server::handlers::HandlerQueue;
 use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::slow_handlers::SlowHandlers;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_calls::TokioCalls;
-use crate::server::held_messages::HeldMessages;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks};
 use crate::server::memory::HolderSearch;
 use crate::server::memory::handler_memory::HandlerMemory;
@@ -59,7 +57,7 @@ use crate::server::shard::{
 use crate::server::shard_message::{ShardLimits, ShardMessage};
 use crate::server::subscriptions::SubscriptionRegistry;
 use crate::server::tasks::{TaskTable, Tasks};
-use crate::server::waiting_requests::WaitingRequests;
+use crate::server::waiting_requests::{HeldMessages, WaitingRequests};
 use crate::server::websocket::WebSocketFrontend;
 use crate::service::Catalog;
 #[cfg(feature = "tokio")]

@@ -1,11 +1,18 @@
 //! Finds what prevents a start, without starting a server: for `corelane check`.
 
+use std::io;
 use std::net::SocketAddr;
 
+use corelane_engine::clock::Clock;
 use corelane_engine::placement::Placement;
+use corelane_engine::ring::Ring;
+use corelane_engine::ring::poll::PollRing;
+#[cfg(target_os = "linux")]
+use corelane_engine::ring::uring::UringRing;
 
 use super::listen::{operator_guard, origin_guard, probe_address};
-use crate::server::options::Options;
+use super::threads::ring_sizes;
+use crate::server::options::{ExecutorKind, Options, RingBackend};
 
 /// Why a server with some options would not start.
 #[derive(Debug)]
@@ -55,6 +62,44 @@ const fn addresses(options: &Options) -> [(&'static str, Option<SocketAddr>); 3]
     ]
 }
 
+/// The ring that a shard would get.
+#[derive(Debug)]
+pub struct RingProbe {
+    /// The backend and its features, as the log shows them.
+    pub description: String,
+    /// Why `io_uring` is not used, if the options allow it.
+    pub uring_error: Option<io::Error>,
+}
+
+/// Creates the ring that a shard would get with `options`, and closes it again.
+///
+/// # Errors
+///
+/// The error with which the server would not start.
+pub fn probe_ring(options: &Options) -> io::Result<RingProbe> {
+    let mut uring_error = None;
+    if options.engine.ring != RingBackend::Poll {
+        match describe_uring(options) {
+            Ok(description) => return Ok(RingProbe { description, uring_error }),
+            Err(error) if options.engine.ring == RingBackend::Uring => return Err(error),
+            Err(error) if options.engine.executor == ExecutorKind::Glommio => return Err(error),
+            Err(error) => uring_error = Some(error),
+        }
+    }
+    let ring = PollRing::new(&ring_sizes(options), Clock::start())?;
+    Ok(RingProbe { description: ring.describe(), uring_error })
+}
+
+#[cfg(target_os = "linux")]
+fn describe_uring(options: &Options) -> io::Result<String> {
+    Ok(UringRing::new(&ring_sizes(options), Clock::start())?.describe())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn describe_uring(_: &Options) -> io::Result<String> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no io_uring"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -74,5 +119,18 @@ mod tests {
         assert!(find_start_faults(&options).is_empty());
         options.http.address = None;
         assert!(find_start_faults(&options)[0].message.starts_with("nothing to serve"));
+    }
+
+    #[test]
+    fn probe_describes_requested_ring() {
+        let mut options = Options::tiny();
+        options.engine.ring = RingBackend::Poll;
+        let probe = probe_ring(&options).unwrap();
+        assert!(probe.description.starts_with("poll"), "{}", probe.description);
+        assert!(probe.uring_error.is_none());
+        options.engine.ring = RingBackend::Auto;
+        let probe = probe_ring(&options).unwrap();
+        let expected = if probe.uring_error.is_none() { "io_uring" } else { "poll" };
+        assert!(probe.description.starts_with(expected), "{}", probe.description);
     }
 }

@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::server::connection_state::ConnectionState;
 use crate::server::shard::{Shard, freeable_bytes, held_memory};
-use crate::telemetry::held_memory::{HeldMemory, MemoryReport};
+use crate::telemetry::open_work::{HeldMemory, MemoryReport};
 
 impl From<&Shard> for MemoryReport {
     /// Cost: one pass over everything that is stored.

@@ -3,13 +3,18 @@
 //! Invariants: a turn never blocks; a rejected connection receives the reason; while draining,
 //! nothing new is read, outstanding responses are sent, and after the drain timeout the rest gets
 //! errors.
+//!
+//! Thousands of peers may connect or leave at once. Their connections are opened and closed behind
+//! the input of open connections, a limited number in a turn, so that responses leave meanwhile.
+//!
+//! Invariant: begins and ends are handled in the order in which they came, since the socket of a
+//! connection that has ended may be that of a new one.
 
 mod reports;
 
 mod expired_credentials;
 mod pressure;
 
-mod completions;
 mod messages;
 
 mod memory_report;
@@ -37,10 +42,11 @@ use super::extension_slot::ExtensionSlot;
 use super::outbox::Effect;
 use super::reply_to::PeerId;
 use super::shard::{NextWork, Shard, Transports};
-use crate::connection::{CloseReason, Connection};
 #[cfg(feature = "tower")]
-use crate::connection::{Codec, SocketPair};
+use crate::connection::Codec;
+use crate::connection::{CloseReason, Connection, SocketPair};
 use crate::guard::auth::certificates::ClientCertificate;
+use crate::server::acceptance::ListenerEntry;
 #[cfg(feature = "tower")]
 use crate::telemetry::label::Transport;
 
@@ -246,7 +252,7 @@ impl<R: Ring> Driver<R> for Shard {
                 let key = self.handle_sent(ring, socket, buffer, &result);
                 self.send_missed(ring, key);
             }
-            rare => completions::handle_rare(self, rare),
+            rare => handle_rare(self, rare),
         }
         self.apply_outbox(ring);
     }
@@ -254,7 +260,7 @@ impl<R: Ring> Driver<R> for Shard {
     #[inline]
     fn handle_late_completions(&mut self, ring: &mut R, now: Instant) -> bool {
         self.now = now;
-        !self.transports.late_completions.is_empty() && completions::handle_late(self, ring)
+        !self.transports.late_completions.is_empty() && handle_late(self, ring)
     }
 
     fn expire_timers(&mut self, ring: &mut R, now: Instant) {
@@ -353,4 +359,50 @@ impl<R: Ring> Driver<R> for Shard {
             || self.transports.parity.owes_responses();
         self.phase.ends() && !waits && !has_sessions && !is_left
     }
+}
+
+/// Begins and ends handled in one turn.
+const PER_TURN_MAX: usize = 64;
+
+/// Handles a completion of a connection's begin or end, now or late. Apart from the frequent ones,
+/// which are inlined into the shard loop without it.
+#[inline(never)]
+fn handle_rare(shard: &mut Shard, completion: Completion) {
+    match completion {
+        Completion::Accepted { .. } | Completion::EndOfStream { .. } => {
+            shard.transports.late_completions.push_back(completion);
+        }
+        Completion::AcceptFailed { listener, error } => {
+            let Shard { transports: Transports { acceptor, .. }, outbox, now, .. } = shard;
+            let transport = acceptor.entry_of(listener).kind.transport();
+            acceptor.record_failure(transport, &error, *now, outbox);
+        }
+        Completion::PeerCertificate { socket, certificate } => {
+            shard.keep_certificate(socket, &certificate);
+        }
+        Completion::Closed { socket } => shard.finish_close(socket),
+        // Frequent; and the server opens no outgoing connections.
+        Completion::Received { .. } | Completion::Sent { .. } | Completion::Connected { .. } => {}
+    }
+}
+
+/// Opens and closes connections whose begin or end is handled late. Returns whether more are left.
+#[inline(never)]
+fn handle_late<R: Ring>(shard: &mut Shard, ring: &mut R) -> bool {
+    for _ in 0..PER_TURN_MAX {
+        match shard.transports.late_completions.pop_front() {
+            Some(Completion::Accepted { listener, socket, peer }) => {
+                let ListenerEntry { kind, codec, .. } =
+                    shard.transports.acceptor.entry_of(listener);
+                shard.open(ring, kind, SocketPair { receive: socket, send: socket, peer, codec });
+            }
+            Some(Completion::EndOfStream { socket, result }) => {
+                shard.handle_end_of_stream(ring, socket, &result);
+            }
+            Some(other) => Driver::handle_completion(shard, ring, other, shard.now),
+            None => break,
+        }
+        shard.apply_outbox(ring);
+    }
+    !shard.transports.late_completions.is_empty()
 }

@@ -1,4 +1,10 @@
-//! The context of an inline handler.
+//! The context of an inline handler, and what it sends before its result: progress and log
+//! messages.
+//!
+//! A handler that sends none writes its result in place. The result of one that does is taken from
+//! the output and completed by a local handler, behind the messages: where notifications go,
+//! whether an HTTP response becomes an event stream, and the order of all this are those of local
+//! handlers.
 
 use std::cell::{Cell, OnceCell};
 use std::fmt;
@@ -10,11 +16,9 @@ use corelane_protocol::eras::LoggingLevel;
 use http::Extensions;
 use serde::Serialize;
 
-use crate::service::context::ClientImplementation;
-use crate::service::context::ClientInfo;
-use crate::service::context::RequestView;
-use crate::service::context::inline_events::{InlineEnd, InlineEvents};
-use crate::service::context::shard_state;
+use crate::service::context::{
+    ClientImplementation, ClientInfo, RequestContext, RequestView, shard_state,
+};
 use crate::service::results::HandlerError;
 
 /// Context of an inline handler's request. Reads the message in place: what the handler does not
@@ -119,5 +123,54 @@ impl<S> fmt::Debug for InlineContext<'_, S> {
             .debug_struct("InlineContext")
             .field("request", &self.request)
             .finish_non_exhaustive()
+    }
+}
+
+/// The messages of one inline handler, in order.
+#[derive(Debug, Default)]
+pub(in crate::service) struct InlineEvents(Vec<InlineEvent>);
+
+#[derive(Debug)]
+enum InlineEvent {
+    Progress { progress: f64, total: Option<f64>, message: Option<Box<str>> },
+    Log { level: LoggingLevel, logger: Option<Box<str>>, data: serde_json::Value },
+}
+
+impl InlineEvents {
+    fn push_progress(&mut self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        self.0.push(InlineEvent::Progress { progress, total, message: message.map(Box::from) });
+    }
+
+    fn push_log(&mut self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {
+        self.0.push(InlineEvent::Log { level, logger: logger.map(Box::from), data });
+    }
+
+    /// Sends the messages.
+    pub(in crate::service) fn send(self, ctx: &RequestContext) {
+        for event in self.0 {
+            match event {
+                InlineEvent::Progress { progress, total, message } => {
+                    ctx.progress(progress, total, message.as_deref());
+                }
+                InlineEvent::Log { level, logger, data } => {
+                    ctx.log(level, logger.as_deref(), data);
+                }
+            }
+        }
+    }
+}
+
+/// How an inline handler ends, unless its result is complete where it was written.
+#[derive(Debug)]
+pub(in crate::service) enum InlineEnd {
+    /// It has failed.
+    Failed(HandlerError),
+    /// It has sent messages, which must precede its result.
+    Emitted(Box<InlineEvents>, Result<(), HandlerError>),
+}
+
+impl From<HandlerError> for InlineEnd {
+    fn from(error: HandlerError) -> Self {
+        Self::Failed(error)
     }
 }

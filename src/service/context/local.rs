@@ -33,10 +33,9 @@ use corelane_protocol::model::{
 };
 use serde::Serialize;
 
-use super::client_implementation::ClientImplementation;
-use super::client_info::ClientInfo;
+use super::client::{ClientImplementation, ClientInfo};
 use super::request::RequestInfo;
-use super::{input, shard_state};
+use super::shard_state;
 use crate::service::results::{Cancelled, ClientRequestError, HandlerError};
 // The only import cycle of this module: a handler may update the catalog that contains it.
 use crate::service::{CatalogBuilder, CatalogError, CatalogUpdate};
@@ -207,7 +206,7 @@ impl<S: 'static> RequestContext<S> {
         key: &str,
         elicitation: ElicitRequest,
     ) -> impl Future<Output = Result<ElicitResult, ClientRequestError>> + use<S> {
-        self.request_input(key, InputRequest::Elicit(elicitation), input::elicited)
+        self.request_input(key, InputRequest::Elicit(elicitation), super::elicited)
     }
 
     /// Requests a completion from the client's model (`sampling/createMessage`). `key` and errors
@@ -219,7 +218,7 @@ impl<S: 'static> RequestContext<S> {
         key: &str,
         sampling: CreateMessageRequest,
     ) -> impl Future<Output = Result<CreateMessageResult, ClientRequestError>> + use<S> {
-        self.request_input(key, InputRequest::CreateMessage(Box::new(sampling)), input::sampled)
+        self.request_input(key, InputRequest::CreateMessage(Box::new(sampling)), super::sampled)
     }
 
     /// Requests the client's root directories (`roots/list`). `key` and errors as for
@@ -230,7 +229,7 @@ impl<S: 'static> RequestContext<S> {
         &self,
         key: &str,
     ) -> impl Future<Output = Result<Vec<Root>, ClientRequestError>> + use<S> {
-        self.request_input(key, InputRequest::ListRoots, input::roots)
+        self.request_input(key, InputRequest::ListRoots, super::roots)
     }
 
     /// Turns the call into a task. For a tool with
@@ -354,12 +353,12 @@ impl<S: 'static> RequestContext<S> {
     where
         F: FnOnce(InputResponse) -> Option<T>,
     {
-        let checked = input::check_capabilities(&request, self.client());
+        let checked = super::check_capabilities(&request, self.client());
         let response = checked.map(|()| self.host.request_input(key, request));
         let key = Box::<str>::from(key);
         async move {
             let response = response?.await.map_err(|error| error.with_key(&key))?;
-            input::expect(extract(response))
+            super::expect(extract(response))
         }
     }
 }

@@ -17,8 +17,8 @@ use corelane_protocol::jsonrpc::{Id, IdBuf};
 use http::Extensions;
 use serde_json::{Map, Value};
 
-use crate::service::context::client_implementation::StoredClientInfo;
-use crate::service::context::{ClientImplementation, ClientInfo, TraceContext};
+use crate::service::context::client::StoredClientInfo;
+use crate::service::context::{ClientImplementation, ClientInfo};
 
 /// The message and the connection of a request, as the server knows them while it is dispatched.
 pub trait RequestSource {
@@ -449,6 +449,31 @@ const PROTOCOL_META_KEYS: [&str; 4] = [
     "io.modelcontextprotocol/logLevel",
     "progressToken",
 ];
+
+/// The trace context of a request, from its `_meta`: text as the client sent it, not validated.
+///
+/// Source: MCP 2026-07-28, basic/index, "_meta" (SEP-414); W3C Trace Context; W3C Baggage.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct TraceContext<'a> {
+    /// Trace id, id of the calling span, and flags, as in the HTTP header of this name.
+    pub traceparent: Option<&'a str>,
+    /// State of the tracing systems that take part.
+    pub tracestate: Option<&'a str>,
+    /// Properties that the trace carries.
+    pub baggage: Option<&'a str>,
+}
+
+impl<'a> TraceContext<'a> {
+    /// Reads the members that `find` returns.
+    pub(super) fn read(find: impl Fn(&str) -> Option<&'a str>) -> Self {
+        Self {
+            traceparent: find("traceparent"),
+            tracestate: find("tracestate"),
+            baggage: find("baggage"),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

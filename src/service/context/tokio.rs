@@ -12,9 +12,7 @@ use corelane_protocol::model::{
 };
 use serde::Serialize;
 
-use super::client_implementation::ClientImplementation;
-use super::client_info::ClientInfo;
-use super::input;
+use super::client::{ClientImplementation, ClientInfo};
 use super::request::RequestInfo;
 use crate::service::results::{ClientRequestError, HandlerError};
 use crate::service::{CatalogBuilder, CatalogError, CatalogUpdate};
@@ -119,7 +117,7 @@ impl TokioContext {
         elicitation: ElicitRequest,
     ) -> impl Future<Output = Result<ElicitResult, ClientRequestError>> + Send + use<> {
         let response = self.request_input(key, InputRequest::Elicit(elicitation));
-        async move { input::expect(input::elicited(response.await?)) }
+        async move { super::expect(super::elicited(response.await?)) }
     }
 
     /// Requests a completion from the client's model; see
@@ -130,7 +128,7 @@ impl TokioContext {
         sampling: CreateMessageRequest,
     ) -> impl Future<Output = Result<CreateMessageResult, ClientRequestError>> + Send + use<> {
         let response = self.request_input(key, InputRequest::CreateMessage(Box::new(sampling)));
-        async move { input::expect(input::sampled(response.await?)) }
+        async move { super::expect(super::sampled(response.await?)) }
     }
 
     /// Requests the client's root directories; see
@@ -140,7 +138,7 @@ impl TokioContext {
         key: &str,
     ) -> impl Future<Output = Result<Vec<Root>, ClientRequestError>> + Send + use<> {
         let response = self.request_input(key, InputRequest::ListRoots);
-        async move { input::expect(input::roots(response.await?)) }
+        async move { super::expect(super::roots(response.await?)) }
     }
 
     /// Turns the call into a task; see
@@ -187,7 +185,7 @@ impl TokioContext {
         key: &str,
         request: InputRequest,
     ) -> impl Future<Output = Result<InputResponse, ClientRequestError>> + Send + use<> {
-        let checked = input::check_capabilities(&request, self.client());
+        let checked = super::check_capabilities(&request, self.client());
         let response = checked.map(|()| self.host.request_input(key, request));
         let key = Box::<str>::from(key);
         async move { response?.await.map_err(|error| error.with_key(&key)) }

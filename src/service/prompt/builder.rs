@@ -9,14 +9,10 @@ use corelane_protocol::revision::Revision;
 use serde_json::Value;
 
 use crate::service::completer::{Completer, CompletionContext};
-use crate::service::context::BlockingContext;
-use crate::service::context::InlineContext;
-use crate::service::context::RequestContext;
-use crate::service::context::StateType;
+use crate::service::context::{BlockingContext, InlineContext, RequestContext, StateType};
 use crate::service::entry::Metadata;
 use crate::service::handler::{blocking_work, local_work, protocol_error};
-use crate::service::prompt::arguments::PromptArguments;
-use crate::service::prompt::{Prompt, PromptHandler};
+use crate::service::prompt::{Prompt, PromptArguments, PromptHandler};
 use crate::service::results::{Completion, GetPromptResult, HandlerError, HandlerOutput};
 
 /// Builder of a prompt. Set its properties first; one of the handler methods completes it.

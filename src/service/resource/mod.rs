@@ -5,9 +5,7 @@
 //!
 //! Source: MCP server/resources of each revision; RFC 6570 for templates.
 
-mod percent_encoding;
-
-mod file_uri;
+mod uri_decoder;
 
 mod uri_template;
 
@@ -105,7 +103,7 @@ impl Entry for Resource {
         if self.uri().contains(|character: char| character.is_control() || character == ' ') {
             return Err("the URI contains spaces or control characters; percent-encode them".into());
         }
-        if let Err(error) = file_uri::decode_path(self.uri()) {
+        if let Err(error) = uri_decoder::decode_path(self.uri()) {
             return Err(error.message);
         }
         self.definition.set_comparison_key();
@@ -224,7 +222,7 @@ impl ResourceTemplate {
         let normalized = uri::normalize(uri);
         let key = uri::comparison_key(&normalized);
         let rest = key.strip_prefix(self.pattern.as_ref()?.first_literal())?;
-        let value = percent_encoding::decode(&normalized[normalized.len() - rest.len()..])?;
+        let value = uri_decoder::decode(&normalized[normalized.len() - rest.len()..])?;
         // These would end the path or begin a code: reserved expansion does not encode them.
         let value = value.replace('%', "%25").replace('?', "%3F").replace('#', "%23");
         (!value.is_empty()).then_some(value)

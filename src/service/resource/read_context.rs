@@ -7,8 +7,8 @@ use corelane_protocol::error::Error;
 use corelane_protocol::revision::Revision;
 use corelane_protocol::uri;
 
+use crate::service::resource::uri_decoder;
 use crate::service::resource::uri_template::{UriTemplate, VariableSpans};
-use crate::service::resource::{file_uri, percent_encoding};
 
 /// A `resources/read` request, as a resource handler sees it.
 ///
@@ -26,9 +26,9 @@ impl<'a> ReadContext<'a> {
     /// A request for `uri`. Fails with invalid params (-32602) if it is an unsafe `file:` URI.
     pub(in crate::service) fn new(uri: Cow<'a, str>, revision: Revision) -> Result<Self, Error> {
         let path = match &uri {
-            Cow::Borrowed(uri) => file_uri::decode_path(uri)?,
+            Cow::Borrowed(uri) => uri_decoder::decode_path(uri)?,
             Cow::Owned(uri) => {
-                file_uri::decode_path(uri)?.map(|path| Cow::Owned(path.into_owned()))
+                uri_decoder::decode_path(uri)?.map(|path| Cow::Owned(path.into_owned()))
             }
         };
         Ok(Self { uri, path, variables: None, revision })
@@ -54,7 +54,7 @@ impl<'a> ReadContext<'a> {
         let (pattern, spans) = self.variables.as_ref()?;
         let value = spans.value(pattern.index_of(name)?, &self.uri);
         // URIs with values that do not decode did not match.
-        Some(percent_encoding::decode(value).unwrap_or_default())
+        Some(uri_decoder::decode(value).unwrap_or_default())
     }
 
     /// Protocol revision of the client.
@@ -79,8 +79,7 @@ impl<'a> ReadContext<'a> {
         let key = uri::comparison_key(&self.uri);
         let Some(spans) = pattern.match_uri(&key) else { return false };
         let count = pattern.variable_names().count();
-        if (0..count).any(|index| percent_encoding::decode(spans.value(index, &self.uri)).is_none())
-        {
+        if (0..count).any(|index| uri_decoder::decode(spans.value(index, &self.uri)).is_none()) {
             return false;
         }
         self.variables = Some((Arc::clone(pattern), spans));

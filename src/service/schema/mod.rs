@@ -7,8 +7,6 @@
 
 mod violation;
 
-mod argument_error;
-
 mod simple_schema;
 
 mod tape;
@@ -19,10 +17,10 @@ use corelane_protocol::json::Value;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value as Owned;
 
-use self::argument_error::describe_argument_error;
 pub(super) use self::implied::is_implied;
 use self::simple_schema::SimpleSchema;
 use self::tape::{Tape, TapeNode};
+use self::violation::describe_argument_error;
 
 /// Compiled input schema of a tool.
 #[derive(Debug)]

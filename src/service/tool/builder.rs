@@ -8,19 +8,15 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use crate::service::call::CallToolRequest;
-use crate::service::context::BlockingContext;
-use crate::service::context::InlineContext;
-use crate::service::context::RequestContext;
-use crate::service::context::StateType;
 #[cfg(feature = "tokio")]
 use crate::service::context::TokioContext;
+use crate::service::context::{BlockingContext, InlineContext, RequestContext, StateType};
 use crate::service::derived_schema::{derive_input_schema, derive_output_schema};
 use crate::service::results::{HandlerError, IntoCallToolResult};
 use crate::service::schema::CompiledInputSchema;
 use crate::service::tool::Tool;
-use crate::service::tool::arguments::ToolArguments;
 use crate::service::tool::definition::{TaskSupport, ToolAnnotations, ToolDefinition};
-use crate::service::tool::handler::ToolHandler;
+use crate::service::tool::handler::{ToolArguments, ToolHandler};
 use crate::service::tool::output_validator::OutputValidator;
 
 /// Builder of a tool. Set its properties first; one of the handler methods completes it.

@@ -1,4 +1,5 @@
-//! The kinds of tool handlers, with the types of their arguments erased.
+//! The kinds of tool handlers, with the types of their arguments erased, and which types those may
+//! be.
 //!
 //! Arguments are decoded before a local or blocking handler is started, so that invalid arguments
 //! are reported immediately.
@@ -6,16 +7,15 @@
 use std::sync::Arc;
 
 use corelane_protocol::model::CallToolResultWriter;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 #[cfg(feature = "tokio")]
 use crate::service::call::TokioWork;
 use crate::service::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork};
-use crate::service::context::BlockingContext;
-use crate::service::context::RequestContext;
 #[cfg(feature = "tokio")]
 use crate::service::context::TokioContext;
-use crate::service::context::{InlineContext, InlineEnd};
+use crate::service::context::{BlockingContext, InlineContext, InlineEnd, RequestContext};
 #[cfg(feature = "tokio")]
 use crate::service::handler::tokio_work;
 use crate::service::handler::{blocking_work, catch_panic, emitted_work, local_work};
@@ -196,3 +196,19 @@ fn take_result(
     let is_error = writer.is_error();
     Ok(HandlerOutput::Encoded { result: writer.take(), is_error })
 }
+
+/// The arguments of a tool: every type that implements [`serde::Deserialize`] without borrowing,
+/// and [`schemars::JsonSchema`]. Derive both; do not implement this trait.
+///
+/// The schema of the type becomes the input schema of the tool, and doc comments its descriptions.
+/// A tool without arguments takes [`NoArguments`](crate::service::NoArguments).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the arguments of a tool: derive `serde::Deserialize` and \
+               `schemars::JsonSchema` (schemars 1), or take `NoArguments`",
+    label = "not the arguments of a tool",
+    note = "fields own their data: `String` instead of `&str`"
+)]
+pub trait ToolArguments: DeserializeOwned + JsonSchema {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema> ToolArguments for T {}

@@ -2,8 +2,6 @@
 //!
 //! Names and schemas are checked once, when a tool enters a catalog.
 
-mod arguments;
-
 mod schema;
 
 mod definition;
@@ -23,10 +21,10 @@ use corelane_protocol::model::{CallToolResultWriter, ListKind};
 use corelane_protocol::parameter_header::{ParameterHeader, collect_headers};
 use corelane_protocol::revision::Revision;
 
-pub use self::arguments::ToolArguments;
 pub use self::builder::ToolBuilder;
 use self::definition::ToolDefinition;
 pub use self::definition::{TaskSupport, ToolAnnotations};
+pub use self::handler::ToolArguments;
 use self::handler::ToolHandler;
 use self::output_validator::OutputValidator;
 use crate::service::call::{CallToolRequest, Dispatch};

@@ -33,15 +33,11 @@ macro_rules! group {
     };
 }
 
-mod auth;
-mod input_errors;
-mod overload;
 mod parity;
+mod refusals;
 
-pub use self::auth::AuthCounters;
-pub use self::input_errors::InputErrorCounters;
-pub use self::overload::OverloadCounters;
 pub use self::parity::{ChunkCounters, LatencyHistogram, ParityCounters, ParityRequestCounters};
+pub use self::refusals::{AuthCounters, InputErrorCounters, OverloadCounters};
 
 group! {
     /// Counters of connections.

@@ -25,8 +25,6 @@ pub mod checks;
 
 pub mod header_consistency;
 
-pub mod date;
-
 pub mod fields;
 
 pub mod head_template;

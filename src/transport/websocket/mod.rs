@@ -11,11 +11,7 @@
 //! the first byte that shows it, with its close code. Pings, timeouts and closing belong to
 //! the caller.
 
-pub mod code;
-
 pub mod limits;
-
-mod mask;
 
 mod frame;
 

@@ -9,13 +9,11 @@
 
 use std::mem::take;
 
-use super::code::CloseCode;
 use super::frame::{
-    BINARY, CLOSE, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, HeaderContext, MessageKind, PING,
-    TEXT, parse_close_code, to_u8,
+    self, BINARY, CLOSE, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, HeaderContext, MaskKey,
+    MessageKind, PING, TEXT, parse_close_code, to_u8,
 };
-use super::limits::{FrameLimits, ProtocolError};
-use super::mask::{self, MaskKey};
+use super::limits::{CloseCode, FrameLimits, ProtocolError};
 use super::utf8::Utf8Validator;
 use corelane_protocol::json::{PADDING_BYTES, PaddedBuffer};
 
@@ -137,7 +135,7 @@ impl FrameReader {
                     let start = *from + header.length;
                     if arrival.len() - start >= header.payload_length {
                         let end = start + header.payload_length;
-                        mask::apply_mask(&mut arrival[start..end], header.key);
+                        frame::apply_mask(&mut arrival[start..end], header.key);
                         *from = end;
                         self.kind = header.kind();
                         return FrameEvent::InPlace {
@@ -302,7 +300,7 @@ impl FrameReader {
         }
         let remaining = remaining - count;
         if remaining > 0 {
-            self.state = State::Data { key: mask::rotate_key(key, count), is_final, remaining };
+            self.state = State::Data { key: frame::rotate_key(key, count), is_final, remaining };
             return ReadProgress::Return(FrameEvent::NeedMore);
         }
         if !is_final {
@@ -326,7 +324,7 @@ impl FrameReader {
         remaining: usize,
         buffer: &mut dyn FnMut() -> Vec<u8>,
     ) -> bool {
-        mask::apply_mask(piece, key);
+        frame::apply_mask(piece, key);
         if self.kind.is_plain_text() && !self.utf8.push(piece) {
             return false;
         }
@@ -351,12 +349,12 @@ impl FrameReader {
         if count > 0 {
             let piece = &mut arrival[*from..*from + count];
             *from += count;
-            mask::apply_mask(piece, key);
+            frame::apply_mask(piece, key);
             self.control_payload.get_or_insert_default().push(piece);
         }
         let remaining = remaining - to_u8(count);
         if remaining > 0 {
-            let key = mask::rotate_key(key, count);
+            let key = frame::rotate_key(key, count);
             self.state = State::Control { opcode, key, remaining };
             return ReadProgress::Return(FrameEvent::NeedMore);
         }

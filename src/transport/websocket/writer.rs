@@ -4,11 +4,11 @@
 //! [`end_message`] inserts the minimal header (section 5.2). Text of 126 to 65,535 bytes is not
 //! moved, shorter text by two bytes.
 
-use super::code::CloseCode;
 use super::deflate::Deflater;
 use super::frame::{
     CLOSE, COMPRESSED, CONTROL_BYTES_MAX, FINAL, HEADER_BYTES_MAX, MASKED, PING, PONG, TEXT, to_u8,
 };
+use super::limits::CloseCode;
 
 /// Position of an unfinished frame in its buffer. Valid as long as nothing before or inside the
 /// frame moves.

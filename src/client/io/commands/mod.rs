@@ -2,8 +2,6 @@
 
 mod command;
 
-mod call_batch;
-
 pub(super) mod connect_job;
 pub(super) mod own_commands;
 
@@ -11,6 +9,5 @@ mod ring_connector;
 
 mod connector;
 
-pub(super) use self::call_batch::CallBatch;
-pub(super) use self::command::{Command, NewCall, PeerId, SHARD};
+pub(super) use self::command::{CallBatch, Command, NewCall, PeerId, SHARD};
 pub(super) use self::connector::Connector;

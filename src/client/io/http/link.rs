@@ -6,8 +6,8 @@
 use std::io;
 
 use super::authorization::{FlowRun, RedirectSender};
-use super::closing::Closing;
 use super::connection::ExchangeLoss;
+use super::http_session::Closing;
 use super::pool::HttpPool;
 use super::rules::HttpRules;
 use super::session_input::SessionInput;

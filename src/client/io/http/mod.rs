@@ -4,16 +4,13 @@
 //! what a dialect says: which requests it sends, and what their responses mean;
 //! [`StreamableHttp`] are those of MCP, whose messages wait in an [`HttpQueue`](queue::HttpQueue).
 
-mod closing;
 mod connection;
 mod request_writer;
-mod seen_events;
 mod waiting;
 
 mod exchange;
 
 mod http_session;
-mod legacy_sse;
 mod path_search;
 mod response;
 

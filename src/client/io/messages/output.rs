@@ -9,8 +9,8 @@ use super::mask_keys::MaskKeys;
 use crate::parity_session::{ParityMessage, ParitySink};
 use crate::session::{MessageSink, OutgoingMessage};
 use corelane_transport::ndjson::end_line;
-use corelane_transport::websocket::client::writer;
-use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::client::frames;
+use corelane_transport::websocket::limits::CloseCode;
 
 /// Output above which calls wait for the server to read.
 const OUTGOING_BYTES_MAX: usize = 1 << 20;
@@ -86,7 +86,7 @@ impl StreamOutput {
                 end_line(&mut self.bytes);
             }
             Some(masks) => {
-                writer::write_text(&mut self.bytes, text, masks.next());
+                frames::write_text(&mut self.bytes, text, masks.next());
             }
         }
     }
@@ -102,7 +102,7 @@ impl StreamOutput {
             && !self.is_closed
             && self.bytes.len() < OUTGOING_BYTES_MAX
         {
-            writer::write_pong(&mut self.bytes, payload, masks.next());
+            frames::write_pong(&mut self.bytes, payload, masks.next());
         }
     }
 
@@ -112,7 +112,7 @@ impl StreamOutput {
             && !self.is_closed
             && self.bytes.len() < OUTGOING_BYTES_MAX
         {
-            writer::write_ping(&mut self.bytes, masks.next());
+            frames::write_ping(&mut self.bytes, masks.next());
         }
     }
 
@@ -121,7 +121,7 @@ impl StreamOutput {
         if let Some(masks) = &mut self.masks
             && !self.is_closed
         {
-            writer::write_close(&mut self.bytes, code, reason, masks.next());
+            frames::write_close(&mut self.bytes, code, reason, masks.next());
             self.is_closed = true;
         }
     }

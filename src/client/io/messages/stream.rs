@@ -20,7 +20,7 @@ use corelane_protocol::json::PaddedText;
 use corelane_protocol::jsonrpc::Id;
 use corelane_transport::ndjson::{LineEvent, LineReader};
 use corelane_transport::websocket::client::handshake::UpgradeRefusal;
-use corelane_transport::websocket::code::CloseCode;
+use corelane_transport::websocket::limits::CloseCode;
 
 /// Time that the server has to answer a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -8,12 +8,11 @@ use super::output::StreamOutput;
 use crate::error::{ClientError, ClientErrorKind};
 use corelane_protocol::json::{PaddedBuffer, PaddedText};
 use corelane_transport::http::client::request_writer::{RequestFields, RequestWriter};
+use corelane_transport::websocket::client::frames::{ServerEvent, ServerFrameReader};
 use corelane_transport::websocket::client::handshake::{
     UpgradeEvent, UpgradeRefusal, UpgradeRequest,
 };
-use corelane_transport::websocket::client::reader::{ServerEvent, ServerFrameReader};
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::limits::{CloseCode, FrameLimits, ProtocolError};
 use corelane_transport::websocket::utf8::is_utf8;
 
 /// Receives the messages of one connection.

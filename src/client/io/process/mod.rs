@@ -2,14 +2,9 @@
 
 mod events;
 mod exit;
-mod watcher;
 
 mod server_process;
 
-mod start;
-
-pub use self::events::ProgramCallback;
-pub use self::events::ProgramEvent;
+pub use self::events::{ProgramCallback, ProgramEvent};
 pub(super) use self::exit::ProgramExit;
-pub(super) use self::server_process::{ExitNotifier, ServerProcess};
-pub(super) use self::start::{StartedProgram, start};
+pub(super) use self::server_process::{ExitNotifier, ServerProcess, StartedProgram, start};

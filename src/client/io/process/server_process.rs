@@ -1,8 +1,13 @@
-//! A running program and its end.
+//! A program that the client starts, and its end; it also ends if this process is killed.
+//!
+//! `PR_SET_PDEATHSIG` is no substitute: it is set between fork and exec, it names the thread that
+//! started the program, which may end before, and it does not reach what the program has started.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
-use std::process::{Child, ExitStatus};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -10,10 +15,10 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::events::ProgramEvents;
+use super::events::{ProgramCallback, ProgramEvent, ProgramEvents};
 use super::exit::ProgramExit;
-use super::watcher::Watcher;
 use crate::oneshot::CloseSlot;
+use crate::target::{Program, ProgramStderr};
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;
@@ -35,7 +40,7 @@ pub struct ServerProcess {
 
 impl ServerProcess {
     /// `child` is in the process group of `watcher`, or leads its own.
-    pub(super) const fn new(
+    const fn new(
         child: Child,
         input: Option<OwnedFd>,
         exit_timeout: Duration,
@@ -165,4 +170,123 @@ fn notify_exit(id: Pid) -> Receiver<()> {
         tracing::warn!(%error, "no thread to wait for the program of a server");
     }
     exited_rx
+}
+
+/// Waits for the end of its input, which ends with this process, and then ends its process group.
+const SCRIPT: &str = "trap '' TERM; read -r _; sleep 1; kill -TERM 0; sleep 5; kill -KILL 0";
+
+/// A shell that watches this process. It leads the process group of a program, and exists before
+/// it. Dropping it ends the shell alone.
+#[derive(Debug)]
+struct Watcher {
+    shell: Child,
+    /// Open as long as this process runs; no other process has it.
+    _input: Option<ChildStdin>,
+}
+
+impl Watcher {
+    /// Starts to watch, or logs why that is not possible.
+    pub(super) fn start() -> Option<Self> {
+        let shell = Command::new("/bin/sh")
+            .args(["-c", SCRIPT])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        match shell {
+            Ok(mut shell) => Some(Self { _input: shell.stdin.take(), shell }),
+            Err(error) => {
+                tracing::warn!(%error, "the program of a server outlives this process if killed");
+                None
+            }
+        }
+    }
+
+    /// Returns the shell, which leads the process group.
+    const fn leader(&self) -> &Child {
+        &self.shell
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.shell.kill()?;
+        self.shell.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        // Before its input is closed.
+        if let Err(error) = self.end() {
+            tracing::debug!(%error, "the shell that watches this process cannot be ended");
+        }
+    }
+}
+
+/// Environment variables that a program inherits.
+const INHERITED_VARIABLES: [&str; 8] =
+    ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
+
+/// A program and its pipes.
+pub struct StartedProgram {
+    /// Written to.
+    pub input: OwnedFd,
+    /// Read from.
+    pub output: OwnedFd,
+    pub process: ServerProcess,
+}
+
+/// Starts `program`. Its events are passed to `on_event`, if there is one.
+pub fn start(program: &Program, on_event: Option<ProgramCallback>) -> io::Result<StartedProgram> {
+    let mut command = Command::new(&program.program);
+    let watcher = Watcher::start();
+    let leader = watcher.as_ref().and_then(|watcher| i32::try_from(watcher.leader().id()).ok());
+    command.args(&program.arguments).process_group(leader.unwrap_or(0));
+    if !program.inherits_env {
+        command.env_clear();
+        for name in INHERITED_VARIABLES {
+            #[expect(clippy::disallowed_methods, reason = "the program inherits the variable")]
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+    }
+    command.envs(program.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(directory) = &program.directory {
+        command.current_dir(directory);
+    }
+    let on_event = on_event.or_else(|| match program.stderr {
+        ProgramStderr::Log => Some(log_events(program)),
+        ProgramStderr::Inherit | ProgramStderr::Discard => None,
+    });
+    command.stderr(match (&on_event, program.stderr) {
+        (Some(_), _) => Stdio::piped(),
+        (None, ProgramStderr::Discard) => Stdio::null(),
+        (None, _) => Stdio::inherit(),
+    });
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (input, output, stderr) = pipes;
+    let events = ProgramEvents::new(on_event, stderr);
+    // Without it, a program that ends counts as one that has read what was sent.
+    let input_copy = input.as_ref().and_then(|input| input.as_fd().try_clone_to_owned().ok());
+    let process = ServerProcess::new(child, input_copy, program.exit_timeout, watcher, events);
+    let (Some(input), Some(output)) = (input, output) else {
+        return Err(io::Error::other("no pipe for a standard stream"));
+    };
+    Ok(StartedProgram { input: input.into(), output: output.into(), process })
+}
+
+/// Logs the lines of a program.
+fn log_events(program: &Program) -> ProgramCallback {
+    let program = program.program.to_string_lossy().into_owned();
+    Arc::new(move |event| match event {
+        ProgramEvent::Stderr(line) => {
+            tracing::info!(target: "corelane::client::stderr", program, line);
+        }
+        ProgramEvent::Exited(status) => tracing::debug!(program, %status, "a program has ended"),
+    })
 }

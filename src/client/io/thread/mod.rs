@@ -2,7 +2,6 @@
 
 mod current;
 mod peer_ref;
-mod shard;
 
 use std::fmt;
 use std::io;
@@ -12,8 +11,8 @@ use std::thread::ThreadId;
 
 use crossbeam::channel::bounded;
 
+pub use self::current::ShardIo;
 pub use self::peer_ref::{ParityPeerRef, PeerRef};
-pub use self::shard::ShardIo;
 use super::call_slot::stopped;
 use super::commands::{Command, Connector, SHARD, own_commands};
 use super::driver::IoDriver;

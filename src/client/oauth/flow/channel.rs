@@ -11,8 +11,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use crate::error::{ClientError, quote};
-use crate::oauth::secret::Secret;
-use crate::oauth::tokens::StoredTokens;
+use crate::oauth::tokens::{Secret, StoredTokens};
 
 /// Redirects of one request for metadata at most.
 const REDIRECTS_MAX: u32 = 3;

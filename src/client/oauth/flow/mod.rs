@@ -10,8 +10,7 @@ mod token;
 
 mod registration;
 
-mod authorization_code;
-mod other_grants;
+mod grants;
 
 mod run;
 

@@ -10,8 +10,7 @@ use super::token::error_of;
 use crate::error::ClientError;
 use crate::oauth::metadata::ServerMetadata;
 use crate::oauth::options::ClientIdentity;
-use crate::oauth::secret::Secret;
-use crate::oauth::tokens::{ClientAuth, RegisteredClient};
+use crate::oauth::tokens::{ClientAuth, RegisteredClient, Secret};
 use crate::oauth::urls::parse_endpoint;
 
 /// The answer to a registration (RFC 7591, section 3.2.1).

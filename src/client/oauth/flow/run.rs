@@ -6,21 +6,20 @@ use std::sync::Arc;
 use url::Url;
 
 use super::FlowCause;
-use super::authorization_code::{
-    AUTOMATIC_REDIRECT_URI, AuthorizationRequest, approve_automatically,
-};
 use super::channel::Channel;
 use super::discovery::{Discovered, discover};
-use super::other_grants::{Access, client_credentials, exchange_identity, jwt_bearer};
+use super::grants::{
+    AUTOMATIC_REDIRECT_URI, Access, AuthorizationRequest, approve_automatically,
+    client_credentials, exchange_identity, jwt_bearer,
+};
 use super::registration::{known_client, register};
 use super::token::{TokenEndpoint, TokenFailure, TokenResponse};
 use crate::error::ClientError;
 use crate::oauth::challenge::{Challenge, PROOF_ALGORITHM};
 use crate::oauth::metadata::{OFFLINE_ACCESS, ServerMetadata};
 use crate::oauth::options::{Grant, OAuthOptions, UserAgent};
-use crate::oauth::secret::Secret;
 use crate::oauth::signing::DpopKey;
-use crate::oauth::tokens::{RegisteredClient, StoredTokens};
+use crate::oauth::tokens::{RegisteredClient, Secret, StoredTokens};
 use crate::oauth::urls::parse_endpoint;
 
 /// The client, the token that it was issued, and whether the token is bound to its key.

@@ -9,9 +9,8 @@ use url::{Url, form_urlencoded};
 use super::channel::{Channel, FetchRequest, FetchResponse};
 use crate::error::ClientError;
 use crate::oauth::options::ClientIdentity;
-use crate::oauth::secret::Secret;
 use crate::oauth::signing::{Claims, DpopKey, ProofTarget};
-use crate::oauth::tokens::{ClientAuth, RegisteredClient};
+use crate::oauth::tokens::{ClientAuth, RegisteredClient, Secret};
 
 /// Longest text of an authorization server that an error quotes, in characters.
 const QUOTED_CHARACTERS_MAX: usize = 200;

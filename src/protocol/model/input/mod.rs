@@ -10,17 +10,11 @@
 
 mod field;
 
-mod field_validation;
-
 mod field_schema;
 
 mod form;
 
-mod form_schema;
-
 mod elicitation;
-
-mod sampling_content;
 
 mod sampling;
 
@@ -30,10 +24,10 @@ pub use elicitation::{ElicitAction, ElicitRequest, ElicitResult};
 pub use field::{Field, TextFormat};
 pub use form::Form;
 pub use results::{CreateMessageResult, Root};
+pub use sampling::SamplingMessageContentBlock;
 pub use sampling::{
     CreateMessageRequest, IncludeContext, ModelPreferences, SamplingTool, ToolChoice,
 };
-pub use sampling_content::SamplingMessageContentBlock;
 
 use super::implementation::suffix_meta;
 use crate::eras::ClientCapabilities;

@@ -2,7 +2,7 @@
 //!
 //! MCP schema: `CreateMessageResult` and `ListRootsResult` of each revision.
 
-use super::sampling_content::SamplingMessageContentBlock;
+use super::sampling::SamplingMessageContentBlock;
 use crate::error::Error;
 use crate::model::content::{Content, Role};
 use crate::revision::Revision;

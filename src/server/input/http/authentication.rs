@@ -15,12 +15,11 @@ use corelane_transport::http::head::{Field, HttpMethod};
 use corelane_transport::http::status::Status;
 use percent_encoding::percent_decode;
 
-use super::incoming::IncomingRequest;
+use super::IncomingRequest;
 use super::responses::is_parity;
-use crate::guard::auth::AuthError;
-use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Refusal;
 use crate::guard::auth::proof::{KeyProof, Proof, SentProof};
+use crate::guard::auth::{AuthError, bearer};
 use crate::server::auth::{self, AuthTime};
 use crate::server::shard::Shard;
 

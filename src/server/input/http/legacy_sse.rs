@@ -13,7 +13,7 @@ use corelane_transport::http::request_id::RequestIdBuf;
 use corelane_transport::http::response::BodyKind;
 use corelane_transport::http::status::Status;
 
-use super::incoming::IncomingRequest;
+use super::IncomingRequest;
 use super::session::find_or_forward;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{

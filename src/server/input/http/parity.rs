@@ -14,7 +14,7 @@ use corelane_transport::http::status::Status;
 use percent_encoding::percent_decode;
 use serde_json::{Map, Value as Json};
 
-use super::incoming::IncomingRequest;
+use super::IncomingRequest;
 use super::session::send_request;
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::owner_id::SessionId;

@@ -8,11 +8,10 @@ use corelane_transport::http::fields::{Preflight, ResponseFields};
 use corelane_transport::http::response::BodyKind;
 use corelane_transport::http::status::Status;
 
-use super::incoming::IncomingRequest;
+use super::IncomingRequest;
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::diagnostics::{ListPosition, PageBuilder, Rows};
-use crate::server::http::GaugeTotals;
-use crate::server::http::{CONTENT_SECURITY_POLICY, write_page};
+use crate::server::http::{CONTENT_SECURITY_POLICY, GaugeTotals, write_page};
 use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::{ExchangeAddress, ReportMessage, ShardMessage};
 

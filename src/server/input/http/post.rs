@@ -17,7 +17,7 @@ use corelane_transport::http::header_consistency::{self, BodyValues};
 use corelane_transport::http::response::{self, BodyKind, ResponseMark};
 use corelane_transport::http::status::Status;
 
-use super::incoming::IncomingRequest;
+use super::IncomingRequest;
 use super::session;
 use crate::connection::{Connection, first_message};
 use crate::server::auth::Credential;

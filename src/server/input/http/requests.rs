@@ -14,8 +14,8 @@ use corelane_transport::http::request_id::{sent_id, sent_id_of_all};
 use corelane_transport::http::response::{BodyKind, CONTINUE, Response};
 use corelane_transport::http::status::Status;
 
+use super::IncomingRequest;
 use super::authentication::{self, Authenticated, RequestPart};
-use super::incoming::IncomingRequest;
 use super::{legacy_sse, parity, plain, post, session, websocket_upgrade};
 use crate::connection::{first_message, hold_request};
 use crate::guard::origin::RejectedHeader;

@@ -18,14 +18,13 @@ use corelane_transport::http::request_id::sent_id_of_all;
 use corelane_transport::http::response::{self, BodyKind, Response};
 use corelane_transport::http::status::Status;
 
-use super::incoming::IncomingRequest;
+use super::IncomingRequest;
 use crate::connection::CloseReason;
 use crate::server::acceptance::refusal_error;
 use crate::server::connection_state::{
     EchoedFields, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner, Standing,
 };
-use crate::server::http::HttpFrontend;
-use crate::server::http::session_error_message;
+use crate::server::http::{HttpFrontend, session_error_message};
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;

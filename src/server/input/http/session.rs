@@ -15,7 +15,7 @@ use corelane_transport::http::response::{self, BodyKind};
 use corelane_transport::http::sse::EventId;
 use corelane_transport::http::status::Status;
 
-use super::incoming::IncomingRequest;
+use super::IncomingRequest;
 use crate::connection::Connection;
 use crate::server::connection_state::{
     HttpSession, MessageOrigin, OriginDetails, PeerState, ResponseFormat, ResponseOwner,

@@ -9,7 +9,7 @@
 use corelane_transport::websocket::handshake;
 use corelane_transport::websocket::reader::FrameReader;
 
-use super::incoming::IncomingRequest;
+use super::IncomingRequest;
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
 

@@ -9,8 +9,7 @@ use std::collections::HashMap;
 use corelane_base::client_address::ClientAddress;
 use corelane_base::slab::{Key, Slab};
 
-use super::idle_lists::IdleLists;
-use super::stored_session::OF_ADDRESS;
+use super::stored_session::{IdleLists, OF_ADDRESS};
 
 #[derive(Debug)]
 struct AddressEntry {

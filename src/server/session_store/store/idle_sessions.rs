@@ -12,8 +12,7 @@ use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
 
 use super::address_table::AddressTable;
-use super::idle_lists::IdleLists;
-use super::stored_session::{OF_SHARD, StoredSession};
+use super::stored_session::{IdleLists, OF_SHARD, StoredSession};
 use crate::telemetry::label::EvictionReason;
 
 /// A session to be evicted, and why this one.

@@ -23,15 +23,11 @@
 
 mod stored_session;
 
-mod idle_lists;
-
 mod address_table;
 
 mod idle_sessions;
 
 mod stream_totals;
-
-mod lingering_queue;
 
 mod keyed_streams;
 
@@ -45,9 +41,8 @@ use corelane_base::time::Instant;
 pub use self::idle_sessions::Eviction;
 use self::idle_sessions::IdleSessions;
 use self::keyed_streams::KeyedStreams;
-use self::lingering_queue::LingeringQueue;
 use self::stored_session::StoredSession;
-use self::stream_totals::StreamTotals;
+use self::stream_totals::{LingeringQueue, StreamTotals};
 use super::streams::{SessionError, SessionStreams};
 use crate::server::owner_id::{OwnerIds, SessionId, SessionIdHasher};
 use crate::server::shard_message::{ExchangeAddress, SessionLimits};

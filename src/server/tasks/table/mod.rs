@@ -7,7 +7,6 @@
 //! visible only to the protocol generation that created it. The caller sends the notifications of
 //! tasks returned by [`TaskTable::take_changed`].
 
-mod evictable_tasks;
 mod task_owners;
 
 mod stored_tasks;

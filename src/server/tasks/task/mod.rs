@@ -8,28 +8,22 @@
 
 mod caller;
 
-mod requests;
-
-mod state;
-
-mod observers;
-
 use std::borrow::Cow;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use corelane_base::client_address::ClientAddress;
 use corelane_base::principal::Principal;
 use corelane_base::time::{Instant, WallClock};
+use corelane_engine::mesh::ShardId;
 use corelane_protocol::error::Error;
+use corelane_protocol::in_flight::CallId;
 use corelane_protocol::jsonrpc::{Id, IdBuf};
 use corelane_protocol::model::{TaskDetail, TaskStatus, TaskView};
 
 use self::caller::TaskCaller;
-use self::observers::TaskObservers;
-pub use self::observers::TaskWaiter;
-use self::requests::TaskRequests;
-use self::state::TaskState;
+use crate::server::client_requests::{OpenRequests, TaskInputs};
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
 use crate::service::ClientInfo;
@@ -249,3 +243,146 @@ impl<W> Task<W> {
         self.state.set_status(status, message, now);
     }
 }
+
+/// Requests to the client in the forms of both protocol generations; a task uses one of them.
+#[derive(Debug, Default)]
+pub struct TaskRequests {
+    /// Input requests (2026-07-28).
+    pub inputs: Rc<TaskInputs>,
+    /// Requests from the server to the client (2025-11-25).
+    pub client_requests: OpenRequests,
+}
+
+impl TaskRequests {
+    /// Returns whether a request has no response yet.
+    fn is_open(&self) -> bool {
+        self.inputs.is_open() || self.client_requests.is_open()
+    }
+}
+
+/// A call, on any shard, that waits for the end of a task.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TaskWaiter {
+    /// Shard of the call.
+    pub shard: ShardId,
+    /// The call.
+    pub call: CallId,
+    /// Deadline of the call.
+    pub deadline: Instant,
+}
+
+/// The waiting calls and the subscribed shards of one task.
+#[derive(Debug, Default)]
+pub struct TaskObservers {
+    waiters: Vec<TaskWaiter>,
+    watchers: Vec<ShardId>,
+    /// Whether the task is in the queue of unsent changes.
+    has_unsent_change: bool,
+}
+
+impl TaskObservers {
+    /// Returns the shards with a subscription to the task.
+    pub fn watchers(&self) -> &[ShardId] {
+        &self.watchers
+    }
+
+    /// Adds a shard that is notified of every change.
+    pub fn add_watcher(&mut self, shard: ShardId) {
+        if !self.watchers.contains(&shard) {
+            self.watchers.push(shard);
+        }
+    }
+
+    /// Returns whether another call may wait for the end of the task.
+    pub fn has_waiter_capacity(&mut self, now: Instant) -> bool {
+        if self.waiters.len() >= WAITERS_MAX {
+            // Cancelled calls are not removed one by one: they time out.
+            self.waiters.retain(|waiter| waiter.deadline > now);
+        }
+        self.waiters.len() < WAITERS_MAX
+    }
+
+    /// Adds a call that waits for the end of the task.
+    pub fn add_waiter(&mut self, waiter: TaskWaiter) {
+        self.waiters.push(waiter);
+    }
+
+    /// Removes and returns the calls that wait for the end of the task.
+    pub fn take_waiters(&mut self) -> Vec<TaskWaiter> {
+        std::mem::take(&mut self.waiters)
+    }
+
+    /// Marks a change as unsent; returns `false` if one was already.
+    pub const fn mark_changed(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_unsent_change, true)
+    }
+
+    /// Returns whether a change is unsent.
+    pub const fn has_unsent_change(&self) -> bool {
+        self.has_unsent_change
+    }
+
+    /// Marks all changes as sent.
+    pub const fn mark_sent(&mut self) {
+        self.has_unsent_change = false;
+    }
+}
+
+/// Limit of calls that wait for the end of one task.
+const WAITERS_MAX: usize = 64;
+
+/// What both generations of the protocol show of a task.
+#[derive(Debug)]
+struct TaskState {
+    status: TaskStatus,
+    message: Option<Cow<'static, str>>,
+    created: Instant,
+    updated: Instant,
+    /// 1 at creation, increased by every change.
+    version: u32,
+    ttl: Duration,
+}
+
+impl TaskState {
+    /// Creates the state of a new task, which is `working`.
+    const fn new(ttl: Duration, now: Instant) -> Self {
+        let status = TaskStatus::Working;
+        Self { status, message: None, created: now, updated: now, version: 1, ttl }
+    }
+
+    const fn status(&self) -> TaskStatus {
+        self.status
+    }
+
+    /// Returns when the status changed last.
+    const fn updated(&self) -> Instant {
+        self.updated
+    }
+
+    const fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Returns the view of the task `task_id`.
+    fn view<'t>(&'t self, task_id: &'t str, calendar: WallClock) -> TaskView<'t> {
+        TaskView {
+            task_id,
+            status: self.status,
+            status_message: self.message.as_deref(),
+            created_at_ms: calendar.unix_ms(self.created),
+            last_updated_at_ms: calendar.unix_ms(self.updated),
+            ttl_ms: u64::try_from(self.ttl.as_millis()).ok(),
+            poll_interval_ms: POLL_INTERVAL_MS,
+        }
+    }
+
+    fn set_status(&mut self, status: TaskStatus, message: Option<Cow<'static, str>>, now: Instant) {
+        self.status = status;
+        self.message = message;
+        self.updated = now;
+        self.version = self.version.saturating_add(1);
+    }
+}
+
+/// Poll interval suggested to clients, in milliseconds.
+const POLL_INTERVAL_MS: u64 = 1_000;

@@ -1,10 +1,7 @@
 //! Limits of tasks and results: what is refused, and what is evicted.
 
-use corelane_base::client_address::ClientAddress;
-
 use super::*;
 use crate::server::tasks::table::{Room, TaskUsage};
-use crate::telemetry::label::TaskLimit;
 
 /// Returns address 192.0.2.`last`.
 pub(super) fn address(last: u8) -> Option<ClientAddress> {

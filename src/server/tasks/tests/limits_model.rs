@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use super::limits::{address, peer};
 use super::*;
 use crate::server::tasks::table::{Room, TaskUsage};
-use crate::telemetry::label::TaskLimit;
 
 const TASKS_MAX: usize = 8;
 const PER_CONNECTION_MAX: usize = 4;

@@ -5,15 +5,12 @@
 //!
 //! Source: JSON Schema 2020-12, Validation, sections 6 and 9.
 
-mod bounds;
-
 mod types;
 
 use corelane_protocol::json::{Object, Value, ValueKind};
 use serde_json::{Map, Value as Json};
 
-use self::bounds::{LengthRange, NumberRange};
-use self::types::{AllowedValues, TypeSet};
+use self::types::{AllowedValues, LengthRange, NumberRange, TypeSet};
 use crate::service::schema::violation::{Violation, within};
 
 /// The schema uses a keyword or value that [`SimpleSchema`] does not support.

@@ -1,7 +1,6 @@
 //! The checks that need only a head.
 
-use super::paths::EndpointPaths;
-use super::profile::{CheckProfile, OperatorEndpoints};
+use super::profile::{CheckProfile, EndpointPaths, OperatorEndpoints};
 use super::request_kind::{ParityRequest, RequestKind, Route, SESSION_PARAMETER};
 use super::table::{CheckId, Rejection};
 use crate::http::head::{ContentCoding, ContentType, Field, Head, HttpMethod};

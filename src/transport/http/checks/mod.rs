@@ -11,8 +11,6 @@
 
 mod table;
 
-mod paths;
-
 mod profile;
 
 mod request_kind;
@@ -23,7 +21,7 @@ mod era;
 
 pub use era::{Era, era};
 pub use head_checks::{check_head, check_pinned_version, query_parameter, session_id_in_query};
-pub use paths::EndpointPaths;
+pub use profile::EndpointPaths;
 pub use profile::{CheckProfile, OperatorEndpoints};
 pub use request_kind::{
     ParityRequest, RequestKind, SESSION_PARAMETER, is_fixed_path, is_health_path, is_metadata_path,

@@ -7,8 +7,6 @@
 
 mod media;
 
-mod target;
-
 mod field_parser;
 
 mod parse;

@@ -2,11 +2,9 @@
 //! of a server.
 //!
 //! [`handshake`] writes the upgrade request and checks its response; then
-//! [`reader::ServerFrameReader`] parses the frames of the server, and [`writer`] frames messages.
+//! [`frames::ServerFrameReader`] parses the frames of the server, and `frames` writes messages.
 //! Random bytes are arguments: the key of the handshake and a masking key for each frame.
 
 pub mod handshake;
 
-pub mod reader;
-
-pub mod writer;
+pub mod frames;

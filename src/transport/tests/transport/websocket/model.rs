@@ -1,8 +1,7 @@
 //! A model of the frame parser that sees the whole stream at once.
 
 use crate::frames_fuzz::FrameOutcome;
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::limits::{CloseCode, FrameLimits, ProtocolError};
 
 use super::{BINARY, CLOSE, COMPRESSED, CONTINUATION, FINAL, PING, TEXT};
 

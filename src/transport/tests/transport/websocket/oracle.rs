@@ -3,8 +3,7 @@
 
 use crate::frames_fuzz::{FrameOutcome, check_stream};
 use corelane_base::random::Random;
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::limits::{CloseCode, FrameLimits, ProtocolError};
 use corelane_transport::websocket::writer;
 use tungstenite::error::{Error, ProtocolError as TungsteniteProtocolError};
 use tungstenite::protocol::{Role, WebSocketConfig};

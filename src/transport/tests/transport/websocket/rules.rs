@@ -1,8 +1,7 @@
 //! The rules of RFC 6455, sections 5 and 7: valid and invalid frames.
 
 use crate::frames_fuzz::{FrameOutcome, check_stream};
-use corelane_transport::websocket::code::CloseCode;
-use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
+use corelane_transport::websocket::limits::{CloseCode, FrameLimits, ProtocolError};
 use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
 
 use super::{

@@ -1,0 +1,231 @@
+//! Opening connections, and closing them: the end of their input, violations, closed sockets.
+//!
+//! Invariant: a connection that violated a limit closes once the error is sent.
+//!
+//! Invariant: a rejected connection receives the reason.
+
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::Key;
+use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_protocol::model;
+
+use crate::connection::{CloseReason, Codec, SocketPair};
+use crate::server::acceptance::{ListenerKind, count_close, refusal_error};
+use crate::server::calls::CancelReason;
+use crate::server::connection_state::{ConnectionState, ResponseOwner};
+use crate::server::outbox::Effect;
+use crate::server::reply_to::{Outcome, PeerId};
+use crate::server::shard::{HalfClose, Shard, Transports, half_close_refused, half_close_timeout};
+use crate::telemetry::event::Event;
+use crate::telemetry::label::{RefusalReason, Transport};
+
+impl Shard {
+    /// Closes a connection once its pending responses are sent.
+    pub(in crate::server) fn close_gracefully<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        key: Key,
+        reason: CloseReason,
+    ) {
+        self.transports.connections.close_gracefully(ring, key, reason, self.now);
+    }
+
+    /// Closes a connection with a violation once its error is sent.
+    #[cold]
+    pub(super) fn close_violating<R: Ring>(&mut self, ring: &mut R, key: Key, reason: CloseReason) {
+        self.cancel_calls(key);
+        self.close_gracefully(ring, key, reason);
+    }
+
+    /// Handles the end of input: an unterminated last line counts, then calls in flight are
+    /// cancelled, except those over stdio, and the connection closes as soon as no response is
+    /// outstanding.
+    pub(super) fn finish_input(&mut self, key: Key) {
+        if !self.transports.connections.table.is_input_over(key) {
+            return;
+        }
+        let codec = self.transports.connections.table.codec(key);
+        if codec == Some(Codec::Http) {
+            self.abort_exchange(key);
+        }
+        if let Some(line) = self.transports.connections.table.last_line(key) {
+            self.dispatch_kept_line(key, line);
+            if self.dispatcher.held.contains(key) {
+                // Ends when it is answered.
+                return;
+            }
+        }
+        let connection = self.transports.connections.table.get(key);
+        let transport = connection.map(|connection| connection.state.transport);
+        match transport {
+            // Without a close frame: no response can be delivered.
+            Some(Transport::WebSocket) => self.cancel_calls(key),
+            Some(Transport::Tcp) => self.end_calls(key),
+            Some(Transport::Http | Transport::InProcess | Transport::Stdio) | None => {}
+        }
+        self.cancel_streams(key);
+        // Before the connection closes: an idle one closes at once.
+        self.fail_client_requests(PeerId::Connection(key));
+        // Requests that wait are answered before.
+        if self.dispatcher.waiting.is_empty() {
+            self.outbox.push(Effect::Close { key, reason: CloseReason::PeerClosed });
+        }
+        if transport.is_some_and(Transport::is_only_connection) {
+            self.outbox.push(Effect::EndInput);
+        }
+    }
+
+    /// Cancels the calls of a TCP connection whose input has ended, unless they may complete for
+    /// `tcp.half_close_timeout`.
+    fn end_calls(&mut self, key: Key) {
+        let Transports { connections, half_closed, acceptor, .. } = &mut self.transports;
+        let Some(connection) = connections.table.get(key) else { return };
+        let peer = connection.record.peer();
+        if connection.pending_work.pending_responses == 0 {
+            return;
+        }
+        match half_closed.admit(key, self.now) {
+            HalfClose::Wait => {}
+            HalfClose::Cancel => self.cancel_calls(key),
+            HalfClose::Refuse { waiting_max } => {
+                self.outbox.counters.connections.refused_half_closed += 1;
+                let shard = acceptor.shard().0;
+                acceptor.log(&Event::HalfCloseRefused { shard, waiting_max, peer }, self.now);
+                let reason = CancelReason::Error(half_close_refused(waiting_max));
+                self.fail_calls(PeerId::Connection(key), &reason);
+            }
+        }
+    }
+
+    /// Cancels the calls of half-closed connections whose time has passed, with an error.
+    #[inline]
+    pub(in crate::server) fn expire_half_closed(&mut self) {
+        while let Some((key, timeout)) = self.transports.half_closed.pop_expired(self.now) {
+            let reason = CancelReason::Error(half_close_timeout(timeout));
+            self.fail_calls(PeerId::Connection(key), &reason);
+        }
+    }
+
+    /// Closes the exchange of a disconnected client. A modern request is cancelled by that; a
+    /// legacy session continues, and its client may resume the stream.
+    ///
+    /// Source: 2026-07-28 `basic/patterns/cancellation`; 2025-11-25 `basic/transports`.
+    fn abort_exchange(&mut self, key: Key) {
+        let Some(connection) = self.transports.connections.table.get(key) else { return };
+        let Some(exchange) = connection.state.exchange.as_ref() else { return };
+        if exchange.owner == ResponseOwner::Connection {
+            self.cancel_calls(key);
+        }
+        self.exchanges().close(key, false);
+    }
+
+    /// Cleans up after a closed socket.
+    pub(in crate::server) fn finish_close(&mut self, socket: Socket) {
+        let Transports { connections, websockets, acceptor, half_closed, .. } =
+            &mut self.transports;
+        let Some(key) = connections.table.key_of(socket) else { return };
+        if connections.table.is_input_over(key) {
+            half_closed.remove(key);
+        }
+        let record = if Event::is_debug_enabled() {
+            connections.table.get(key).map(|connection| connection.record)
+        } else {
+            None
+        };
+        let Some((mut state, reason)) = connections.handle_closed(socket) else { return };
+        if let Some(record) = record {
+            acceptor.log_close(state.transport, &record, reason, self.now);
+        }
+        // Rejected connections were never counted.
+        if state.standing.is_counted() {
+            count_close(reason, &mut self.outbox);
+        }
+        if state.transport == Transport::WebSocket {
+            websockets.count_connection_end(reason, state.is_closing);
+        }
+        acceptor.release(&state);
+        if let Some(exchange) = state.exchange.take() {
+            self.exchanges().release(key, &exchange, false);
+        }
+        if let Some(session) = state.parity_session() {
+            let mut parity = self.parity_path();
+            parity.detach(session);
+        }
+        let Self { dispatcher, outbox, now, .. } = self;
+        let peer = Some((PeerId::Connection(key), None));
+        dispatcher.held.take(key);
+        dispatcher.facts.release(&mut state);
+        dispatcher.deferred.fail_client_requests(peer, *now, outbox);
+        dispatcher.remove_streams(&mut state.subscriptions, outbox);
+        dispatcher.deferred.abandon_calls(&mut state.in_flight, outbox);
+        dispatcher.deferred.tasks.table.remove_owner(PeerId::Connection(key));
+    }
+}
+
+impl Shard {
+    /// Opens a connection, or sends an error and closes it: at once if the time of a drain is over,
+    /// also for the error.
+    pub(in crate::server) fn open<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        kind: ListenerKind,
+        sockets: SocketPair,
+    ) {
+        let acceptor = &mut self.transports.acceptor;
+        let (transport, socket, peer) = (kind.transport(), sockets.receive, sockets.peer);
+        let client = peer.and_then(|peer| ClientAddress::new(peer.ip()));
+        let shortage = ring.shortage(socket);
+        if let Some(shortage) = shortage {
+            acceptor.log_shortage(shortage, self.now);
+        }
+        let admission = acceptor.admit(kind, client, shortage, self.now);
+        if let Err(reason) | Ok((_, Some(reason))) = admission {
+            acceptor.record_refusal(reason, transport, peer, self.now, &mut self.outbox);
+        }
+        let Ok((standing, refusal)) = admission else {
+            ring.submit(Operation::Close(socket));
+            return;
+        };
+        let mut state = ConnectionState::new(transport, client, standing);
+        if transport != Transport::Http {
+            self.dispatcher.require_handshake(&mut state);
+        }
+        let Transports { acceptor, connections, .. } = &mut self.transports;
+        match (connections.open_connection(ring, sockets, state, self.now), refusal) {
+            (Ok(key), None) => {
+                self.outbox.counters.connections.accepted += u64::from(standing.is_counted());
+                self.parity_path().begin(key);
+            }
+            (Ok(key), Some(reason)) => self.reject(ring, key, sockets.codec, reason),
+            (Err(state), _) => {
+                // The limits were raised beyond the table, which keeps its size.
+                acceptor.release(&state);
+                if refusal.is_none() {
+                    let reason = RefusalReason::ConnectionLimit;
+                    acceptor.record_refusal(reason, transport, peer, self.now, &mut self.outbox);
+                }
+                ring.submit(Operation::Close(socket));
+            }
+        }
+        let connections = &mut self.transports.connections;
+        if self.phase.is_aborted()
+            && let Some(key) = connections.table.key_of(socket)
+        {
+            connections.close(ring, key, CloseReason::Drain);
+        }
+    }
+
+    /// Sends the reason to a connection that is not served, and closes it.
+    fn reject<R: Ring>(&mut self, ring: &mut R, key: Key, codec: Codec, reason: RefusalReason) {
+        let error = refusal_error(reason);
+        self.outbox.count_error(&error);
+        if codec == Codec::Http {
+            self.send_closing_error(key, &error);
+        } else {
+            let outcome = Outcome::Error(error.kind);
+            let write = |out: &mut Vec<u8>| model::write_error_response(out, None, &error, None);
+            self.transports.write_message(key, outcome, &mut self.outbox, self.now, write);
+        }
+        self.close_gracefully(ring, key, CloseReason::Refused);
+    }
+}
