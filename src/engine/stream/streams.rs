@@ -369,6 +369,22 @@ mod tests {
     }
 
     #[test]
+    fn send_without_progress_fails_as_write_zero() {
+        let (mut ring, mut streams, socket, _peer) = filtered();
+        let buffer = b"abc".to_vec();
+        streams.submit(&mut ring, Operation::Send { socket, buffer, offset: 0 });
+        let encoded = Completion::Sent { socket, buffer: b"bcd".to_vec(), result: Ok(0) };
+        let mut sent = Vec::new();
+        streams.handle(&mut ring, encoded);
+        streams.take_completions(&mut sent);
+        let [Completion::Sent { buffer, result: Err(error), .. }] = &sent[..] else {
+            panic!("{sent:?}")
+        };
+        assert_eq!(buffer, b"abc");
+        assert_eq!(error.kind(), io::ErrorKind::WriteZero);
+    }
+
+    #[test]
     fn bytes_before_invalid_ones_are_received() {
         let (mut ring, mut streams, _, peer) = filtered();
         peer.write(b"bc\xff");
