@@ -183,7 +183,7 @@ impl CircuitBreaker {
             rules.slow_percent > 0 && duration >= rules.slow_after,
         );
         if self.state != BreakerState::Closed {
-            return self.record_probe(rules, (outcome, is_failed || is_slow), now);
+            return self.record_probe(rules, outcome, is_failed || is_slow, now);
         }
         if outcome == CallOutcome::Abandoned {
             return;
@@ -202,7 +202,8 @@ impl CircuitBreaker {
     fn record_probe(
         &mut self,
         rules: &BreakerRules,
-        (outcome, is_bad): (CallOutcome, bool),
+        outcome: CallOutcome,
+        is_bad: bool,
         now: Instant,
     ) {
         if outcome == CallOutcome::Abandoned {

@@ -114,7 +114,8 @@ pub(super) fn catch_panic<T>(
 pub(super) fn protocol_error(
     error: HandlerError,
     is_modern: bool,
-    (kind, name): (&'static str, &str),
+    kind: &'static str,
+    name: &str,
 ) -> HandlerError {
     match error.into_rpc_error(is_modern) {
         Ok(error) => HandlerError::Rpc(error),

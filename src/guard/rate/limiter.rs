@@ -293,10 +293,10 @@ impl RateLimiter {
             let taken = self.with_small_bursts(|it| it.take(key, whole, now)).flatten();
             let Limit { overflow, .. } = &mut self.limits[index];
             return taken
-                .unwrap_or_else(|| take_overflow(overflow, &mut self.overflows, (share, now)));
+                .unwrap_or_else(|| take_overflow(overflow, &mut self.overflows, share, now));
         }
         let Some(entry) = self.table.place(key, now) else {
-            return take_overflow(overflow, &mut self.overflows, (share, now));
+            return take_overflow(overflow, &mut self.overflows, share, now);
         };
         let taken = entry.bucket.take(share, now);
         if share.is_shared() {
@@ -382,7 +382,8 @@ impl RateLimiter {
 fn take_overflow(
     overflow: &mut Bucket,
     overflows: &mut u64,
-    (share, now): (Share, u64),
+    share: Share,
+    now: u64,
 ) -> Result<(), Duration> {
     *overflows += 1;
     overflow.take(share, now)

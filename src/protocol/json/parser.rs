@@ -110,7 +110,7 @@ impl Parser {
         if length >= long_string::TEXT_BYTES_MIN {
             return self.parse_long(text, length);
         }
-        self.fill_tape(text, (length, length))
+        self.fill_tape(text, length, length)
     }
 
     /// Parses `text`, once more after each repair, and passes its document to `read`.
@@ -144,14 +144,14 @@ impl Parser {
     ) -> Result<Document<'a>, ParseError> {
         self.changes = Changes::default();
         let Some(contents) = long_string::find(&text[..length]) else {
-            return self.fill_tape(text, (length, length));
+            return self.fill_tape(text, length, length);
         };
         self.changes.moved = Some(contents.clone());
         text[..contents.end].rotate_left(contents.start);
         let (string, rest) = text.split_at_mut(contents.len());
         let string = simdutf8::basic::from_utf8(string).map_err(|_| ParseError::Utf8)?;
         let empty_string = rest[contents.start..].as_ptr();
-        let mut document = self.fill_tape(rest, (length - string.len(), length))?;
+        let mut document = self.fill_tape(rest, length - string.len(), length)?;
         let mut nodes = document.nodes.iter_mut();
         let node =
             nodes.find(|node| matches!(node, Node::String(text) if text.as_ptr() == empty_string));
@@ -167,7 +167,8 @@ impl Parser {
     fn fill_tape<'a>(
         &'a mut self,
         text: &'a mut [u8],
-        (length, total_length): (usize, usize),
+        length: usize,
+        total_length: usize,
     ) -> Result<Document<'a>, ParseError> {
         let mut tape: Tape<'a> = Tape(std::mem::take(&mut self.nodes));
         let parsed = simd_json::fill_tape_padded(text, length, &mut self.buffers, &mut tape);

@@ -39,7 +39,8 @@ impl Credential {
     pub(super) fn new(
         token: &str,
         principal: Arc<Principal>,
-        (known_until, version): (u64, u32),
+        known_until: u64,
+        version: u32,
     ) -> Self {
         let kind = match principal.binding() {
             Some(Binding::ProofKey(_)) => CredentialKind::Bound(None),
@@ -51,7 +52,8 @@ impl Credential {
     /// The credential of a connection whose client has a certificate.
     pub(super) fn of_certificate(
         principal: Arc<Principal>,
-        (known_until, version): (u64, u32),
+        known_until: u64,
+        version: u32,
     ) -> Self {
         let kind = CredentialKind::Certificate;
         Self { token: Box::default(), kind, principal, known_until, version }
@@ -66,7 +68,7 @@ impl Credential {
     /// The credential of a connection whose token is known before its first message: it is verified
     /// then.
     pub fn unverified(token: &str) -> Self {
-        Self::new(token, Arc::new(Principal::new("")), (0, 0))
+        Self::new(token, Arc::new(Principal::new("")), 0, 0)
     }
 
     /// Returns whether it is the certificate of the client of the connection.
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn debug_output_hides_the_token() {
-        let credential = Credential::new("secret-1", Arc::new(Principal::new("ada")), (9, 0));
+        let credential = Credential::new("secret-1", Arc::new(Principal::new("ada")), 9, 0);
         let text = format!("{credential:?}");
         assert!(text.contains("ada") && !text.contains("secret-1"), "{text}");
     }
@@ -208,7 +210,7 @@ mod tests {
     #[test]
     fn bound_token_does_not_suffice() {
         let bound = Principal::new("ada").with_binding(Binding::ProofKey([7; 32]));
-        let credential = Credential::new("secret-1", Arc::new(bound), (9, 0));
+        let credential = Credential::new("secret-1", Arc::new(bound), 9, 0);
         assert!(!credential.has_token(b"secret-1"));
         let sent = |proof: &'static [u8]| SentProof {
             values: [Some(proof), None],
@@ -226,11 +228,11 @@ mod tests {
 
     #[test]
     fn token_is_compared_as_a_whole() {
-        let credential = Credential::new("secret-1", Arc::new(Principal::new("ada")), (9, 0));
+        let credential = Credential::new("secret-1", Arc::new(Principal::new("ada")), 9, 0);
         assert!(credential.has_token(b"secret-1"));
         for bytes in [1, 7, 63, 64, 65, 70, 127, 128, 200] {
             let long = &"0123456789".repeat(20)[..bytes];
-            let known = Credential::new(long, Arc::new(Principal::new("ada")), (9, 0));
+            let known = Credential::new(long, Arc::new(Principal::new("ada")), 9, 0);
             assert!(known.has_token(long.as_bytes()));
             for at in 0..bytes {
                 let mut other = long.as_bytes().to_vec();

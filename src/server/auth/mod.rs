@@ -309,7 +309,7 @@ impl Authentication {
         let known = active.find(token, time);
         let is_hit = known.is_some();
         let credential = known.map_or_else(|| active.verify(token, time), Ok);
-        let checked = credential.and_then(|it| active.check_binding(it, (token, proof), time));
+        let checked = credential.and_then(|it| active.check_binding(it, token, proof, time));
         count_check(counters, is_hit, &checked);
         checked
     }
@@ -342,7 +342,8 @@ impl Authentication {
         &self,
         catalog: &Catalog,
         principal: Option<&Principal>,
-        (method, name): (Method, &str),
+        method: Method,
+        name: &str,
     ) -> Result<(), AccessDenied> {
         let scopes = match method {
             Method::ToolsCall => catalog.tool(name).map_or(&[][..], |tool| tool.required_scopes()),
@@ -365,9 +366,10 @@ impl Authentication {
         &self,
         catalog: &Catalog,
         principal: Option<&Principal>,
-        (method, name): (Method, &str),
+        method: Method,
+        name: &str,
     ) -> bool {
-        self.check_operation(catalog, principal, (method, name)).is_ok()
+        self.check_operation(catalog, principal, method, name).is_ok()
     }
 }
 
@@ -381,7 +383,7 @@ impl TokenVerification {
         self.check_at.get_or_insert_with(|| turn.after(CHECK_INTERVAL));
         let (principal, known_until) = self.tokens.find(token, unix_seconds)?;
         let principal = Arc::clone(principal);
-        Some(Credential::new(token, principal, (known_until, self.version)))
+        Some(Credential::new(token, principal, known_until, self.version))
     }
 
     fn verify(&mut self, token: &str, time: AuthTime) -> Result<Credential, AuthError> {
@@ -391,7 +393,7 @@ impl TokenVerification {
             Ok(Verified { principal, known_until }) => {
                 let principal = Arc::new(principal);
                 self.tokens.insert(digest_of(token), Arc::clone(&principal), known_until);
-                Ok(Credential::new(token, principal, (known_until, self.version)))
+                Ok(Credential::new(token, principal, known_until, self.version))
             }
             Err(VerifyError::Auth(error)) => Err(error),
             Err(VerifyError::IntrospectionNeeded) => {
@@ -420,7 +422,7 @@ impl TokenVerification {
         let verified = self.authenticator.verify_certificate(certificate, unix_seconds)?;
         self.check_at.get_or_insert_with(|| turn.after(CHECK_INTERVAL));
         let Verified { principal, known_until } = verified;
-        Ok(Credential::of_certificate(Arc::new(principal), (known_until, self.version)))
+        Ok(Credential::of_certificate(Arc::new(principal), known_until, self.version))
     }
 
     /// Returns the credential of a token if the request proves the key to which it is bound.
@@ -428,7 +430,8 @@ impl TokenVerification {
     fn check_binding(
         &mut self,
         credential: Credential,
-        (token, proof): (&str, Proof<'_>),
+        token: &str,
+        proof: Proof<'_>,
         time: AuthTime,
     ) -> Result<Credential, AuthError> {
         if let Some((proof, thumbprint)) =

@@ -41,7 +41,7 @@ pub(super) fn read(
     let fetcher = Fetcher::load(&options.server_authorities)
         .map_err(|error| format!("auth.server_authorities: {error}"))?;
     let introspector = Introspector::load(options)?;
-    let authenticator = read_authenticator((options, binds_certificates), verifier, before)?;
+    let authenticator = read_authenticator(options, binds_certificates, verifier, before)?;
     Ok(Settings {
         authenticator: Arc::new(authenticator),
         fetcher: Arc::new(fetcher),
@@ -50,7 +50,8 @@ pub(super) fn read(
 }
 
 fn read_authenticator(
-    (options, binds_certificates): (&AuthOptions, bool),
+    options: &AuthOptions,
+    binds_certificates: bool,
     verifier: Option<Arc<dyn TokenVerifier>>,
     before: Option<&Authenticator>,
 ) -> Result<Authenticator, String> {

@@ -371,7 +371,7 @@ impl Configured {
                     schedule.due[index] = now.after(age);
                     schedule.stale[index] = now.after(AGE_MAX);
                     state.fetched_at.store(unix_ms() / 1_000, Ordering::Release);
-                    self.set_keys(index, (Some(Arc::new(keys)), requests), &publish);
+                    self.set_keys(index, Some(Arc::new(keys)), requests, &publish);
                     state.answered.store(requests, Ordering::Release);
                     state.has_keys.store(true, Ordering::Release);
                 }
@@ -383,7 +383,7 @@ impl Configured {
                     let retry = if has_keys { FETCH_RETRY } else { FIRST_RETRY };
                     schedule.due[index] = now.after(retry);
                     if now >= schedule.stale[index] && has_keys {
-                        self.set_keys(index, (None, requests), &publish);
+                        self.set_keys(index, None, requests, &publish);
                         state.has_keys.store(false, Ordering::Release);
                     }
                 }
@@ -409,7 +409,8 @@ impl Configured {
     fn set_keys(
         &self,
         index: usize,
-        (keys, answered): (Option<Arc<KeySet>>, u64),
+        keys: Option<Arc<KeySet>>,
+        answered: u64,
         publish: impl Fn(Arc<Authenticator>),
     ) {
         let mut current = self.current();

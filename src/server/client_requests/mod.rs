@@ -503,7 +503,7 @@ mod tests {
         let account = RequestAccount::new(&memory);
         let request = NewClientRequest::charged(InputRequest::ListRoots, &account).unwrap();
         let oneshot = Rc::clone(&request.oneshot);
-        client_requests.send(call, (CALL, number), request, at(0), &mut Outbox::default());
+        client_requests.send(call, CALL, number, request, at(0), &mut Outbox::default());
         client_requests.hold(call, number, b"{}", at(0));
         oneshot
     }

@@ -54,7 +54,8 @@ impl ClientRequests {
     pub fn send(
         &mut self,
         requesters: &mut impl Requesters,
-        (requester, number): (Requester, u64),
+        requester: Requester,
+        number: u64,
         request: NewClientRequest,
         now: Instant,
         outbox: &mut Outbox,

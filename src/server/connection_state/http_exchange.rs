@@ -100,7 +100,8 @@ impl ResponseFormat {
     pub fn replace_head_with_error(
         self,
         out: &mut Vec<u8>,
-        (mark, kind): (ResponseMark, ErrorKind),
+        mark: ResponseMark,
+        kind: ErrorKind,
         (echoed, refusal): (EchoedFields<'_>, Option<&RefusalFields>),
         heads: &HeadTemplate,
     ) -> ResponseMark {
@@ -299,7 +300,8 @@ impl HttpExchange {
     pub fn write_refusal(
         &self,
         out: &mut Vec<u8>,
-        (kind, fields): (ErrorKind, &RefusalFields),
+        kind: ErrorKind,
+        fields: &RefusalFields,
         heads: &mut HeadTemplate,
         text: &[u8],
     ) {
@@ -319,7 +321,8 @@ impl HttpExchange {
     pub fn write_retry_response(
         &self,
         out: &mut Vec<u8>,
-        (status, retry_after): (Status, u32),
+        status: Status,
+        retry_after: u32,
         heads: &mut HeadTemplate,
         text: &[u8],
     ) {

@@ -138,9 +138,8 @@ impl Dispatcher {
         principal: Option<&Principal>,
         request: &Request<'_>,
     ) -> Result<(), AccessDenied> {
-        let check = |method, name: &str| {
-            self.auth.check_operation(&self.catalog, principal, (method, name))
-        };
+        let check =
+            |method, name: &str| self.auth.check_operation(&self.catalog, principal, method, name);
         check(request.method, request.target_name())?;
         // A malformed one is refused by the method itself.
         match request.method {

@@ -144,7 +144,7 @@ impl DeferredWork {
             HandlerEvent::SendRequest { handler, number, request } => {
                 let mut requesters = CallsAndTasks { calls, tasks };
                 let requester = handler.requester();
-                client_requests.send(&mut requesters, (requester, number), request, now, outbox);
+                client_requests.send(&mut requesters, requester, number, request, now, outbox);
             }
             HandlerEvent::InputRequired { call_id, inputs, open } => {
                 // A cancelled call gets no state.
@@ -233,7 +233,7 @@ impl DeferredWork {
         call.log_end("task");
         outbox.counters.requests.tasks_created += 1;
         outbox.respond(call.reply_to, call.id, |id, text| {
-            tasks.write_create_result((id.as_id(), text), key, catalog);
+            tasks.write_create_result(id.as_id(), text, key, catalog);
             Ok(())
         });
         let open_requests = call.open_requests.take().map(|it| *it).unwrap_or_default();

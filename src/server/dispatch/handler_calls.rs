@@ -366,7 +366,7 @@ impl Dispatcher {
         let is_listed = |uri: &str| {
             let principal = origin.details.principal.or_else(|| state.principal());
             let principal = principal.map(|principal| &**principal);
-            self.auth.may_use(catalog, principal, (Method::ResourcesRead, uri))
+            self.auth.may_use(catalog, principal, Method::ResourcesRead, uri)
         };
         let started = match request.method {
             Method::PromptsGet => GetPromptRequestParams::read(params)
@@ -376,7 +376,7 @@ impl Dispatcher {
             Method::CompletionComplete => CompleteRequestParams::read(params)
                 .map(|parsed| catalog.complete(&parsed, source, &is_listed, id, out)),
             _ => CallToolRequest::from_source(request.client(), request.call_params(), source)
-                .map(|call| call_tool_at(catalog, tool, (&call, id), out)),
+                .map(|call| call_tool_at(catalog, tool, &call, id, out)),
         };
         started.unwrap_or_else(Dispatch::Failed)
     }

@@ -64,7 +64,7 @@ impl Dispatcher {
         };
         let principal = peer.origin.details.principal.or_else(|| peer.state.principal());
         let principal = principal.map(|principal| &**principal);
-        let is_listed = |name: &str| self.auth.may_use(&self.catalog, principal, (used_by, name));
+        let is_listed = |name: &str| self.auth.may_use(&self.catalog, principal, used_by, name);
         let (start, out) = (peer.outgoing.len(), &mut *peer.outgoing);
         model::begin_response(out, request.id());
         let page = (request.revision, cursor);

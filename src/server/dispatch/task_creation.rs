@@ -160,7 +160,7 @@ impl Dispatcher {
     ) -> Result<(), Error> {
         let key = create_task(&mut self.deferred.tasks, new_task, ctx.now, peer.outbox)?;
         self.write_created(peer, request, key);
-        complete_task(&mut self.deferred.tasks, (key, end), ctx.now, peer.outbox);
+        complete_task(&mut self.deferred.tasks, key, end, ctx.now, peer.outbox);
         Ok(())
     }
 
@@ -180,7 +180,7 @@ impl Dispatcher {
     fn write_created(&mut self, peer: &mut PeerState<'_>, request: &Request<'_>, task: Key) {
         peer.outbox.counters.requests.tasks_created += 1;
         let Self { deferred, catalog, .. } = self;
-        deferred.tasks.write_create_result((request.id(), peer.outgoing), task, catalog);
+        deferred.tasks.write_create_result(request.id(), peer.outgoing, task, catalog);
     }
 
     /// Begins a task that runs as a future on this shard, and writes the response.

@@ -85,7 +85,7 @@ impl Dispatcher {
         let PeerState { outgoing, outbox, .. } = peer;
         model::begin_response(outgoing, request.id());
         let target = (revision, &mut **outgoing);
-        tasks.apply((key, &op), target, (catalog, client_requests), ctx.now, outbox)?;
+        tasks.apply(key, &op, target, (catalog, client_requests), ctx.now, outbox)?;
         model::end_response(outgoing);
         Ok(Outcome::Response)
     }

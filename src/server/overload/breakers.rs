@@ -169,7 +169,7 @@ impl ToolBreakers {
         let before = breaker.state();
         let admitted = breaker.admit(&table.rules.breaker, now);
         if breaker.state() != before {
-            self.report(tool, (before, breaker.state()));
+            self.report(tool, before, breaker.state());
         }
         Ok(Some(Admission { tool: index, permit: admitted? }))
     }
@@ -213,13 +213,13 @@ impl ToolBreakers {
         let before = breaker.state();
         breaker.record(&rules.breaker, permit, (outcome, duration(rules)), self.now.get());
         if breaker.state() != before {
-            self.report(tool, (before, breaker.state()));
+            self.report(tool, before, breaker.state());
         }
     }
 
     /// Counts and logs a change of state.
     #[cold]
-    fn report(&self, tool: &str, (before, state): (BreakerState, BreakerState)) {
+    fn report(&self, tool: &str, before: BreakerState, state: BreakerState) {
         let mut changes = self.changes.get();
         let (counter, name) = match state {
             BreakerState::Open => (&mut changes.opened, "open"),

@@ -48,7 +48,7 @@ struct TargetNames<'n> {
 }
 
 impl RateLimits {
-    fn new(limiter: RateLimiter, (shard, shards): (ShardId, u16)) -> Self {
+    fn new(limiter: RateLimiter, shard: ShardId, shards: u16) -> Self {
         let (is_active, needs_name) = (limiter.is_active(), needs_name(limiter.rules()));
         let is_asked = vec![false; usize::from(shards)].into();
         Self { limiter: Box::new(limiter), is_active, needs_name, shard, is_asked }

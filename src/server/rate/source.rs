@@ -63,12 +63,12 @@ impl RateSource {
     }
 
     /// Returns the limits of one of `shards` shards.
-    pub fn shard_part(&self, (shard, shards): (ShardId, u16)) -> RateLimits {
+    pub fn shard_part(&self, shard: ShardId, shards: u16) -> RateLimits {
         let count = NonZeroU32::new(shards.into()).unwrap_or(NonZeroU32::MIN);
         let mut limiter =
             RateLimiter::new(self.secret, count, Rc::new(self.small_bursts.clone()), self.keys_max);
         limiter.install(Arc::clone(&self.rules));
-        RateLimits::new(limiter, (shard, shards))
+        RateLimits::new(limiter, shard, shards)
     }
 
     /// Reads rules again. `publish` gets those that are used from now on.

@@ -276,7 +276,7 @@ impl ShardBuilder {
             dialects: served_dialects(&self.options),
             facts: FactsMemory::default(),
             auth: self.auth,
-            rate: self.rate.shard_part((shard, shards)),
+            rate: self.rate.shard_part(shard, shards),
             shard_count: shards,
         };
         let transports = Transports {
@@ -288,7 +288,7 @@ impl ShardBuilder {
             holder_search: HolderSearch::default(),
             large_work: LargeWork::default(),
             late_completions: VecDeque::new(),
-            parity: parity_frontend(&self.options, &self.entropy, &limits, (shard, shards)),
+            parity: parity_frontend(&self.options, &self.entropy, &limits, shard, shards),
         };
         Shard {
             id: shard,
@@ -398,7 +398,8 @@ fn parity_frontend(
     options: &Options,
     entropy: &Entropy,
     limits: &ShardLimits,
-    (shard, shards): (ShardId, u16),
+    shard: ShardId,
+    shards: u16,
 ) -> ParityFrontend {
     let settings = ParitySettings::new(options, limits.connections.connections_max);
     let ids = owner_ids(entropy, Purpose::ParityIds, shard, shards);

@@ -190,7 +190,7 @@ fn run<R: Ring>(
             Ok(shard.driver().shard().counters())
         }
         ExecutorKind::Glommio => {
-            run_on_glommio(ring, builder, (&inputs, attached), thread, description)
+            run_on_glommio(ring, builder, &inputs, attached, thread, description)
         }
     }
 }
@@ -200,7 +200,8 @@ fn run<R: Ring>(
 fn run_on_glommio<R: Ring>(
     ring: R,
     builder: ShardBuilder,
-    (inputs, attached): (&[ShardInput], Option<Box<dyn AttachedDriver>>),
+    inputs: &[ShardInput],
+    attached: Option<Box<dyn AttachedDriver>>,
     thread: &ThreadHandle<Counters>,
     description: String,
 ) -> io::Result<Counters> {
@@ -417,9 +418,11 @@ mod tests {
 
     /// Returns the capacity of two listeners with these limits, over two shards.
     fn capacity_of(
-        (tcp, http): (u32, u32),
+        tcp: u32,
+        http: u32,
         sockets_max: u32,
-        (has_slots, descriptors_max): (bool, u32),
+        has_slots: bool,
+        descriptors_max: u32,
     ) -> (u64, &'static str) {
         let mut options = Options::default();
         (options.tcp.connections_max, options.http.connections_max) = (tcp, http);
@@ -431,15 +434,15 @@ mod tests {
     #[test]
     fn capacity_is_least_of_all_limits() {
         let both = "tcp.connections_max and http.connections_max";
-        assert_eq!(capacity_of((100, 50), 1000, (true, 1000)), (150, both));
+        assert_eq!(capacity_of(100, 50, 1000, true, 1000), (150, both));
         assert_eq!(
-            capacity_of((1000, 500), 600, (true, 10_000)),
+            capacity_of(1000, 500, 600, true, 10_000),
             (1182, "ring.sockets_max times shards")
         );
         let files = "the limit of open files times shards";
-        assert_eq!(capacity_of((1000, 500), 10_000, (true, 300)), (526, files));
-        assert_eq!(capacity_of((1000, 500), 1, (false, 1064)), (867, "the limit of open files"));
-        assert_eq!(capacity_of((1000, 500), 1, (false, 2000)), (1500, both));
+        assert_eq!(capacity_of(1000, 500, 10_000, true, 300), (526, files));
+        assert_eq!(capacity_of(1000, 500, 1, false, 1064), (867, "the limit of open files"));
+        assert_eq!(capacity_of(1000, 500, 1, false, 2000), (1500, both));
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Tasks {
         match event {
             TaskEvent::InputRequested => self.account_inputs(key, now, outbox),
             TaskEvent::Progress { progress, total, message } => {
-                self.send_progress(key, (progress, total, message.as_deref()), outbox);
+                self.send_progress(key, progress, total, message.as_deref(), outbox);
             }
             TaskEvent::Finished(result) => {
                 let Some(task) = self.table.get_mut(key) else { return };
@@ -92,7 +92,7 @@ impl Tasks {
                     }
                 }
                 let end = encode_outcome(catalog, revision, result, outbox);
-                complete_task(self, (key, end), now, outbox);
+                complete_task(self, key, end, now, outbox);
             }
         }
     }
@@ -131,8 +131,7 @@ impl Tasks {
             Ok((key, false)) => {
                 let mut body = Vec::new();
                 let target = (revision, &mut body);
-                self.apply((key, &op), target, (catalog, client_requests), now, outbox)
-                    .map(|()| body)
+                self.apply(key, &op, target, (catalog, client_requests), now, outbox).map(|()| body)
             }
             Err(error) => Err(error),
         };
@@ -193,7 +192,9 @@ impl Tasks {
     fn send_progress(
         &mut self,
         key: Key,
-        (progress, total, message): (f64, Option<f64>, Option<&str>),
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
         outbox: &mut Outbox,
     ) {
         let Some(task) = self.table.get_mut(key) else { return };
@@ -304,12 +305,12 @@ pub(super) fn create_task(
     let shard = tasks.shards.own().0;
     match tasks.table.create(new_task, now) {
         Ok(created) => {
-            record_evictions(created.evicted, (shard, TaskLimit::Tasks), outbox);
+            record_evictions(created.evicted, shard, TaskLimit::Tasks, outbox);
             Ok(created.key)
         }
         Err(TaskRefusal::NoRandomBits) => Err(Error::internal("no random bits for a task id")),
         Err(TaskRefusal::Limit { limit, evicted }) => {
-            record_evictions(evicted, (shard, limit), outbox);
+            record_evictions(evicted, shard, limit, outbox);
             let requests = &mut outbox.counters.requests;
             match limit {
                 TaskLimit::AddressShare => requests.tasks_refused_address_share += 1,
@@ -326,13 +327,14 @@ pub(super) fn create_task(
 /// Stores the outcome of a task's handler, unless the task has ended before.
 pub(super) fn complete_task(
     tasks: &mut Tasks,
-    (key, outcome): (Key, TaskOutcome),
+    key: Key,
+    outcome: TaskOutcome,
     now: Instant,
     outbox: &mut Outbox,
 ) {
     let room = tasks.table.complete(key, outcome, now);
     let shard = tasks.shards.own().0;
-    record_evictions(room.evicted, (shard, TaskLimit::TaskBytes), outbox);
+    record_evictions(room.evicted, shard, TaskLimit::TaskBytes, outbox);
     let Some(limit) = room.refused else { return };
     outbox.counters.requests.task_results_refused += 1;
     let address = tasks.table.get_mut(key).and_then(|task| task.caller.address());
@@ -341,7 +343,7 @@ pub(super) fn complete_task(
 }
 
 /// Counts and logs tasks that were evicted at `limit`.
-fn record_evictions(evicted: usize, (shard, limit): (u16, TaskLimit), outbox: &mut Outbox) {
+fn record_evictions(evicted: usize, shard: u16, limit: TaskLimit, outbox: &mut Outbox) {
     if evicted > 0 {
         outbox.counters.requests.tasks_evicted += evicted as u64;
         outbox.log(Event::TaskEvicted { shard, limit });

@@ -52,7 +52,8 @@ impl Tasks {
     /// unspecified after an error.
     pub fn apply(
         &mut self,
-        (key, op): (Key, &TaskOp),
+        key: Key,
+        op: &TaskOp,
         (revision, out): (Revision, &mut Vec<u8>),
         (catalog, client_requests): (&Catalog, &mut ClientRequests),
         now: Instant,
@@ -157,7 +158,8 @@ impl Tasks {
     /// Writes the `CreateTaskResult` for the call `id`.
     pub fn write_create_result(
         &mut self,
-        (id, out): (Id<'_>, &mut Vec<u8>),
+        id: Id<'_>,
+        out: &mut Vec<u8>,
         task: Key,
         catalog: &Catalog,
     ) {

@@ -28,7 +28,8 @@ use crate::service::results::{CallToolResult, Completion, HandlerError, HandlerO
 pub fn call_tool_at(
     catalog: &Catalog,
     tool: Option<usize>,
-    (call, id): (&CallToolRequest<'_>, Id<'_>),
+    call: &CallToolRequest<'_>,
+    id: Id<'_>,
     out: &mut Vec<u8>,
 ) -> Dispatch {
     let known = tool.and_then(|position| tool_at(catalog, position));
@@ -52,7 +53,7 @@ impl Catalog {
     ///
     /// Allocates only what the handler allocates.
     pub fn call_tool(&self, call: &CallToolRequest<'_>, id: Id<'_>, out: &mut Vec<u8>) -> Dispatch {
-        call_tool_at(self, None, (call, id), out)
+        call_tool_at(self, None, call, id, out)
     }
 
     /// Dispatches a `prompts/get`, like [`Catalog::call_tool`].

@@ -150,7 +150,7 @@ fn convert_result(
             result.description = result.description.or(description);
             Ok(HandlerOutput::Prompt(result))
         }
-        Err(error) => Err(protocol_error(error, revision.is_modern(), ("prompt", &name))),
+        Err(error) => Err(protocol_error(error, revision.is_modern(), "prompt", &name)),
     }
 }
 

@@ -113,7 +113,7 @@ impl Prompt {
                             let output =
                                 |()| HandlerOutput::Encoded { result: writer.take(), is_error };
                             let output = written.map(output).map_err(|error| {
-                                protocol_error(error, revision.is_modern(), ("prompt", self.name()))
+                                protocol_error(error, revision.is_modern(), "prompt", self.name())
                             });
                             Ok(Dispatch::Local(emitted_work(events, output)))
                         }

@@ -126,7 +126,7 @@ impl ResourceHandler {
                 Ok(()) => Ok(Dispatch::Ready { is_error: false }),
                 Err(InlineEnd::Failed(error)) => Err(error),
                 Err(InlineEnd::Emitted(events, written)) => {
-                    let output = take_result((ctx, target), contents, written);
+                    let output = take_result(ctx, target, contents, written);
                     Ok(Dispatch::Local(emitted_work(events, output)))
                 }
             },
@@ -157,7 +157,8 @@ impl ResourceHandler {
 
 /// Takes what an inline handler wrote as the output of a handler that ends later.
 fn take_result(
-    (ctx, target): (&ReadContext<'_>, ReadTarget<'_>),
+    ctx: &ReadContext<'_>,
+    target: ReadTarget<'_>,
     contents: &mut ReadResourceResultWriter<'_>,
     written: Result<(), HandlerError>,
 ) -> Result<HandlerOutput, HandlerError> {
@@ -166,7 +167,7 @@ fn take_result(
         Err(HandlerError::NotFound) => Err(not_found(ctx.uri(), ctx.revision())),
         Ok(()) => Ok(HandlerOutput::Encoded { result: contents.take(), is_error: false }),
         Err(error) => {
-            Err(protocol_error(error, ctx.revision().is_modern(), ("resource", target.uri)))
+            Err(protocol_error(error, ctx.revision().is_modern(), "resource", target.uri))
         }
     }
 }
@@ -192,6 +193,6 @@ fn convert_result<C: Into<ReadResourceResult>>(
             Ok(HandlerOutput::Resource(contents))
         }
         Err(HandlerError::NotFound) => Err(not_found(&requested, revision)),
-        Err(error) => Err(protocol_error(error, revision.is_modern(), ("resource", &uri))),
+        Err(error) => Err(protocol_error(error, revision.is_modern(), "resource", &uri)),
     }
 }

@@ -141,7 +141,8 @@ pub fn write_endpoint(out: &mut Vec<u8>, framing: StreamFraming, uri: &str) {
 pub fn write_named_event(
     out: &mut Vec<u8>,
     framing: StreamFraming,
-    (name, id): (&str, Option<&str>),
+    name: &str,
+    id: Option<&str>,
     data: &[u8],
 ) {
     let chunk = Chunk::begin(out, framing);

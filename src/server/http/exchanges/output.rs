@@ -49,7 +49,7 @@ impl ExchangePath<'_> {
             }
             HttpOutput::Refused { kind, fields, text } => {
                 self.with_exchange(key, |exchange, out, heads| {
-                    exchange.write_refusal(out, (kind, &fields), heads, &text);
+                    exchange.write_refusal(out, kind, &fields, heads, &text);
                     exchange.is_complete = true;
                 });
             }
@@ -117,7 +117,7 @@ impl ExchangePath<'_> {
                 let HttpStatus { code, retry_after } = status;
                 let status = Status::from(code);
                 if let Some(retry_after) = retry_after {
-                    exchange.write_retry_response(out, (status, retry_after), heads, &text);
+                    exchange.write_retry_response(out, status, retry_after, heads, &text);
                 } else {
                     let body = if text.is_empty() { BodyKind::Empty } else { BodyKind::Json };
                     exchange.write_response(out, (status, body), heads, |out| {
@@ -130,7 +130,7 @@ impl ExchangePath<'_> {
                 exchange.format.session_id = Some(session);
                 exchange.begin_event_stream(out, heads);
                 let framing = exchange.format.framing();
-                sse::write_named_event(out, framing, (name, id.as_deref()), &data);
+                sse::write_named_event(out, framing, name, id.as_deref(), &data);
             }
             ParityHttpOutput::End => {
                 exchange.begin_event_stream(out, heads);

@@ -380,7 +380,7 @@ fn finish_response(
     match outcome {
         Outcome::Response => response::end_response(out, mark, heads),
         Outcome::Error(kind) => {
-            let mark = format.replace_head_with_error(out, (mark, kind), about, heads);
+            let mark = format.replace_head_with_error(out, mark, kind, about, heads);
             response::end_response(out, mark, heads);
         }
         Outcome::None => {

@@ -108,7 +108,7 @@ fn dispatch_local(
         (Outcome::Response, 0) => response::end_response(outgoing, mark, heads),
         (Outcome::Error(kind), 0) => {
             let about = (echoed, dispatched.refusal.as_ref());
-            let mark = format.replace_head_with_error(outgoing, (mark, kind), about, heads);
+            let mark = format.replace_head_with_error(outgoing, mark, kind, about, heads);
             response::end_response(outgoing, mark, heads);
         }
         (Outcome::None, 0) => {

@@ -18,7 +18,8 @@ pub(super) fn address(last: u8) -> Option<ClientAddress> {
 /// Creates a session at the limit; returns the evicted one, too.
 fn begin_evicting(
     sessions: &mut SessionStore<char>,
-    (session, address): (char, Option<ClientAddress>),
+    session: char,
+    address: Option<ClientAddress>,
     now: Instant,
 ) -> (Key, RemovedSession<char>, EvictionReason) {
     let CreatedSession { key, evicts, .. } = sessions.create(session, address, now).unwrap();
@@ -40,15 +41,15 @@ fn longest_idle_session_is_evicted_never_active_one() {
     let [running, idle, listening] = ['r', 'i', 'l'].map(|name| begin(&mut sessions, name, at(0)));
     assert!(sessions.begin_request(running));
     sessions.streams_mut(listening).listen(exchange(1)).unwrap();
-    let (next, evicted, _) = begin_evicting(&mut sessions, ('n', None), at(1));
+    let (next, evicted, _) = begin_evicting(&mut sessions, 'n', None, at(1));
     assert_eq!((evicted.key, evicted.session, evicted.exchanges), (idle, 'i', vec![]));
     assert!(!sessions.contains(evicted.key));
     assert!(sessions.begin_request(next));
     assert_eq!(sessions.create('x', None, at(2)).unwrap_err(), SessionError::SessionLimit);
     sessions.end_request(next, at(3));
     sessions.end_request(running, at(4));
-    assert_eq!(begin_evicting(&mut sessions, ('y', None), at(5)).1.session, 'n');
-    assert_eq!(begin_evicting(&mut sessions, ('z', None), at(5)).1.session, 'r');
+    assert_eq!(begin_evicting(&mut sessions, 'y', None, at(5)).1.session, 'n');
+    assert_eq!(begin_evicting(&mut sessions, 'z', None, at(5)).1.session, 'r');
     assert_eq!(sessions.len(), 3);
     sessions.check_invariants();
 }
@@ -71,7 +72,7 @@ fn unused_session_is_evicted_before_used_ones() {
     begin(&mut sessions, 'a', at(1));
     begin(&mut sessions, 'b', at(2));
     for (second, name, evicted) in [(3, 'c', 'a'), (4, 'd', 'b'), (5, 'e', 'c')] {
-        let (_, removed, reason) = begin_evicting(&mut sessions, (name, None), at(second));
+        let (_, removed, reason) = begin_evicting(&mut sessions, name, None, at(second));
         assert_eq!((removed.session, reason), (evicted, EvictionReason::Unused));
     }
     for (_, session) in sessions.iter_mut() {
@@ -80,7 +81,7 @@ fn unused_session_is_evicted_before_used_ones() {
     for key in sessions.iter_mut().map(|(key, _)| key).collect::<Vec<_>>() {
         sessions.touch(key, at(6));
     }
-    let (.., reason) = begin_evicting(&mut sessions, ('f', None), at(7));
+    let (.., reason) = begin_evicting(&mut sessions, 'f', None, at(7));
     assert_eq!(reason, EvictionReason::Idle);
     sessions.check_invariants();
 }
@@ -99,18 +100,18 @@ fn address_beyond_its_share_evicts_its_own() {
     fill(&mut sessions, at(4));
     let beyond = EvictionReason::AddressShare;
     for (second, name, evicted) in [(5, 'b', 'a'), (6, 'c', 'b')] {
-        let (_, removed, reason) = begin_evicting(&mut sessions, (name, address(1)), at(second));
+        let (_, removed, reason) = begin_evicting(&mut sessions, name, address(1), at(second));
         assert_eq!((removed.session, reason), (evicted, beyond));
         sessions.check_invariants();
     }
     let newest = sessions.iter_mut().find(|(_, name)| **name == 'c').unwrap().0;
     sessions.touch(newest, at(7));
     // None of its own is unused, but that of the other client is not evicted for it.
-    let (_, removed, reason) = begin_evicting(&mut sessions, ('d', address(1)), at(8));
+    let (_, removed, reason) = begin_evicting(&mut sessions, 'd', address(1), at(8));
     assert_eq!((removed.session, reason), ('u', beyond));
     assert!(sessions.contains(other));
     // An address within its share evicts the unused ones of all.
-    let (_, removed, reason) = begin_evicting(&mut sessions, ('e', address(2)), at(9));
+    let (_, removed, reason) = begin_evicting(&mut sessions, 'e', address(2), at(9));
     assert_eq!((removed.session, reason), ('o', EvictionReason::Unused));
     sessions.check_invariants();
 }
@@ -130,7 +131,7 @@ fn active_sessions_beyond_share_evict_no_used_one() {
     assert!(sessions.begin_request(key));
     assert_eq!(sessions.create('d', address(1), at(4)), Err(SessionError::SessionLimit));
     // The others are not refused.
-    let (_, removed, reason) = begin_evicting(&mut sessions, ('e', address(2)), at(5));
+    let (_, removed, reason) = begin_evicting(&mut sessions, 'e', address(2), at(5));
     assert_eq!((removed.session, reason), ('.', EvictionReason::Idle));
     sessions.check_invariants();
 }
@@ -145,7 +146,7 @@ fn address_beyond_its_share_is_evicted_for_others() {
         sessions.touch(key, at(second));
     }
     for second in 16..29 {
-        let (key, removed, reason) = begin_evicting(&mut sessions, ('n', address(2)), at(second));
+        let (key, removed, reason) = begin_evicting(&mut sessions, 'n', address(2), at(second));
         assert!(removed.session != 'h' && reason == EvictionReason::AddressShare);
         sessions.touch(key, at(second));
         sessions.check_invariants();
@@ -153,7 +154,7 @@ fn address_beyond_its_share_is_evicted_for_others() {
     assert!(sessions.contains(honest));
     sessions.limits.sessions_max = 8;
     // All addresses have more than the new share, and still no other client is affected.
-    let (_, removed, reason) = begin_evicting(&mut sessions, ('e', None), at(30));
+    let (_, removed, reason) = begin_evicting(&mut sessions, 'e', None, at(30));
     assert!(removed.session != 'h' && reason == EvictionReason::AddressShare);
     sessions.check_invariants();
 }
@@ -164,7 +165,7 @@ fn exempt_clients_have_no_share() {
     let own = sessions.create('a', address(1), at(0)).unwrap().key;
     sessions.touch(own, at(0));
     fill(&mut sessions, at(1));
-    let (_, removed, reason) = begin_evicting(&mut sessions, ('b', None), at(2));
+    let (_, removed, reason) = begin_evicting(&mut sessions, 'b', None, at(2));
     assert_eq!((removed.session, reason), ('a', EvictionReason::Idle));
     sessions.check_invariants();
 }

@@ -154,7 +154,7 @@ impl<W> TaskTable<W> {
             return Room::default();
         }
         let (address, is_modern) = (task.caller.address(), task.caller.revision().is_modern());
-        let room = self.tasks.make_room_for_result(&self.limits, (address, end.bytes()));
+        let room = self.tasks.make_room_for_result(&self.limits, address, end.bytes());
         let end = room.refused.map_or(end, |limit| TaskOutcome::Error(result_refused(limit)));
         let (status, message) = match &end {
             TaskOutcome::Error(error) => (TaskStatus::Failed, Some(error.message.clone())),

@@ -121,7 +121,7 @@ impl<W> StoredTasks<W> {
         (peer, address): (PeerId, Option<ClientAddress>),
     ) -> Room {
         let mut room = Room::default();
-        while let Err(limit) = self.owners.check_task(limits, (peer, address)) {
+        while let Err(limit) = self.owners.check_task(limits, peer, address) {
             if !self.evict(limit, address) {
                 room.refused = Some(limit);
                 break;
@@ -135,14 +135,15 @@ impl<W> StoredTasks<W> {
     pub(super) fn make_room_for_result(
         &mut self,
         limits: &TaskLimits,
-        (address, bytes): (Option<ClientAddress>, usize),
+        address: Option<ClientAddress>,
+        bytes: usize,
     ) -> Room {
         let mut room = Room::default();
         let mut would_suffice = None;
-        while let Err(limit) = self.owners.check_result(limits, (address, bytes), (0, 0)) {
+        while let Err(limit) = self.owners.check_result(limits, address, bytes, (0, 0)) {
             let would_suffice = *would_suffice.get_or_insert_with(|| {
                 let freed = [address, None].map(|owner| self.evictable.result_bytes(owner));
-                self.owners.check_result(limits, (address, bytes), freed.into()).is_ok()
+                self.owners.check_result(limits, address, bytes, freed.into()).is_ok()
             });
             if !would_suffice || !self.evict(limit, address) {
                 room.refused = Some(limit);

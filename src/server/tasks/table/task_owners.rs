@@ -39,7 +39,8 @@ impl TaskOwners {
     pub(super) fn check_task(
         &self,
         limits: &TaskLimits,
-        (peer, address): (PeerId, Option<ClientAddress>),
+        peer: PeerId,
+        address: Option<ClientAddress>,
     ) -> Result<(), TaskLimit> {
         let (of_address, tasks_max) = (self.usage_of(address), limits.tasks_max);
         let share = limits.address_share.of(tasks_max);
@@ -59,7 +60,8 @@ impl TaskOwners {
     pub(super) fn check_result(
         &self,
         limits: &TaskLimits,
-        (address, bytes): (Option<ClientAddress>, usize),
+        address: Option<ClientAddress>,
+        bytes: usize,
         (freed_of_address, freed): (usize, usize),
     ) -> Result<(), TaskLimit> {
         let (of_address, bytes_max) = (self.usage_of(address), limits.result_bytes_max);

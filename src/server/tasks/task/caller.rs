@@ -27,7 +27,8 @@ impl TaskCaller {
     /// Creates a caller that was sent no progress. A long progress token is dropped: progress
     /// notifications are optional, and a token that is stored for the ttl must be short.
     pub(super) fn new(
-        (peer, address): (PeerId, Option<ClientAddress>),
+        peer: PeerId,
+        address: Option<ClientAddress>,
         principal: Option<Arc<Principal>>,
         revision: Revision,
         progress_token: Option<IdBuf>,

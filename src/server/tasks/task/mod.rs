@@ -106,7 +106,7 @@ impl<W> Task<W> {
             outcome: None,
             is_fetched: false,
             handler: None,
-            caller: TaskCaller::new((peer, address), principal, client.revision, progress_token),
+            caller: TaskCaller::new(peer, address, principal, client.revision, progress_token),
             requests: TaskRequests::default(),
             observers: TaskObservers::default(),
         }

@@ -19,7 +19,8 @@ fn task_of(peer_number: u64, address: Option<ClientAddress>) -> NewTask {
 /// Creates a task that ends at once with a result of `bytes`; returns it and how many were evicted.
 fn end_task(
     tasks: &mut TaskTable<&'static str>,
-    (peer, address): (u64, Option<ClientAddress>),
+    peer: u64,
+    address: Option<ClientAddress>,
     bytes: usize,
     now: Instant,
 ) -> (Key, usize) {
@@ -57,7 +58,7 @@ fn full_table_rejects_tasks_and_oversized_results_fail() {
 fn task_limit_per_connection_leaves_others_unaffected() {
     let mut tasks = tasks(TaskLimits { tasks_max: 4, tasks_per_connection_max: 2, ..limits() });
     // Ended tasks are stored, and count.
-    let own = [1, 1].map(|peer| end_task(&mut tasks, (peer, None), 2, at(1)).0);
+    let own = [1, 1].map(|peer| end_task(&mut tasks, peer, None, 2, at(1)).0);
     assert_eq!(tasks.create(task_of(1, None), at(2)), refused(TaskLimit::TasksPerConnection));
     assert!(tasks.create(task_of(2, None), at(2)).is_ok());
     assert!(tasks.create(task_of(3, None), at(2)).is_ok());
@@ -91,16 +92,16 @@ fn address_share_limits_tasks_of_many_connections() {
 #[test]
 fn address_at_its_share_evicts_only_its_own() {
     let mut tasks = tasks(TaskLimits { tasks_max: 4, ..limits() });
-    end_task(&mut tasks, (9, address(2)), 2, at(0));
+    end_task(&mut tasks, 9, address(2), 2, at(0));
     tasks.remove_owner(peer(9));
     let evicted = [1, 2, 3, 4].map(|number| {
-        let (_, evicted) = end_task(&mut tasks, (number, address(1)), 2, at(number));
+        let (_, evicted) = end_task(&mut tasks, number, address(1), 2, at(number));
         tasks.remove_owner(peer(number));
         evicted
     });
     assert_eq!((evicted, tasks.tasks.numbers()), ([0, 0, 0, 1], vec![1, 3, 4, 5]));
     // 73 bytes of its share of 75.
-    let (_, evicted) = end_task(&mut tasks, (5, address(1)), 73, at(5));
+    let (_, evicted) = end_task(&mut tasks, 5, address(1), 73, at(5));
     assert_eq!((evicted, tasks.tasks.numbers()), (2, vec![1, 5, 6]));
 }
 
@@ -115,14 +116,14 @@ fn address_share_of_100_percent_is_no_limit() {
 #[test]
 fn address_share_limits_bytes_of_results() {
     let mut tasks = tasks(limits());
-    end_task(&mut tasks, (1, address(1)), 70, at(0));
+    end_task(&mut tasks, 1, address(1), 70, at(0));
     let CreatedTask { key, .. } = tasks.create(task_of(2, address(1)), at(0)).unwrap();
     let stored = tasks.complete(key, result(&"x".repeat(6), false), at(1));
     assert_eq!(stored.refused, Some(TaskLimit::AddressShare));
     assert_eq!(status(&mut tasks, key), TaskStatus::Failed);
     tasks.remove(key).unwrap();
-    end_task(&mut tasks, (3, address(2)), 6, at(1));
-    end_task(&mut tasks, (2, address(1)), 5, at(1));
+    end_task(&mut tasks, 3, address(2), 6, at(1));
+    end_task(&mut tasks, 2, address(1), 5, at(1));
     assert_eq!(tasks.usage(), TaskUsage { tasks: 3, running: 0, result_bytes: 81 });
 }
 
@@ -130,7 +131,7 @@ fn address_share_limits_bytes_of_results() {
 fn tasks_of_gone_owners_are_evicted_in_order() {
     let mut tasks = tasks(TaskLimits { tasks_max: 6, ..limits() });
     let [present, fetched, _, _] =
-        [1, 2, 3, 4].map(|peer| end_task(&mut tasks, (peer, None), 2, at(peer)).0);
+        [1, 2, 3, 4].map(|peer| end_task(&mut tasks, peer, None, 2, at(peer)).0);
     let CreatedTask { key: cancelled, .. } = tasks.create(task_of(5, None), at(5)).unwrap();
     assert!(tasks.cancel(cancelled, "enough", at(5)));
     tasks.take_changed();
@@ -158,7 +159,7 @@ fn tasks_of_gone_owners_are_evicted_in_order() {
 fn evicted_results_make_room_for_a_new_one() {
     let mut tasks = tasks(limits());
     for number in 1..=3 {
-        end_task(&mut tasks, (number, None), 30, at(number));
+        end_task(&mut tasks, number, None, 30, at(number));
     }
     tasks.remove_owner(peer(1));
     tasks.remove_owner(peer(2));
@@ -167,7 +168,7 @@ fn evicted_results_make_room_for_a_new_one() {
     let stored = tasks.complete(key, result(&"x".repeat(71), false), at(4));
     assert_eq!(stored, Room { evicted: 0, refused: Some(TaskLimit::TaskBytes) });
     tasks.remove(key).unwrap();
-    let (_, evicted) = end_task(&mut tasks, (4, None), 70, at(5));
+    let (_, evicted) = end_task(&mut tasks, 4, None, 70, at(5));
     assert_eq!((evicted, tasks.tasks.numbers()), (2, vec![3, 5]));
 }
 
