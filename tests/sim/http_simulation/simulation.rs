@@ -215,8 +215,8 @@ impl<'a> HttpSimulation<'a> {
             .last_client_left
             .filter(|_| !self.is_draining)
             .map(|_| now.after(IDLE_CHECK_INTERVAL));
-        let guests = self.clients.iter().filter_map(HttpClient::next_action);
-        outside.chain(rest).chain(guests).min()
+        let actions = self.clients.iter().filter_map(HttpClient::next_action);
+        outside.chain(rest).chain(actions).min()
     }
 
     /// Checks what must hold over the whole run.
@@ -237,10 +237,10 @@ impl<'a> HttpSimulation<'a> {
 
     /// Checks that no session was notified of a task of another session.
     fn check_task_notifications(&self) -> Result<(), String> {
-        let books: Vec<&SessionChecker> =
+        let checkers: Vec<&SessionChecker> =
             self.clients.iter().flat_map(HttpClient::sessions).collect();
-        for (place, checker) in books.iter().enumerate() {
-            let others = books.iter().enumerate().filter(|(other, _)| *other != place);
+        for (place, checker) in checkers.iter().enumerate() {
+            let others = checkers.iter().enumerate().filter(|(other, _)| *other != place);
             for (_, other) in others {
                 if let Some(task) = checker.notified_tasks.intersection(&other.created_tasks).next()
                 {

@@ -14,12 +14,12 @@ use crate::http_simulation::client::http_requests;
 const CLIENT: u32 = 3;
 
 fn checker() -> SessionChecker {
-    let mut book =
+    let mut checker =
         SessionChecker::new(CLIENT, "id".to_owned(), Revision::LATEST_LEGACY, Instant::ORIGIN);
     for id in [7, 8] {
-        book.record_request(id, Duration::from_millis(10), Instant::ORIGIN);
+        checker.record_request(id, Duration::from_millis(10), Instant::ORIGIN);
     }
-    book
+    checker
 }
 
 fn event(id: (u32, u32), data: &Value) -> SseEvent {
@@ -34,7 +34,7 @@ fn progress(id: u64, progress: u64) -> Value {
 
 /// Checks the events of one response to request 7; requires all but the last to pass.
 fn check_last_event(
-    book: &mut SessionChecker,
+    checker: &mut SessionChecker,
     carried: &mut StreamPosition,
     numbers: &[(u32, u32)],
 ) -> bool {
@@ -42,7 +42,7 @@ fn check_last_event(
     for number in numbers {
         assert!(last, "{numbers:?}");
         let received = event(*number, &json!({"number": number.1}));
-        last = book.check_event(carried, &received, Some(7)).is_ok();
+        last = checker.check_event(carried, &received, Some(7)).is_ok();
     }
     last
 }
@@ -64,23 +64,27 @@ fn event_missing_repeated_or_misrouted_is_rejected() {
 #[test]
 fn stream_resumed_at_wrong_event_is_rejected() {
     for (next, is_fine) in [(2, true), (3, false), (1, false)] {
-        let mut book = checker();
-        assert!(check_last_event(&mut book, &mut StreamPosition::default(), &[(1, 1)]));
+        let mut checker = checker();
+        assert!(check_last_event(&mut checker, &mut StreamPosition::default(), &[(1, 1)]));
         let mut carried = StreamPosition { stream: Some(1), last: Some(1) };
-        assert_eq!(check_last_event(&mut book, &mut carried, &[(1, next)]), is_fine, "{next}");
+        assert_eq!(check_last_event(&mut checker, &mut carried, &[(1, next)]), is_fine, "{next}");
     }
 }
 
 #[test]
 fn changed_event_or_shared_stream_is_rejected() {
-    let mut book = checker();
+    let mut checker = checker();
     let received = event((1, 1), &json!({"a": 1}));
-    assert!(book.check_event(&mut StreamPosition::default(), &received, Some(7)).is_ok());
+    assert!(checker.check_event(&mut StreamPosition::default(), &received, Some(7)).is_ok());
     let again = StreamPosition { stream: Some(1), last: Some(0) };
-    assert_eq!(book.check_event(&mut { again }, &received, Some(7)), Ok(None), "received before");
+    assert_eq!(
+        checker.check_event(&mut { again }, &received, Some(7)),
+        Ok(None),
+        "received before"
+    );
     let other = event((1, 1), &json!({"a": 2}));
-    assert!(book.check_event(&mut { again }, &other, Some(7)).is_err());
-    assert!(book.check_event(&mut { again }, &received, Some(8)).is_err());
+    assert!(checker.check_event(&mut { again }, &other, Some(7)).is_err());
+    assert!(checker.check_event(&mut { again }, &received, Some(8)).is_err());
 }
 
 #[test]
@@ -126,15 +130,15 @@ fn session_or_stream_ending_early_is_rejected() {
     assert!(half_closed.record_not_found(soon, ttl).is_ok(), "it ends with its one stream");
     assert!(half_closed.check_stream_open(soon).is_ok(), "the end may be on its way");
     assert!(half_closed.check_stream_open(Instant::ORIGIN.after(late)).is_err());
-    let mut book = checker();
-    assert!(check_last_event(&mut book, &mut StreamPosition::default(), &[(1, 1)]));
-    assert!(book.must_be_open(1, Instant::ORIGIN.after(Duration::from_millis(9))));
-    assert!(!book.must_be_open(1, soon));
-    assert!(book.must_be_kept(1, soon), "its response was not received");
-    assert_eq!(book.resumable_streams(), [(1, 1)]);
+    let mut checker = checker();
+    assert!(check_last_event(&mut checker, &mut StreamPosition::default(), &[(1, 1)]));
+    assert!(checker.must_be_open(1, Instant::ORIGIN.after(Duration::from_millis(9))));
+    assert!(!checker.must_be_open(1, soon));
+    assert!(checker.must_be_kept(1, soon), "its response was not received");
+    assert_eq!(checker.resumable_streams(), [(1, 1)]);
     let result = json!({"jsonrpc": "2.0", "id": 7, "result": {}});
-    assert_eq!(book.check_message(&result, Some(7)), Ok(true));
-    assert!(!book.must_be_kept(1, soon));
+    assert_eq!(checker.check_message(&result, Some(7)), Ok(true));
+    assert!(!checker.must_be_kept(1, soon));
 }
 
 #[test]

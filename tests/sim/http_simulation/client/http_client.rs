@@ -153,16 +153,17 @@ impl HttpClient {
             is_slow,
             last_id: ids,
             actions,
-            sessions: books,
+            sessions: checkers,
             ..
         } = self;
         let lines: Vec<String> =
             self.connections.iter().map(|line| format!("\n  {line}")).collect();
-        let books: Vec<String> = books.iter().map(|checker| format!("\n  {checker:?}")).collect();
+        let checkers: Vec<String> =
+            checkers.iter().map(|checker| format!("\n  {checker:?}")).collect();
         format!(
             "client {number} in {session:?} (slow {is_slow}), {ids} sent, to do {actions:?}{}{}",
             lines.concat(),
-            books.concat(),
+            checkers.concat(),
         )
     }
 

@@ -112,9 +112,9 @@ impl HttpClient {
 
     /// Returns when the oldest request was sent whose response must come on such a stream.
     pub(super) fn oldest_legacy_sse_request(&self) -> Option<Instant> {
-        let books =
+        let checkers =
             self.sessions.iter().filter(|checker| checker.is_legacy_sse() && !checker.is_deleted);
-        books.filter_map(SessionChecker::oldest_unanswered).min()
+        checkers.filter_map(SessionChecker::oldest_unanswered).min()
     }
 
     /// Returns whether one of those has waited longer than `span`.
