@@ -20,9 +20,9 @@ const fn span(sent: u64, received: u64) -> RequestSpan {
 }
 
 fn checker(revision: Revision) -> ConnectionChecker {
-    let mut ledger = ConnectionChecker::new(revision);
-    ledger.record_request(1, "tools/call", at(0));
-    ledger
+    let mut checker = ConnectionChecker::new(revision);
+    checker.record_request(1, "tools/call", at(0));
+    checker
 }
 
 fn response(id: u64) -> Value {
@@ -39,9 +39,9 @@ const TOOLS: &str = "notifications/tools/list_changed";
 
 /// A checker with a stream for changes of tools and one task, under the id 2.
 fn checker_with_stream() -> ConnectionChecker {
-    let mut ledger = checker(Revision::LATEST);
-    ledger.record_listen(2, &json!({"toolsListChanged": true, "taskIds": ["t"]}), at(0));
-    ledger
+    let mut checker = checker(Revision::LATEST);
+    checker.record_listen(2, &json!({"toolsListChanged": true, "taskIds": ["t"]}), at(0));
+    checker
 }
 
 fn acknowledged() -> Value {
@@ -53,12 +53,12 @@ fn acknowledged() -> Value {
 }
 
 /// Checks the messages in turn; returns the result of the last one.
-fn check_last(ledger: &mut ConnectionChecker, messages: &[Value]) -> Result<(), String> {
+fn check_last(checker: &mut ConnectionChecker, messages: &[Value]) -> Result<(), String> {
     let (last, before) = messages.split_last().expect("a message");
     for message in before {
-        ledger.check_message(message, at(1))?;
+        checker.check_message(message, at(1))?;
     }
-    ledger.check_message(last, at(1)).map(drop)
+    checker.check_message(last, at(1)).map(drop)
 }
 
 #[test]

@@ -54,19 +54,19 @@ pub(crate) struct SimClient {
 impl SimClient {
     /// A client that has just connected.
     pub(crate) fn new(
-        person: ClientProfile,
+        profile: ClientProfile,
         carrier: ClientTransport,
         actions: Vec<Action>,
         random: Random,
         now: Instant,
     ) -> Self {
         let mut client = Self {
-            profile: person,
+            profile,
             transport: carrier,
             actions: actions.into(),
             random,
-            checker: ConnectionChecker::new(person.revision),
-            last_id: person.number * 1000,
+            checker: ConnectionChecker::new(profile.revision),
+            last_id: profile.number * 1000,
             expectations: BTreeMap::new(),
             client_requests: Vec::new(),
             answered_requests: Vec::new(),
@@ -80,7 +80,7 @@ impl SimClient {
             digest: 0xCBF2_9CE4_8422_2325,
         };
         client.start_reading();
-        if person.revision.is_modern() {
+        if profile.revision.is_modern() {
             client.ping(now);
         } else {
             client.initialize(now);
@@ -129,16 +129,9 @@ impl SimClient {
 
     /// Describes its state for a failure report.
     pub(crate) fn describe(&self) -> String {
-        let Self {
-            profile: person,
-            actions,
-            checker: ledger,
-            expectations: errands,
-            transport: carrier,
-            ..
-        } = self;
-        let carrier = carrier.describe();
-        format!("{person:?} is to {actions:?}; {ledger:?}; {errands:?}; {carrier}")
+        let Self { profile, actions, checker, expectations, transport, .. } = self;
+        let transport = transport.describe();
+        format!("{profile:?} is to {actions:?}; {checker:?}; {expectations:?}; {transport}")
     }
 
     /// Receives what has arrived and performs what is due.

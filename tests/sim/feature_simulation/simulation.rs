@@ -272,7 +272,7 @@ impl<'a> FeatureSimulation<'a> {
     fn connect_client(&mut self, index: usize, now: Instant) {
         let (_, revision, actions) = self.plan.clients[index].clone();
         let is_slow = self.plan.faults.has(Fault::SlowReader) && self.random.chance(1, 2);
-        let person = ClientProfile { number: 1 + index as u64, revision, is_slow };
+        let profile = ClientProfile { number: 1 + index as u64, revision, is_slow };
         let wire = ClientSocket::stream(self.server.world.connect(listen_address()));
         let carrier = if self.plan.is_websocket {
             let random = Random::seeded(self.random.next_u64());
@@ -288,7 +288,7 @@ impl<'a> FeatureSimulation<'a> {
             ClientTransport::Lines(wire)
         };
         let random = Random::seeded(self.random.next_u64());
-        self.clients.push(SimClient::new(person, carrier, actions, random, now));
+        self.clients.push(SimClient::new(profile, carrier, actions, random, now));
     }
 
     fn turn_clients(&mut self, now: Instant) -> Result<(), String> {

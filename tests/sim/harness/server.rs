@@ -120,11 +120,11 @@ impl SimServer {
     ///
     /// Something was not released.
     pub(crate) fn check_released(&self) -> Result<(), String> {
-        let ledger = self.world.resource_usage();
-        if ledger.is_idle() {
+        let usage = self.world.resource_usage();
+        if usage.is_idle() {
             return Ok(());
         }
-        Err(format!("not everything was released: {ledger:?}"))
+        Err(format!("not everything was released: {usage:?}"))
     }
 
     /// Describes a failure, its time, the state of the shards and that of the `waiting` clients.

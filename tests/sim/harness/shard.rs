@@ -127,9 +127,9 @@ impl SimShard {
         let Self { number, shard: Some(shard), .. } = self else {
             return format!("shard {} has drained", self.number);
         };
-        let (driver, ledger) = (shard.driver(), shard.ring().ring.resource_usage());
+        let (driver, usage) = (shard.driver(), shard.ring().ring.resource_usage());
         let deadline = Driver::<RecordingRing>::next_deadline(driver);
-        format!("shard {number}: {driver:?}, next deadline {deadline:?}, {ledger:?}")
+        format!("shard {number}: {driver:?}, next deadline {deadline:?}, {usage:?}")
     }
 
     /// Number of objects it holds on behalf of clients; zero at rest.
@@ -194,7 +194,7 @@ impl SimShard {
     /// Checks that a shard that has drained holds nothing and that its counters add up.
     fn check_released(&self, places: &ShardByClient) -> Result<Totals, String> {
         let Some(shard) = &self.shard else { return Ok(Totals::default()) };
-        let (driver, ledger) = (shard.driver(), shard.ring().ring.resource_usage());
+        let (driver, usage) = (shard.driver(), shard.ring().ring.resource_usage());
         let (counters, open) = (driver.counters(), driver.open_work());
         let (connections, streams) = (&counters.connections, &counters.subscriptions);
         let accepted = places.borrow().values().filter(|&&place| place == self.number).count();
@@ -210,9 +210,9 @@ impl SimShard {
             ("streams ended", streams.closed, streams.opened),
             ("client requests open", open.client_requests as u64, 0),
             ("exchanges open", open.exchanges as u64, 0),
-            ("receive buffers in use", ledger.receive_buffers_held as u64, 0),
-            ("sends in flight", ledger.sends_in_flight as u64, 0),
-            ("sockets open", ledger.sockets_open as u64, 0),
+            ("receive buffers in use", usage.receive_buffers_held as u64, 0),
+            ("sends in flight", usage.sends_in_flight as u64, 0),
+            ("sockets open", usage.sockets_open as u64, 0),
             ("futures alive", self.executor.live_futures() as u64, 0),
             ("futures panicked", self.executor.panicked(), 0),
             ("handlers panicked", counters.requests.handler_panics, 0),
@@ -234,7 +234,7 @@ impl SimShard {
         }
         Ok(Totals {
             read_pauses: counters.traffic.read_pauses,
-            receive_buffer_waits: ledger.buffer_exhaustions,
+            receive_buffer_waits: usage.buffer_exhaustions,
             accepts_failed: connections.accept_failed,
             messages: counters.traffic.messages_in,
             inboxes_full: counters.shard.messages_refused,

@@ -66,8 +66,8 @@ pub(super) fn run_shard(
 ) {
     let deadline = world.now().after(super::MAX_RUN_TIME);
     while !is_over() {
-        let (seed, ledger) = (world.seed(), world.resource_usage());
-        assert!(world.now() < deadline, "seed {seed} does not end: {ledger:?}");
+        let (seed, usage) = (world.seed(), world.resource_usage());
+        assert!(world.now() < deadline, "seed {seed} does not end: {usage:?}");
         shard.run_turn(ParkTimeout::After(Duration::from_millis(5)));
     }
 }
