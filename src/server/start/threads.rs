@@ -225,7 +225,8 @@ fn run_on_glommio<R: Ring>(
 fn run_on_glommio<R: Ring>(
     _: R,
     _: ShardBuilder,
-    _: (&[ShardInput], Option<Box<dyn AttachedDriver>>),
+    _: &[ShardInput],
+    _: Option<Box<dyn AttachedDriver>>,
     _: &ThreadHandle<Counters>,
     _: String,
 ) -> io::Result<Counters> {
