@@ -178,17 +178,15 @@ impl CircuitBreaker {
         if epoch != self.epoch {
             return;
         }
-        let (is_failed, is_slow) = (
-            outcome == CallOutcome::Failed && rules.failed_percent > 0,
-            rules.slow_percent > 0 && duration >= rules.slow_after,
-        );
+        let is_failed = outcome == CallOutcome::Failed && rules.failed_percent > 0;
+        let is_slow = rules.slow_percent > 0 && duration >= rules.slow_after;
         if self.state != BreakerState::Closed {
             return self.record_probe(rules, outcome, is_failed || is_slow, now);
         }
         if outcome == CallOutcome::Abandoned {
             return;
         }
-        let totals = self.calls.add(rules.window, (is_failed, is_slow), now);
+        let totals = self.calls.add(rules.window, is_failed, is_slow, now);
         if totals.has_bad_calls()
             && totals.calls >= rules.calls_min
             && (totals.is_share(totals.failed, rules.failed_percent)
@@ -282,7 +280,8 @@ impl CallWindow {
     fn add(
         &mut self,
         window: Duration,
-        (is_failed, is_slow): (bool, bool),
+        is_failed: bool,
+        is_slow: bool,
         now: Instant,
     ) -> CallTotals {
         if now >= self.ends {

@@ -128,7 +128,7 @@ impl<S> fmt::Debug for InlineContext<'_, S> {
 
 /// The messages of one inline handler, in order.
 #[derive(Debug, Default)]
-pub(in crate::service) struct InlineEvents(Vec<InlineEvent>);
+pub struct InlineEvents(Vec<InlineEvent>);
 
 #[derive(Debug)]
 enum InlineEvent {
@@ -146,7 +146,7 @@ impl InlineEvents {
     }
 
     /// Sends the messages.
-    pub(in crate::service) fn send(self, ctx: &RequestContext) {
+    pub fn send(self, ctx: &RequestContext) {
         for event in self.0 {
             match event {
                 InlineEvent::Progress { progress, total, message } => {
@@ -162,7 +162,7 @@ impl InlineEvents {
 
 /// How an inline handler ends, unless its result is complete where it was written.
 #[derive(Debug)]
-pub(in crate::service) enum InlineEnd {
+pub enum InlineEnd {
     /// It has failed.
     Failed(HandlerError),
     /// It has sent messages, which must precede its result.

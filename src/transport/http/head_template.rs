@@ -174,7 +174,7 @@ fn format_imf_fixdate(unix_seconds: u64) -> [u8; LENGTH] {
     text
 }
 
-/// Returns the three-letter name at `index` in `names`.
+/// Returns the name at `index` in `names`, each of which has three characters.
 fn abbreviation(names: &'static [u8], index: u64) -> &'static [u8] {
     let start = usize::try_from(index).map_or(0, |index| 3 * index);
     &names[start..start + 3]
