@@ -9,17 +9,17 @@ mod violation;
 
 mod simple_schema;
 
-mod tape;
+mod instance;
 
 mod implied;
 
 use corelane_protocol::json::Value;
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value as Owned;
 
 pub(super) use self::implied::is_implied;
+use self::instance::{Instance, Instances};
 use self::simple_schema::SimpleSchema;
-use self::tape::{Tape, TapeNode};
 use self::violation::describe_argument_error;
 
 /// Compiled input schema of a tool.
@@ -46,12 +46,7 @@ impl CompiledInputSchema {
         if let Ok(rule) = SimpleSchema::compile(schema) {
             return Ok(Self(InputValidation::Simple(rule)));
         }
-        let validator = jsonschema::options_for::<Tape>()
-            .offline()
-            .should_validate_formats(false)
-            .with_pattern_options(pattern_options())
-            .build(schema)
-            .map_err(|error| format!("invalid input schema: {error}"))?;
+        let validator = build(schema).map_err(|error| format!("invalid input schema: {error}"))?;
         let names = schema["properties"].as_object().into_iter().flat_map(|known| known.keys());
         let names = names.cloned().collect();
         Ok(Self(InputValidation::Full(Box::new(FullSchema { validator, names }))))
@@ -86,18 +81,18 @@ impl CompiledInputSchema {
 /// An input schema that is validated with the `jsonschema` crate.
 #[derive(Debug)]
 struct FullSchema {
-    validator: Validator<Tape>,
+    validator: Validator<Instances>,
     /// The arguments that the schema names.
     names: Vec<String>,
 }
 
 impl FullSchema {
     fn accepts(&self, arguments: Option<Value<'_>>) -> bool {
-        self.validator.is_valid(arguments.map_or(TapeNode::Absent, TapeNode::Value))
+        self.validator.is_valid(arguments.map_or(Instance::Absent, Instance::Parsed))
     }
 
     fn validate(&self, arguments: Option<Value<'_>>) -> Result<(), String> {
-        let arguments = arguments.map_or(TapeNode::Absent, TapeNode::Value);
+        let arguments = arguments.map_or(Instance::Absent, Instance::Parsed);
         match self.validator.validate(arguments) {
             Ok(()) => Ok(()),
             Err(error) => Err(describe_argument_error(&error, &self.names)),
@@ -107,7 +102,7 @@ impl FullSchema {
 
 /// Compiled output schema of a tool.
 #[derive(Debug)]
-pub(super) struct CompiledOutputSchema(Box<Validator>);
+pub(super) struct CompiledOutputSchema(Box<Validator<Instances>>);
 
 impl CompiledOutputSchema {
     /// Fails as [`CompiledOutputSchema::compile`]. Costs less for a [`SimpleSchema`]: the
@@ -121,23 +116,26 @@ impl CompiledOutputSchema {
 
     /// Compiles an output schema; `Err` is phrased to follow "tool `name`: ".
     pub(super) fn compile(schema: &Owned) -> Result<Self, String> {
-        let validator = jsonschema::options()
-            .offline()
-            .should_validate_formats(false)
-            .with_pattern_options(pattern_options())
-            .build(schema)
-            .map_err(|error| format!("invalid output schema: {error}"))?;
+        let validator = build(schema).map_err(|error| format!("invalid output schema: {error}"))?;
         Ok(Self(Box::new(validator)))
     }
 
     /// Validates one structured result; `Err` describes the first violation.
     pub(super) fn validate(&self, result: &Owned) -> Result<(), String> {
-        self.0.validate(result).map_err(|error| describe_error(&error))
+        self.0.validate(Instance::Owned(result)).map_err(|error| describe_error(&error))
     }
 }
 
+fn build(schema: &Owned) -> Result<Validator<Instances>, ValidationError<'static>> {
+    jsonschema::options_for::<Instances>()
+        .offline()
+        .should_validate_formats(false)
+        .with_pattern_options(pattern_options())
+        .build(schema)
+}
+
 /// The location of the value in the instance, and what is wrong with it.
-fn describe_error(error: &jsonschema::ValidationError<'_>) -> String {
+fn describe_error(error: &ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
     if path.is_empty() { error.to_string() } else { format!("`{path}`: {error}") }
 }
