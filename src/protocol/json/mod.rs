@@ -23,22 +23,17 @@ mod value;
 
 mod deserialize;
 
-mod limits;
+mod prescan;
 
 mod padded_text;
-
-mod long_string;
-
-mod source_text;
 
 mod repair;
 
 mod parser;
 
-pub use limits::{LARGE_TEXT_BYTES, ParseLimits};
 pub use object::ObjectWriter;
-pub use padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText};
+pub use padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText, SourcePlace};
 pub use parser::{Document, ParseError, Parser};
-pub use source_text::SourcePlace;
+pub use prescan::{LARGE_TEXT_BYTES, ParseLimits};
 pub use value::{Array, DuplicateKey, Items, Members, Object, Value, ValueKind, whole_number};
 pub use write::write_timestamp;

@@ -4,9 +4,11 @@
 //! rejected before memory for its nesting or tokens is allocated; after a text longer than
 //! [`ParseLimits::retained_text_bytes_max`] the memory is returned to the allocator.
 
-use super::limits::{NESTING_LIMIT_MAX, PRESCAN_BYTES_MIN, ParseLimits, PrescanError, prescan};
-use super::long_string;
 use super::padded_text::PaddedText;
+use super::prescan::{
+    LONG_STRING_TEXT_BYTES_MIN, NESTING_LIMIT_MAX, PRESCAN_BYTES_MIN, ParseLimits, PrescanError,
+    find_long_string, prescan,
+};
 use super::repair;
 use super::value::Value;
 use simd_json::{Buffers, Deserializer, Error, ErrorType, Implementation, Node, Tape};
@@ -107,7 +109,7 @@ impl Parser {
                 PrescanError::Tokens => ParseError::Tokens,
             })?;
         }
-        if length >= long_string::TEXT_BYTES_MIN {
+        if length >= LONG_STRING_TEXT_BYTES_MIN {
             return self.parse_long(text, length);
         }
         self.fill_tape(text, length, length)
@@ -143,7 +145,7 @@ impl Parser {
         length: usize,
     ) -> Result<Document<'a>, ParseError> {
         self.changes = Changes::default();
-        let Some(contents) = long_string::find(&text[..length]) else {
+        let Some(contents) = find_long_string(&text[..length]) else {
             return self.fill_tape(text, length, length);
         };
         self.changes.moved = Some(contents.clone());
@@ -265,7 +267,7 @@ impl Document<'_> {
             Node::Array { .. } | Node::Object { .. } | Node::Static(_) => None,
         });
         self.parser.changes.decoded = lengths.collect();
-        if self.length < long_string::TEXT_BYTES_MIN {
+        if self.length < LONG_STRING_TEXT_BYTES_MIN {
             self.parser.changes.moved = None;
         }
         // The memory is kept for `Parser::repair`, also that of a large text.

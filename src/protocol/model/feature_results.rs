@@ -12,8 +12,8 @@
 
 use std::fmt;
 
+use super::constant_results::CacheHint;
 use super::content::{ContentBlock, ResourceContents, Role};
-use super::list_results::CacheHint;
 use crate::json::{ObjectWriter, write};
 use crate::revision::Revision;
 

@@ -9,8 +9,7 @@
 //! | `content` | content blocks, resource contents, links, icons |
 //! | `response` | responses, errors, progress |
 //! | `implementation` | `Implementation`, and the members that end every modern result |
-//! | `capabilities` | `ServerCapabilities` |
-//! | `list_results` | results of `initialize`, `server/discover` and the lists |
+//! | `constant_results` | capabilities of the server; results of `initialize`, `server/discover`, lists |
 //! | `call_tool_result` | result of `tools/call` |
 //! | `feature_results` | results of `prompts/get`, `resources/read` and `completion/complete` |
 //! | `input` | requests from server to client and their results |
@@ -23,9 +22,7 @@ mod response;
 
 mod implementation;
 
-mod capabilities;
-
-mod list_results;
+mod constant_results;
 
 mod call_tool_result;
 
@@ -38,8 +35,10 @@ mod task;
 mod notification;
 
 pub use call_tool_result::CallToolResultWriter;
-pub use capabilities::{
-    PromptsCapability, ResourcesCapability, ServerCapabilities, TasksCapability, ToolsCapability,
+pub use constant_results::{
+    CacheHint, ListKind, PromptsCapability, ResourcesCapability, ServerCapabilities,
+    TasksCapability, ToolsCapability, write_discover_result, write_initialize_result,
+    write_list_result,
 };
 pub use content::{
     Annotations, Content, ContentBlock, Icon, IconTheme, MetaObject, ResourceBody,
@@ -54,9 +53,6 @@ pub use input::{
     Form, IncludeContext, InputRequest, InputResponse, ModelPreferences, Root,
     SamplingMessageContentBlock, SamplingTool, TextFormat, ToolChoice, write_input_required_result,
     write_server_request,
-};
-pub use list_results::{
-    CacheHint, ListKind, write_discover_result, write_initialize_result, write_list_result,
 };
 pub use notification::{
     ChangeNotification, write_cancelled, write_elicitation_complete, write_logging_message,
