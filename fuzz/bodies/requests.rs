@@ -4,8 +4,7 @@
 //! input and by the tests with seeded mutations.
 
 use corelane_protocol::json::PADDING_BYTES;
-use corelane_transport::http::head::{BodyLength, Field, Head};
-use corelane_transport::http::limits::{RequestError, RequestLimits};
+use corelane_transport::http::head::{BodyLength, Field, Head, RequestError, RequestLimits};
 use corelane_transport::http::reader::{RequestEvent, RequestReader};
 
 /// One result of reading a stream.

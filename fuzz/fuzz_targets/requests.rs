@@ -7,7 +7,7 @@
 #[path = "../bodies/requests.rs"]
 mod body;
 
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::RequestLimits;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

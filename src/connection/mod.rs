@@ -51,7 +51,7 @@ use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring, Socket};
 use corelane_engine::timer::TimerWheel;
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::RequestLimits;
 use corelane_transport::http::reader::RequestEvent;
 use corelane_transport::ndjson::LineEvent;
 use corelane_transport::websocket::deflate::Deflater;

@@ -27,7 +27,7 @@ use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, ReceiveBuffer, Ring, Socket};
 use corelane_engine::stream::Sent;
 use corelane_protocol::json::PaddedText;
-use corelane_transport::websocket::client::handshake::UpgradeRefusal;
+use corelane_transport::websocket::client::UpgradeRefusal;
 
 pub(super) struct Peer<P: ClientProtocol> {
     handle: PeerHandle,

@@ -5,7 +5,7 @@
 //! waiting for the response.
 
 use corelane_base::time::Instant;
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::RequestLimits;
 use corelane_transport::http::reader::{Assembled, RequestEvent};
 
 use crate::connection::entry::Entry;

@@ -28,7 +28,7 @@ pub(super) use self::read_state::ReadState;
 pub use self::record::{ConnectionRecord, PeerAddress};
 pub(super) use self::websocket_state::{PeerClose, ReadStatus, TimeoutCheck};
 use super::options::ConnectionOptions;
-use crate::telemetry::connection_info::PingCounts;
+use crate::telemetry::open_work::PingCounts;
 
 /// The sockets of a new connection.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use corelane_base::time::Instant;
 
-use crate::telemetry::connection_info::ConnectionTraffic;
+use crate::telemetry::open_work::ConnectionTraffic;
 
 /// Where a connection comes from, since when it is open, and what it has carried.
 #[derive(Clone, Copy, Debug)]

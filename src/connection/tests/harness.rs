@@ -11,7 +11,7 @@ use crate::connection::{
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::ring::Socket;
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::RequestLimits;
 use corelane_transport::http::reader;
 use corelane_transport::ndjson::LineEvent;
 use corelane_transport::websocket::limits::{CloseCode, FrameLimits};

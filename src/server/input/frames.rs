@@ -12,8 +12,8 @@
 
 use corelane_base::slab::Key;
 use corelane_protocol::json::PaddedText;
-use corelane_transport::websocket::delimiter::DelimitedMessages;
 use corelane_transport::websocket::limits::ProtocolError;
+use corelane_transport::websocket::reader::DelimitedMessages;
 use corelane_transport::websocket::writer;
 
 use crate::connection::{MessageEvent, first_message};

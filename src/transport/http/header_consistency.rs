@@ -20,8 +20,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use super::grammar::{repeats, single_value};
-use super::head::{Field, Head};
-use super::limits::FIELDS_MAX;
+use super::head::{FIELDS_MAX, Field, Head};
 use corelane_protocol::eras::Method;
 use corelane_protocol::error::Error;
 use corelane_protocol::json::{Value, ValueKind};

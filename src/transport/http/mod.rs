@@ -11,8 +11,6 @@
 
 pub mod status;
 
-pub mod limits;
-
 mod grammar;
 
 pub mod request_id;

@@ -2,7 +2,8 @@
 //!
 //! [`handshake`] validates the upgrade request parsed by [`http`](super::http) and writes its
 //! response; then [`reader::FrameReader`] parses messages and control frames, and [`writer`] frames
-//! texts. A message holds one JSON text, or several that [`delimiter`] splits.
+//! texts. A message holds one JSON text, or several that
+//! [`reader::DelimitedMessages`] splits.
 //!
 //! [`client`] is the other side: it writes the upgrade request and masked frames, and parses what a
 //! server sends.
@@ -22,8 +23,6 @@ pub mod reader;
 pub mod deflate;
 
 pub mod writer;
-
-pub mod delimiter;
 
 pub mod handshake;
 

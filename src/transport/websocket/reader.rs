@@ -6,8 +6,12 @@
 //! stream is split.
 //!
 //! Messages are not inflated. Text of a message in one frame is not validated here.
+//! [`DelimitedMessages`] splits a message into JSON texts separated by line feeds.
 
 use std::mem::take;
+use std::ops::Range;
+
+use memchr::memchr;
 
 use super::frame::{
     self, BINARY, CLOSE, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, HeaderContext, MaskKey,
@@ -59,7 +63,7 @@ pub struct FrameReader {
     message: Vec<u8>,
     /// The payload of the last control frame, if any.
     control_payload: Option<Box<ControlPayload>>,
-    state: State,
+    state: ReaderState,
     /// Validates the text of a fragmented message.
     utf8: Utf8Validator,
     kind: MessageKind,
@@ -85,7 +89,7 @@ struct ControlPayload {
 /// Idle ──┴─▶ Header ─▶ Data ─▶ BetweenFrames ─▶ … ─▶ Data ─▶ Complete ─▶ Idle      any ─▶ Closed
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-enum State {
+enum ReaderState {
     /// Before a message.
     #[default]
     Idle,
@@ -128,7 +132,7 @@ impl FrameReader {
         limits: &FrameLimits,
         mut buffer: impl FnMut() -> Vec<u8>,
     ) -> FrameEvent {
-        if matches!(self.state, State::Idle) {
+        if matches!(self.state, ReaderState::Idle) {
             self.control_payload = None;
             match Header::parse(&arrival[*from..], self.header_context(limits)) {
                 Ok(Some(header)) if !header.is_control() && header.is_final() => {
@@ -155,8 +159,8 @@ impl FrameReader {
 
     /// Returns the message announced by [`FrameEvent::Assembled`]. Return its buffer to the pool.
     pub fn take(&mut self) -> PaddedBuffer {
-        if matches!(self.state, State::Complete) {
-            self.state = State::Idle;
+        if matches!(self.state, ReaderState::Complete) {
+            self.state = ReaderState::Idle;
         }
         PaddedBuffer::new(take(&mut self.message))
     }
@@ -185,7 +189,7 @@ impl FrameReader {
 
     /// Returns whether a message or frame is incomplete.
     pub const fn is_inside_message(&self) -> bool {
-        !matches!(self.state, State::Idle | State::Closed | State::Complete)
+        !matches!(self.state, ReaderState::Idle | ReaderState::Closed | ReaderState::Complete)
     }
 
     /// Returns the bytes held for an incomplete message.
@@ -204,23 +208,23 @@ impl FrameReader {
     ) -> FrameEvent {
         loop {
             let progress = match self.state {
-                State::Idle | State::BetweenFrames => {
+                ReaderState::Idle | ReaderState::BetweenFrames => {
                     self.control_payload = None;
                     self.read_header([0; HEADER_BYTES_MAX - 1], 0, arrival, from, limits)
                 }
-                State::Header { bytes, length } => {
+                ReaderState::Header { bytes, length } => {
                     self.read_header(bytes, length, arrival, from, limits)
                 }
-                State::Data { key, is_final, remaining } => {
+                ReaderState::Data { key, is_final, remaining } => {
                     self.read_data(key, is_final, remaining, arrival, from, buffer)
                 }
-                State::Control { opcode, key, remaining } => {
+                ReaderState::Control { opcode, key, remaining } => {
                     self.read_control(opcode, key, remaining, arrival, from)
                 }
-                State::Complete => ReadProgress::Return(FrameEvent::Assembled {
+                ReaderState::Complete => ReadProgress::Return(FrameEvent::Assembled {
                     is_compressed: self.kind.is_compressed(),
                 }),
-                State::Closed => {
+                ReaderState::Closed => {
                     *from = arrival.len();
                     ReadProgress::Return(FrameEvent::NeedMore)
                 }
@@ -256,7 +260,8 @@ impl FrameReader {
                 *from = arrival.len();
                 if count > 0 {
                     partial.copy_from_slice(&bytes[..HEADER_BYTES_MAX - 1]);
-                    self.state = State::Header { bytes: partial, length: to_u8(length + count) };
+                    self.state =
+                        ReaderState::Header { bytes: partial, length: to_u8(length + count) };
                 }
                 ReadProgress::Return(FrameEvent::NeedMore)
             }
@@ -269,7 +274,7 @@ impl FrameReader {
         let Header { key, payload_length: remaining, .. } = header;
         let opcode = header.opcode();
         if header.is_control() {
-            self.state = State::Control { opcode, key, remaining: to_u8(remaining) };
+            self.state = ReaderState::Control { opcode, key, remaining: to_u8(remaining) };
             return;
         }
         if matches!(opcode, TEXT | BINARY) {
@@ -277,7 +282,7 @@ impl FrameReader {
             self.kind = header.kind();
             self.utf8 = Utf8Validator::default();
         }
-        self.state = State::Data { key, is_final: header.is_final(), remaining };
+        self.state = ReaderState::Data { key, is_final: header.is_final(), remaining };
     }
 
     /// Continues the payload of a data frame.
@@ -300,18 +305,19 @@ impl FrameReader {
         }
         let remaining = remaining - count;
         if remaining > 0 {
-            self.state = State::Data { key: frame::rotate_key(key, count), is_final, remaining };
+            self.state =
+                ReaderState::Data { key: frame::rotate_key(key, count), is_final, remaining };
             return ReadProgress::Return(FrameEvent::NeedMore);
         }
         if !is_final {
-            self.state = State::BetweenFrames;
+            self.state = ReaderState::BetweenFrames;
             return ReadProgress::Continue;
         }
         if !self.is_discarding && !self.utf8.is_complete() {
             return ReadProgress::Return(self.fail(ProtocolError::INVALID_UTF8));
         }
         self.is_inside_fragments = false;
-        self.state = State::Complete;
+        self.state = ReaderState::Complete;
         ReadProgress::Continue
     }
 
@@ -355,10 +361,11 @@ impl FrameReader {
         let remaining = remaining - to_u8(count);
         if remaining > 0 {
             let key = frame::rotate_key(key, count);
-            self.state = State::Control { opcode, key, remaining };
+            self.state = ReaderState::Control { opcode, key, remaining };
             return ReadProgress::Return(FrameEvent::NeedMore);
         }
-        self.state = if self.is_inside_fragments { State::BetweenFrames } else { State::Idle };
+        self.state =
+            if self.is_inside_fragments { ReaderState::BetweenFrames } else { ReaderState::Idle };
         ReadProgress::Return(match opcode {
             CLOSE => self.handle_close(),
             PING => FrameEvent::Ping,
@@ -375,7 +382,7 @@ impl FrameReader {
         };
         self.message.clear();
         self.is_inside_fragments = false;
-        self.state = State::Closed;
+        self.state = ReaderState::Closed;
         FrameEvent::Close(code)
     }
 
@@ -384,7 +391,7 @@ impl FrameReader {
         self.message.clear();
         self.control_payload = None;
         self.is_inside_fragments = false;
-        self.state = State::Closed;
+        self.state = ReaderState::Closed;
         FrameEvent::Invalid(fault)
     }
 
@@ -418,5 +425,54 @@ impl ControlPayload {
 impl Default for ControlPayload {
     fn default() -> Self {
         Self { bytes: [0; CONTROL_BYTES_MAX], length: 0 }
+    }
+}
+
+/// Iterator over the JSON texts of a message, as byte ranges. Empty lines are ignored. The last
+/// line feed is optional unless the delimiter is strict.
+#[derive(Clone, Debug)]
+pub struct DelimitedMessages<'t> {
+    text: &'t [u8],
+    from: usize,
+}
+
+impl<'t> DelimitedMessages<'t> {
+    /// Creates an iterator; the last text may lack its line feed.
+    #[inline]
+    pub const fn new(text: &'t [u8]) -> Self {
+        Self { text, from: 0 }
+    }
+
+    /// Creates an iterator; the last text must have its line feed.
+    ///
+    /// # Errors
+    ///
+    /// [`ProtocolError::MISSING_DELIMITER`] if it has none.
+    #[inline]
+    pub const fn strict(text: &'t [u8]) -> Result<Self, ProtocolError> {
+        match text {
+            [.., b'\n'] => Ok(Self::new(text)),
+            _ => Err(ProtocolError::MISSING_DELIMITER),
+        }
+    }
+}
+
+impl Iterator for DelimitedMessages<'_> {
+    type Item = Range<usize>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Range<usize>> {
+        while self.from < self.text.len() {
+            let start = self.from;
+            let rest = &self.text[start..];
+            let length = memchr(b'\n', rest).unwrap_or(rest.len());
+            self.from = start + length + 1;
+            let line = &rest[..length];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if !line.is_empty() {
+                return Some(start..start + line.len());
+            }
+        }
+        None
     }
 }

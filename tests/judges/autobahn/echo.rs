@@ -24,9 +24,8 @@ use corelane_engine::ring::{
     Source, Waker,
 };
 use corelane_engine::shard_loop::{Driver, ShardLoop, TurnStatus};
-use corelane_transport::http::head::Head;
+use corelane_transport::http::head::{Head, RequestLimits};
 use corelane_transport::http::head_template::Date;
-use corelane_transport::http::limits::RequestLimits;
 use corelane_transport::http::reader;
 use corelane_transport::websocket::deflate::{Deflater, InflateLimits, Inflater};
 use corelane_transport::websocket::handshake::{self, HandshakeOptions, PermessageDeflate};

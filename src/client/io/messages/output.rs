@@ -9,7 +9,7 @@ use super::mask_keys::MaskKeys;
 use crate::parity_session::{ParityMessage, ParitySink};
 use crate::session::{MessageSink, OutgoingMessage};
 use corelane_transport::ndjson::end_line;
-use corelane_transport::websocket::client::frames;
+use corelane_transport::websocket::client;
 use corelane_transport::websocket::limits::CloseCode;
 
 /// Output above which calls wait for the server to read.
@@ -86,7 +86,7 @@ impl StreamOutput {
                 end_line(&mut self.bytes);
             }
             Some(masks) => {
-                frames::write_text(&mut self.bytes, text, masks.next());
+                client::write_text(&mut self.bytes, text, masks.next());
             }
         }
     }
@@ -102,7 +102,7 @@ impl StreamOutput {
             && !self.is_closed
             && self.bytes.len() < OUTGOING_BYTES_MAX
         {
-            frames::write_pong(&mut self.bytes, payload, masks.next());
+            client::write_pong(&mut self.bytes, payload, masks.next());
         }
     }
 
@@ -112,7 +112,7 @@ impl StreamOutput {
             && !self.is_closed
             && self.bytes.len() < OUTGOING_BYTES_MAX
         {
-            frames::write_ping(&mut self.bytes, masks.next());
+            client::write_ping(&mut self.bytes, masks.next());
         }
     }
 
@@ -121,7 +121,7 @@ impl StreamOutput {
         if let Some(masks) = &mut self.masks
             && !self.is_closed
         {
-            frames::write_close(&mut self.bytes, code, reason, masks.next());
+            client::write_close(&mut self.bytes, code, reason, masks.next());
             self.is_closed = true;
         }
     }

@@ -19,7 +19,7 @@ use corelane_engine::stream::{Sending, Sent};
 use corelane_protocol::json::PaddedText;
 use corelane_protocol::jsonrpc::Id;
 use corelane_transport::ndjson::{LineEvent, LineReader};
-use corelane_transport::websocket::client::handshake::UpgradeRefusal;
+use corelane_transport::websocket::client::UpgradeRefusal;
 use corelane_transport::websocket::limits::CloseCode;
 
 /// Time that the server has to answer a close frame.

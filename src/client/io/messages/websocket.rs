@@ -8,9 +8,8 @@ use super::output::StreamOutput;
 use crate::error::{ClientError, ClientErrorKind};
 use corelane_protocol::json::{PaddedBuffer, PaddedText};
 use corelane_transport::http::client::request_writer::{RequestFields, RequestWriter};
-use corelane_transport::websocket::client::frames::{ServerEvent, ServerFrameReader};
-use corelane_transport::websocket::client::handshake::{
-    UpgradeEvent, UpgradeRefusal, UpgradeRequest,
+use corelane_transport::websocket::client::{
+    ServerFrameEvent, ServerFrameReader, UpgradeEvent, UpgradeRefusal, UpgradeRequest,
 };
 use corelane_transport::websocket::limits::{CloseCode, FrameLimits, ProtocolError};
 use corelane_transport::websocket::utf8::is_utf8;
@@ -141,22 +140,22 @@ impl WebSocketCodec {
                 return Ok(());
             };
             match event {
-                ServerEvent::Message(range) => {
+                ServerFrameEvent::Message(range) => {
                     let message = text.part(from + range.start, from + range.end);
                     check_utf8(message.as_bytes(), output)?;
                     receive(message, output);
                 }
-                ServerEvent::Assembled => {
+                ServerFrameEvent::Assembled => {
                     let message = self.frames.take();
                     check_utf8(&message, output)?;
                     receive(PaddedBuffer::new(message).text(), output);
                 }
-                ServerEvent::Ping(range) => output.push_pong(&rest[range]),
-                ServerEvent::Close(code, reason) => {
+                ServerFrameEvent::Ping(range) => output.push_pong(&rest[range]),
+                ServerFrameEvent::Close(code, reason) => {
                     output.push_close(code.unwrap_or(CloseCode::NORMAL), "");
                     return Err(closed(code, &rest[reason]));
                 }
-                ServerEvent::Fragment | ServerEvent::Pong => {}
+                ServerFrameEvent::Fragment | ServerFrameEvent::Pong => {}
             }
             from += length;
         }

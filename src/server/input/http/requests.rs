@@ -7,8 +7,9 @@ use corelane_transport::http::checks::{
     self, CheckId, Rejection, RequestKind, is_health_path, is_metadata_path,
 };
 use corelane_transport::http::fields::Challenge;
-use corelane_transport::http::head::{Field, Head, field_values};
-use corelane_transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
+use corelane_transport::http::head::{
+    Field, Head, REPEATED_AUTHORIZATION, RequestError, field_values,
+};
 use corelane_transport::http::reader::{Assembled, RequestEvent};
 use corelane_transport::http::request_id::{sent_id, sent_id_of_all};
 use corelane_transport::http::response::{BodyKind, CONTINUE, Response};

@@ -2,7 +2,7 @@
 
 use super::profile::{CheckProfile, EndpointPaths, OperatorEndpoints};
 use super::request_kind::{ParityRequest, RequestKind, Route, SESSION_PARAMETER};
-use super::table::{CheckId, Rejection};
+use super::{CheckId, Rejection};
 use crate::http::head::{ContentCoding, ContentType, Field, Head, HttpMethod};
 use corelane_protocol::error::Error;
 use corelane_protocol::revision::Revision;

@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime};
 use httparse::{Header, Response};
 
 use crate::http::grammar::single_value;
-use crate::http::head::ContentCoding;
-use crate::http::limits::FIELDS_MAX;
+use crate::http::head::{ContentCoding, FIELDS_MAX};
 
 /// How every response begins.
 const HTTP_START: &[u8] = b"HTTP/1.";

@@ -6,8 +6,7 @@
 use super::response_head::{
     BodyEnd, NOT_HTTP, ResponseError, ResponseHead, ResponseLimits, may_be_response,
 };
-use crate::http::head::HeadEnd;
-use crate::http::limits::RequestLimits;
+use crate::http::head::{HeadEnd, RequestLimits};
 use crate::http::reader::chunked::ChunkDecoder;
 use crate::http::status::Status;
 

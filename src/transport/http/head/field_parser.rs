@@ -4,7 +4,7 @@
 use super::media::AcceptParser;
 use super::{BodyLength, ContentCoding, ContentType, FIELD_COUNT, Field, Span, param_header_name};
 use crate::http::grammar::{is_field_name, is_host, single_value};
-use crate::http::limits::{REPEATED_AUTHORIZATION, RequestError};
+use crate::http::head::{REPEATED_AUTHORIZATION, RequestError};
 use crate::http::request_id::is_same;
 use crate::http::status::Status;
 

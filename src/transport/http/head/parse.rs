@@ -10,7 +10,7 @@ use memchr::memchr;
 use super::field_parser::{FieldParser, offset_in};
 use super::{BodyLength, Head, HeadEnd, HttpMethod, Span, TargetSpan};
 use crate::http::grammar::{is_host, is_token_byte};
-use crate::http::limits::{FIELDS_MAX, RequestError, RequestLimits};
+use crate::http::head::{FIELDS_MAX, RequestError, RequestLimits};
 use crate::http::status::Status;
 
 impl Head {

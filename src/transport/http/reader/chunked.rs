@@ -3,7 +3,7 @@
 //! Lines end in CR LF only. Extensions and trailers are discarded, and bounded over the whole body.
 
 use crate::http::grammar::{is_field_value_byte, is_token_byte};
-use crate::http::limits::{RequestError, RequestLimits};
+use crate::http::head::{RequestError, RequestLimits};
 
 /// Bytes of chunk extensions per body. Without this bound a chunk of one byte could cost thousands.
 const EXTENSION_BYTES_MAX: usize = 4 << 10;

@@ -13,8 +13,7 @@ use std::ops::Range;
 
 use self::partial::PartialRequest;
 use super::grammar::is_token_byte;
-use super::head::{BodyLength, Head, HeadEnd};
-use super::limits::{RequestError, RequestLimits};
+use super::head::{BodyLength, Head, HeadEnd, RequestError, RequestLimits};
 use corelane_protocol::json::PADDING_BYTES;
 
 /// Empty lines allowed before a request. Old clients send one after a body (RFC 9112, section 2.2).

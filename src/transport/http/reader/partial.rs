@@ -4,8 +4,7 @@ use std::mem::take;
 
 use super::RequestEvent;
 use super::chunked::ChunkDecoder;
-use crate::http::head::{BodyLength, Head, HeadEnd};
-use crate::http::limits::{RequestError, RequestLimits};
+use crate::http::head::{BodyLength, Head, HeadEnd, RequestError, RequestLimits};
 use corelane_protocol::json::PADDING_BYTES;
 
 /// Memory reserved for a body of known length. Bounds what a peer gains by announcing a large one.

@@ -6,8 +6,7 @@ use corelane_transport::http::checks::{
     CheckId, CheckProfile, EndpointPaths, Era, OperatorEndpoints, Rejection, RequestKind,
     check_head, era,
 };
-use corelane_transport::http::head::Head;
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::{Head, RequestLimits};
 
 const DEFAULT: CheckProfile = profile(None, true, false);
 const MODERN: CheckProfile = profile(None, false, false);

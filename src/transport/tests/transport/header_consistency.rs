@@ -3,11 +3,10 @@
 use corelane_protocol::eras::Method;
 use corelane_protocol::error::{Error, ErrorKind};
 use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits as JsonLimits, Parser};
-use corelane_transport::http::head::Head;
+use corelane_transport::http::head::{Head, RequestLimits};
 use corelane_transport::http::header_consistency::{
     BodyValues, check_headers, check_param_headers, name_key,
 };
-use corelane_transport::http::limits::RequestLimits;
 use proptest::prelude::*;
 
 const EXPECTED: BodyValues<'static> =

@@ -3,7 +3,7 @@
 //! Every stream is also read byte by byte, and after a valid request.
 
 use crate::requests_fuzz::{RequestOutcome, check_stream};
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::RequestLimits;
 
 const LIMITS: RequestLimits =
     RequestLimits { head_bytes_max: 300, fields_max: 6, body_bytes_max: 100 };

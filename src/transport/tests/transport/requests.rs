@@ -3,8 +3,9 @@
 use crate::requests_fuzz::{RequestOutcome, check_stream};
 use corelane_protocol::json::PADDING_BYTES;
 use corelane_test_support::alloc_counter::count_allocations;
-use corelane_transport::http::head::{BodyLength, ContentType, Field, Head, HttpMethod};
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::{
+    BodyLength, ContentType, Field, Head, HttpMethod, RequestLimits,
+};
 use corelane_transport::http::reader::{RequestEvent, RequestReader};
 
 const CALL: &str = concat!(

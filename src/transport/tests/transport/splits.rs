@@ -5,7 +5,7 @@
 
 use crate::requests_fuzz::{RequestOutcome, check_stream};
 use corelane_base::random::Random;
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::RequestLimits;
 use proptest::prelude::*;
 
 use corelane_test_support::damage::damage;

@@ -6,7 +6,7 @@ use crate::error::ClientError;
 use crate::io::peer_handle::PeerHandle;
 use corelane_base::time::Instant;
 use corelane_transport::http::client::request_writer::RequestFields;
-use corelane_transport::websocket::client::handshake::UpgradeRefusal;
+use corelane_transport::websocket::client::UpgradeRefusal;
 
 /// What the upgrades of one client have in common. Tokens are in the store.
 #[derive(Debug)]

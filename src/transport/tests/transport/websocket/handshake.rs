@@ -3,9 +3,8 @@
 use std::rc::Rc;
 
 use corelane_transport::http::checks::{CheckId, CheckProfile, RequestKind, check_head};
-use corelane_transport::http::head::Head;
+use corelane_transport::http::head::{Head, RequestLimits};
 use corelane_transport::http::head_template::{Date, HeadTemplate};
-use corelane_transport::http::limits::RequestLimits;
 use corelane_transport::http::response::{self, BodyKind, Response};
 use corelane_transport::http::status::Status;
 use corelane_transport::websocket::handshake::{self, HandshakeOptions, Rejection, Upgrade};

@@ -1,7 +1,7 @@
 //! Frames written by the server, byte by byte, and the texts in a message.
 
-use corelane_transport::websocket::delimiter::DelimitedMessages;
 use corelane_transport::websocket::limits::{CloseCode, ProtocolError};
+use corelane_transport::websocket::reader::DelimitedMessages;
 use corelane_transport::websocket::writer;
 
 /// Writes a message of `length` bytes after other output and returns its frame.
