@@ -157,7 +157,7 @@ enum Stop {
     No,
     /// It has until this time.
     Until(Instant),
-    /// Its time is over.
+    /// It has not stopped within [`STOP_TIMEOUT`].
     Over,
 }
 

@@ -8,8 +8,7 @@
 
 pub mod buffer;
 pub mod clock;
-pub mod entropy;
-pub mod file_limit;
+pub mod process;
 
 pub mod ring;
 

@@ -30,7 +30,7 @@ pub struct Placement {
 /// A CPU and its place in the topology.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CpuTopology {
-    /// CPU number.
+    /// Number of the CPU, as in `/sys/devices/system/cpu`.
     pub cpu: u16,
     /// Lowest CPU number among the SMT siblings of this core.
     pub core: u16,

@@ -28,7 +28,7 @@ pub trait Driver<R: Ring> {
         false
     }
 
-    /// Handles expired timers.
+    /// Handles the timers that have expired by `now`; called once a turn.
     fn expire_timers(&mut self, ring: &mut R, now: Instant);
 
     /// Polls a bounded number of ready futures; returns whether more are ready.

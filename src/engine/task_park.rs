@@ -16,7 +16,7 @@ use corelane_base::time::Instant;
 #[expect(clippy::disallowed_types, reason = "locked by wake-ups and when a task parks")]
 type Mutex<T> = std::sync::Mutex<T>;
 
-/// Parks a task.
+/// Where the task that runs a shard waits. Dropping it ends the thread of its deadlines.
 pub struct TaskPark {
     shared: Arc<Shared>,
     timer: Option<JoinHandle<()>>,

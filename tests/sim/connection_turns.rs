@@ -6,8 +6,8 @@ use std::rc::Rc;
 use corelane::internal::{Shard, ShardInput};
 use corelane::{Catalog, Handle, NoArguments, Options, Server, Tool, Transport};
 use corelane_base::time::Instant;
-use corelane_engine::entropy::Entropy;
 use corelane_engine::executor::{Executor, NativeExecutor};
+use corelane_engine::process::Entropy;
 use corelane_engine::ring::{
     Completion, Listener, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket,
     Source, Waker,

@@ -23,7 +23,7 @@ pub struct BudgetLimits {
     pub share: usize,
 }
 
-/// Bytes of owners `K`.
+/// Bytes that owners `K` hold, and the owners that are suspended for it.
 pub struct ByteBudget<K> {
     state: Mutex<BudgetState<K>>,
     /// Suspends owners; called with `state` locked.

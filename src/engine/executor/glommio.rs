@@ -26,8 +26,7 @@ use std::task::Poll;
 use ::glommio::timer::Timer;
 use ::glommio::{LocalExecutorBuilder, Placement, executor, spawn_local};
 
-use super::tracked_future::{FutureRegistry, TrackedFuture};
-use super::{Executor, LocalFuture, Task, TaskHandle};
+use super::{Executor, FutureRegistry, LocalFuture, Task, TaskHandle, TrackedFuture};
 use crate::mesh::eventfd_waker::EventFdWaker;
 use crate::ring::{ParkTimeout, Ring};
 use crate::shard_loop::{Driver, ShardLoop, TurnStatus};

@@ -16,8 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_task::Runnable;
 use crossbeam::queue::SegQueue;
 
-use super::tracked_future::{FutureRegistry, TrackedFuture};
-use super::{Executor, LocalFuture, Task, TaskHandle};
+use super::{Executor, FutureRegistry, LocalFuture, Task, TaskHandle, TrackedFuture};
 use crate::mesh::event_count::EventCount;
 use crate::ring::{ParkTimeout, Ring, Waker};
 use crate::shard_loop::{Driver, ShardLoop, TurnStatus};
@@ -176,7 +175,6 @@ struct LocalQueue {
     is_parked: Cell<bool>,
 }
 
-/// The next executor id.
 static NEXT_EXECUTOR_ID: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {

@@ -216,9 +216,9 @@ impl<T> ThreadGroup<T> {
     /// The first failure, after all threads have ended.
     pub fn join(&mut self) -> Result<Vec<T>, ShardFailure> {
         while self.ended < self.threads.len()
-            && let Ok(report) = self.reports.recv()
+            && let Ok((shard, report)) = self.reports.recv()
         {
-            self.record(report);
+            self.record(shard, report);
         }
         self.take_results()
     }
@@ -227,8 +227,8 @@ impl<T> ThreadGroup<T> {
     pub fn poll_join(&mut self, context: &Context<'_>) -> Poll<Result<Vec<T>, ShardFailure>> {
         // Before the reports are read: one that is sent meanwhile wakes the task.
         self.waiter.set(context.waker());
-        while let Ok(report) = self.reports.try_recv() {
-            self.record(report);
+        while let Ok((shard, report)) = self.reports.try_recv() {
+            self.record(shard, report);
         }
         if self.ended < self.threads.len() {
             return Poll::Pending;
@@ -236,7 +236,7 @@ impl<T> ThreadGroup<T> {
         Poll::Ready(self.take_results())
     }
 
-    fn record(&mut self, (shard, report): (ShardId, ThreadReport<T>)) {
+    fn record(&mut self, shard: ShardId, report: ThreadReport<T>) {
         let ThreadReport::Ended(result) = report else { return };
         self.ended += 1;
         match result {
@@ -276,7 +276,6 @@ impl<T> ThreadGroup<T> {
         Ok(())
     }
 
-    /// Joins the threads.
     fn join_threads(&mut self) {
         self.ended = 0;
         for thread in self.threads.drain(..) {

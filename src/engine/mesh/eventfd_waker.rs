@@ -24,13 +24,13 @@ use crate::ring::Ring;
 #[derive(Debug)]
 pub(crate) struct EventFdWaker {
     event: OwnedFd,
-    state: Rc<State>,
+    state: Rc<WakerState>,
     /// `None` once it has been awaited or detached.
     reader_task: Option<Task<()>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WakerState {
     is_signalled: Cell<bool>,
     is_stopping: Cell<bool>,
     failure: RefCell<Option<io::Error>>,
@@ -51,7 +51,7 @@ impl EventFdWaker {
         // SAFETY: the descriptor is open and unowned: `into_raw_fd` gave up its ownership. The file
         // closes it.
         let file = unsafe { BufferedFile::from_raw_fd(read_end) };
-        let state = Rc::<State>::default();
+        let state = Rc::<WakerState>::default();
         let reader = Some(glommio::spawn_local(read_events(file, Rc::clone(&state))));
         Ok(Self { event, state, reader_task: reader })
     }
@@ -89,7 +89,7 @@ impl EventFdWaker {
     }
 }
 
-async fn read_events(file: BufferedFile, state: Rc<State>) {
+async fn read_events(file: BufferedFile, state: Rc<WakerState>) {
     while !state.is_stopping.get() {
         let result = file.read_at(0, size_of::<u64>()).await;
         state.is_signalled.set(true);

@@ -234,7 +234,7 @@ impl<M: Send> Inbox<M> {
         (0..u16::MAX).map(ShardId).take(shards).filter(move |shard| *shard != own)
     }
 
-    /// Returns the counters.
+    /// Returns what was sent, received and refused since start.
     pub fn counts(&self) -> InboxCounts {
         let inbox_full = self.own_entry().refused_messages.load(Ordering::Relaxed);
         InboxCounts { inbox_full, ..self.counts }

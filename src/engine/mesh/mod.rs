@@ -40,10 +40,9 @@ mod send_queue;
 
 #[cfg(all(target_os = "linux", feature = "glommio"))]
 pub(crate) mod eventfd_waker;
-mod expiring_set;
 mod inbox;
-mod replay_filter;
 mod shared_counter;
+mod single_use;
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
@@ -52,13 +51,12 @@ use std::time::Duration;
 use crossbeam::queue::ArrayQueue;
 
 use self::event_count::EventCount;
-pub use self::expiring_set::{ExpiringSet, InsertResult};
 pub use self::inbox::Inbox;
 use self::queue::{Consumer, Producer};
 pub use self::read_order::ReadOrder;
-pub use self::replay_filter::{ReplayFilter, UseResult};
 pub use self::send_queue::SendQueue;
 pub use self::shared_counter::SharedCounter;
+pub use self::single_use::{ExpiringSet, InsertResult, ReplayFilter, UseResult};
 use self::sync::{Arc, AtomicU64, Ordering, fence};
 use crate::ring::Waker;
 
@@ -126,7 +124,7 @@ impl Default for MeshOptions {
 pub enum TrySendError<M> {
     /// The channel or inbox is full; a later attempt may succeed.
     Full(M),
-    /// The shard has ended.
+    /// The shard has ended, and will receive nothing more.
     Closed(M),
 }
 
@@ -336,7 +334,7 @@ impl<M: Send> Sender<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::expiring_set::KEPT_SECONDS_MAX;
+    use super::single_use::KEPT_SECONDS_MAX;
     use super::*;
     use crate::mesh::queue::channel;
 

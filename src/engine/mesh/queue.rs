@@ -30,7 +30,7 @@ pub(crate) fn channel<T: Send>(messages_max: usize) -> (Producer<T>, Consumer<T>
     (producer, Consumer { channel, head: 0, cached_tail: 0 })
 }
 
-/// The sending end.
+/// The end that sends, of one thread at a time: only it advances `tail`.
 #[derive(Debug)]
 pub(crate) struct Producer<T> {
     channel: Arc<Channel<T>>,
@@ -38,7 +38,7 @@ pub(crate) struct Producer<T> {
     cached_head: usize,
 }
 
-/// The receiving end.
+/// The end that receives, of one thread at a time: only it advances `head`.
 #[derive(Debug)]
 pub(crate) struct Consumer<T> {
     channel: Arc<Channel<T>>,

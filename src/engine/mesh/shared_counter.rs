@@ -30,7 +30,7 @@ impl SharedCounter {
         self.count.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Decrements the count.
+    /// Decrements the count, which was incremented before.
     pub fn release(&self) {
         let before = self.count.fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "released more often than acquired");
@@ -42,7 +42,7 @@ impl SharedCounter {
         self.count.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Returns the current count.
+    /// Returns the count, which other threads may have changed since.
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }

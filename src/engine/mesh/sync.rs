@@ -1,6 +1,6 @@
 //! The atomics of the mesh in one module, so that the model checker can substitute its own:
 //! `tests/engine/mesh_loom.rs` includes [`super::queue`], [`super::event_count`] and
-//! [`super::replay_filter`] beside a module of this name made of `loom` types.
+//! [`super::single_use`] beside a module of this name made of `loom` types.
 
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};

@@ -21,9 +21,8 @@ pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(KEEPALIVE_INTERVAL_
 /// A socket that is to connect.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutgoingSocket {
-    /// Remote address.
     pub(super) address: SocketAddr,
-    /// Local address.
+    /// Address to bind before; `None` leaves it to connect(2).
     pub(super) local: Option<SocketAddr>,
     /// The kernel probes an idle peer.
     pub(super) keepalive: bool,

@@ -1,10 +1,11 @@
-//! One stream with a filter: at most one send in flight, of the owner or of the filter itself.
+//! One stream with a filter: at most one send in flight, of the owner or of the filter itself. The
+//! decoded bytes that do not fit the receive buffer of the encoded ones have buffers of their own.
 
+use std::error::Error;
 use std::io;
 
-use super::filter::ByteFilter;
-use super::sending::{Sending, Sent};
-use crate::ring::{Completion, Operation, Ring, Socket};
+use super::{Sending, Sent};
+use crate::ring::{Completion, Operation, PADDING, ReceiveBuffer, Ring, Socket};
 use corelane_base::pool::BufferPool;
 
 /// A stream with a filter.
@@ -212,5 +213,96 @@ impl OwnerSend {
         let Self { buffer, offset } = self;
         let result = result.map(|()| buffer.len() - offset);
         Completion::Sent { socket, buffer, result }
+    }
+}
+
+/// The state of one stream whose owner sends and receives decoded bytes, and its socket encoded
+/// ones. A filter may send and receive bytes of its own: those of a handshake, or of an alert.
+pub trait ByteFilter {
+    /// Why bytes cannot be decoded or encoded.
+    type Error: Error + Send + Sync + 'static;
+
+    /// What is wrong with a stream that ends before its decoded bytes have.
+    const TRUNCATED: &'static str;
+
+    /// Decodes bytes in place. Returns the number of decoded bytes, which are then at the beginning
+    /// of `bytes`, or `None` if they are in `decoded`, because they are more than those. `decoded`
+    /// is empty before.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are invalid; `decoded` has what came before.
+    fn decode(
+        &mut self,
+        bytes: &mut [u8],
+        decoded: &mut Vec<u8>,
+    ) -> Result<Option<usize>, Self::Error>;
+
+    /// Appends what the filter itself has to send, and the encoded `bytes`. They must be empty
+    /// unless [`ByteFilter::can_send`].
+    fn encode(&mut self, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Self::Error>;
+
+    /// Appends what tells the peer that no more bytes follow, or why.
+    fn close(&mut self, output: &mut Vec<u8>);
+
+    /// Discards what the filter itself has to send.
+    fn discard_output(&mut self);
+
+    /// Returns whether the filter itself has something to send.
+    fn has_output(&self) -> bool;
+
+    /// Returns whether the handshake is complete, even if the stream has ended since.
+    fn is_established(&self) -> bool;
+
+    /// Returns whether bytes of the owner can be encoded.
+    fn can_send(&self) -> bool;
+
+    /// Returns whether the decoded bytes have ended.
+    fn has_ended(&self) -> bool;
+}
+
+/// First index of these buffers; no ring has as many receive buffers.
+const FIRST: u16 = 1 << 15;
+/// Buffers that keep their memory for later bytes.
+const SPARE_BUFFERS_MAX: u16 = 16;
+
+/// Buffers that the owner holds like those of the ring.
+#[derive(Debug, Default)]
+pub(super) struct DecodedBuffers {
+    buffers: Vec<Vec<u8>>,
+    free: Vec<u16>,
+}
+
+impl DecodedBuffers {
+    /// Takes decoded bytes, unless there are none; leaves an empty buffer.
+    pub(super) fn insert(&mut self, decoded: &mut Vec<u8>) -> Option<ReceiveBuffer> {
+        let len = u32::try_from(decoded.len()).ok().filter(|len| *len > 0)?;
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.buffers.push(Vec::new());
+            u16::try_from(self.buffers.len() - 1).unwrap_or(u16::MAX)
+        });
+        decoded.resize(decoded.len() + PADDING, 0);
+        std::mem::swap(&mut self.buffers[usize::from(place)], decoded);
+        decoded.clear();
+        Some(ReceiveBuffer { index: FIRST + place, len })
+    }
+
+    /// Returns the bytes and padding of a buffer, unless it is the ring's.
+    pub(super) fn bytes(&mut self, buffer: &ReceiveBuffer) -> Option<&mut [u8]> {
+        let place = buffer.index.checked_sub(FIRST)?;
+        self.buffers.get_mut(usize::from(place)).map(Vec::as_mut_slice)
+    }
+
+    /// Takes a buffer back, unless it is the ring's.
+    pub(super) fn release(&mut self, buffer: ReceiveBuffer) -> Result<(), ReceiveBuffer> {
+        let Some(place) = buffer.index.checked_sub(FIRST) else { return Err(buffer) };
+        if let Some(decoded) = self.buffers.get_mut(usize::from(place)) {
+            decoded.clear();
+            if place >= SPARE_BUFFERS_MAX {
+                *decoded = Vec::new();
+            }
+            self.free.push(place);
+        }
+        Ok(())
     }
 }

@@ -7,14 +7,17 @@
 //! - Decoded bytes are passed on before the end of their stream. An end of the encoded bytes before
 //!   that of the decoded ones is an error, since data may be missing.
 //! - A send of the owner completes once all of its bytes are sent, or with an error.
+//!
+//! A [`StreamRing`] is the ring with these streams, as their owner sees it.
 
 use std::io;
 
-use super::decoded::DecodedBuffers;
-use super::filter::ByteFilter;
-use super::filtered::FilteredStream;
-use crate::ring::{Completion, Operation, ReceiveBuffer, Ring, Socket};
+use super::filtered::{ByteFilter, DecodedBuffers, FilteredStream};
+use crate::ring::{
+    Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source, Waker,
+};
 use corelane_base::pool::BufferPool;
+use corelane_base::time::Instant;
 
 /// Largest buffer that is kept for a later send, and all of these.
 const SPARE_BYTES_MAX: usize = 64 << 10;
@@ -264,11 +267,64 @@ impl<F: ByteFilter> Streams<F> {
     }
 }
 
+/// A ring as the owner of streams sees it: their sockets send and receive decoded bytes.
+#[derive(Debug)]
+pub struct StreamRing<'a, R, F> {
+    ring: &'a mut R,
+    streams: &'a mut Streams<F>,
+}
+
+impl<'a, R, F> StreamRing<'a, R, F> {
+    /// Joins a ring and its streams.
+    pub const fn new(ring: &'a mut R, streams: &'a mut Streams<F>) -> Self {
+        Self { ring, streams }
+    }
+}
+
+impl<R: Ring, F: ByteFilter> Ring for StreamRing<'_, R, F> {
+    fn register(&mut self, source: Source) -> io::Result<Registered> {
+        self.ring.register(source)
+    }
+
+    fn submit(&mut self, operation: Operation) {
+        self.streams.submit(self.ring, operation);
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
+        self.ring.reap(completions);
+    }
+
+    fn park(&mut self, timeout: ParkTimeout) -> Instant {
+        self.ring.park(timeout)
+    }
+
+    fn waker(&self) -> Waker {
+        self.ring.waker()
+    }
+
+    fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8] {
+        match self.streams.bytes(buffer) {
+            None => self.ring.bytes(buffer),
+            Some(decoded) => decoded,
+        }
+    }
+
+    fn release(&mut self, buffer: ReceiveBuffer) {
+        if let Err(buffer) = self.streams.release(buffer) {
+            self.ring.release(buffer);
+        }
+    }
+
+    fn describe(&self) -> String {
+        self.ring.describe()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ring::RingOptions;
     use crate::ring::sim::{Client, Faults, SimRing, World};
-    use crate::ring::{ParkTimeout, RingOptions};
 
     /// Each byte is encoded as its successor; 0 ends the decoded bytes, and 255 is invalid.
     #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use corelane::{Options, Server, Transport};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
-use corelane_engine::entropy::Entropy;
+use corelane_engine::process::Entropy;
 use corelane_engine::ring::sim::World;
 
 use super::catalog::{Executions, build_catalog};

@@ -17,7 +17,7 @@ use rustix::io::{Errno, ioctl_fionbio};
 use socket2::SockRef;
 
 use super::descriptor::Descriptor;
-use super::streams::{SOCKETS_MAX, Stream, Streams};
+use super::streams::{SOCKETS_MAX, Stream, StreamTable};
 use crate::ring::{Completion, Listener};
 use corelane_base::time::Instant;
 
@@ -48,7 +48,7 @@ impl Listeners {
         Self { entries: Vec::new(), batch: batch.max(1), has_paused: false, reserve: None }
     }
 
-    /// Adds a listening socket.
+    /// Adds a listening socket and makes it non-blocking; it accepts nothing yet.
     pub(super) fn add(&mut self, fd: OwnedFd) -> io::Result<Listener> {
         let name = u16::try_from(self.entries.len()).map_err(|_| io::Error::from(Errno::NFILE))?;
         ioctl_fionbio(&fd, true)?;
@@ -73,7 +73,6 @@ impl Listeners {
         }
     }
 
-    /// Closes one listener.
     pub(super) fn close(&mut self, poller: &Poller, listener: Listener) {
         let Some(entry) = self.entries.get_mut(usize::from(listener.0)) else { return };
         if let Some(mut state) = entry.take() {
@@ -81,7 +80,6 @@ impl Listeners {
         }
     }
 
-    /// Closes all listeners.
     pub(super) fn close_all(&mut self, poller: &Poller) {
         for mut state in self.entries.drain(..).flatten() {
             state.unregister(poller);
@@ -92,8 +90,9 @@ impl Listeners {
     pub(super) fn accept_ready(
         &mut self,
         poller: &Poller,
-        streams: &mut Streams,
-        (listener, now): (Listener, Instant),
+        streams: &mut StreamTable,
+        listener: Listener,
+        now: Instant,
         completed: &mut Vec<Completion>,
     ) {
         self.restore_reserve(poller);
@@ -118,14 +117,14 @@ impl Listeners {
     pub(super) fn accept_all_ready(
         &mut self,
         poller: &Poller,
-        streams: &mut Streams,
+        streams: &mut StreamTable,
         now: Instant,
         completed: &mut Vec<Completion>,
     ) {
         #[expect(clippy::cast_possible_truncation, reason = "`add` limits the number to u16")]
         let end = self.entries.len() as u16;
         for name in 0..end {
-            self.accept_ready(poller, streams, (Listener(name), now), completed);
+            self.accept_ready(poller, streams, Listener(name), now, completed);
         }
     }
 
@@ -142,7 +141,7 @@ impl Listeners {
     pub(super) fn retry_paused(
         &mut self,
         poller: &Poller,
-        streams: &Streams,
+        streams: &StreamTable,
         now: Instant,
         has_closed: bool,
         completed: &mut Vec<Completion>,
@@ -187,7 +186,7 @@ impl ListenerState {
     /// Accepts one connection, if need be with the descriptor in reserve.
     fn accept_one(
         &self,
-        streams: &mut Streams,
+        streams: &mut StreamTable,
         reserve: &mut Option<OwnedFd>,
         listener: Listener,
         completed: &mut Vec<Completion>,

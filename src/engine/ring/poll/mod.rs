@@ -13,11 +13,9 @@
 //! Systems whose poller is neither `epoll` nor `kqueue` have no level-triggered mode and are
 //! refused by [`PollRing::new`].
 
-mod buffers;
 mod descriptor;
 mod streams;
 
-mod connect;
 mod listeners;
 mod send;
 
@@ -32,13 +30,12 @@ use std::time::Duration;
 use polling::{Event, Events, Poller};
 use rustix::io::Errno;
 
-use self::buffers::ReceiveBufferPool;
 use self::descriptor::Descriptor;
 use self::listeners::Listeners;
-use self::receive::Receives;
-use self::streams::{PendingSend, ReceiveState, Stream, Streams};
+use self::receive::{ReceiveBufferPool, Receives};
+use self::streams::{PendingSend, ReceiveState, Stream, StreamTable};
 use crate::clock::Clock;
-use crate::file_limit::raise_open_files_limit;
+use crate::process::raise_open_files_limit;
 use crate::ring::outgoing_socket::OutgoingSocket;
 use crate::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, RingOptions, Shortage,
@@ -55,7 +52,7 @@ pub struct PollRing {
     /// The last clock reading.
     now: Instant,
     operations: Vec<Operation>,
-    streams: Streams,
+    streams: StreamTable,
     receives: Receives,
     listeners: Listeners,
     /// Completions that have not been reaped.
@@ -87,7 +84,7 @@ impl PollRing {
             clock,
             now: clock.now(),
             operations: Vec::with_capacity(64),
-            streams: Streams::new(options.sockets_max),
+            streams: StreamTable::new(options.sockets_max),
             receives: Receives::new(options.burst_buffers_max, buffers),
             listeners: Listeners::new(options.accepts_in_flight),
             completed: Vec::new(),
@@ -107,12 +104,12 @@ impl PollRing {
                 Operation::CloseListener(listener) => listeners.close(poller, listener),
                 Operation::Connect { address, local_address: from, keepalive, token } => {
                     let outgoing = OutgoingSocket { address, local: from, keepalive };
-                    connect::start(poller, streams, &outgoing, token, completed);
+                    streams.connect(poller, &outgoing, token, completed);
                 }
                 Operation::Receive(socket) => receive::start(poller, streams, socket, completed),
                 Operation::StopReceive(socket) => receives.stop(streams, socket),
                 Operation::Send { socket, buffer, offset: from } => {
-                    streams.send(poller, socket, (buffer, from), completed);
+                    streams.send(poller, socket, buffer, from, completed);
                 }
                 Operation::ShutdownWrite(socket) => streams.shutdown_write(socket),
                 Operation::Close(socket) => {
@@ -156,10 +153,10 @@ impl PollRing {
         for event in self.events.iter() {
             match listeners::from_key(event.key) {
                 Some(listener) if !is_crowded => {
-                    listeners.accept_ready(poller, streams, (listener, self.now), completed);
+                    listeners.accept_ready(poller, streams, listener, self.now, completed);
                 }
                 Some(_) => {}
-                None => handle_event(poller, streams, receives, event, completed),
+                None => handle_readiness(poller, streams, receives, event, completed),
             }
         }
         if is_crowded {
@@ -197,9 +194,9 @@ const BUSY_EVENTS_MIN: usize = EVENTS_MAX.get() / 2;
 
 /// Handles a readiness event of a stream.
 #[inline]
-fn handle_event(
+fn handle_readiness(
     poller: &Poller,
-    streams: &mut Streams,
+    streams: &mut StreamTable,
     receives: &mut Receives,
     event: Event,
     completed: &mut Vec<Completion>,
@@ -208,7 +205,7 @@ fn handle_event(
     let socket = Socket(event.key as u32);
     let Some(stream) = streams.find(socket) else { return };
     if stream.connecting.is_some() {
-        return connect::complete(poller, streams, socket, completed);
+        return streams.complete_connect(poller, socket, completed);
     }
     let wanted = stream.wanted();
     let (is_read, is_written) =
@@ -228,7 +225,7 @@ fn handle_event(
 /// Closes a stream and cancels its send in progress.
 fn close(
     poller: &Poller,
-    streams: &mut Streams,
+    streams: &mut StreamTable,
     receives: &mut Receives,
     socket: Socket,
     completed: &mut Vec<Completion>,

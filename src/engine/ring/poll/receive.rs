@@ -1,18 +1,18 @@
-//! Receiving of streams.
+//! Receiving of streams, and the fixed set of receive buffers.
 //!
 //! Invariants: one event of a stream fills a bounded number of buffers, so that a fast sender does
-//! not starve the others; bytes that find no buffer stay in the kernel, where they close the peer's
-//! window.
+//! not starve the others; bytes that find no buffer stay in the kernel, where they close the window
+//! of the peer. A buffer is either free or held by exactly one holder; the memory is allocated
+//! once, at start, and a page uses memory only once it is written.
 
 use std::collections::VecDeque;
 use std::io;
 
 use polling::Poller;
 
-use super::buffers::ReceiveBufferPool;
 use super::descriptor::IoProgress;
-use super::streams::{ReceiveState, Streams};
-use crate::ring::{Completion, ReceiveBuffer, Socket};
+use super::streams::{ReceiveState, StreamTable};
+use crate::ring::{Completion, PADDING, ReceiveBuffer, Socket};
 
 /// The receive buffers of a ring, and the streams that wait for one.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Receives {
     }
 
     /// Stops receiving. The poller is updated lazily: most streams stay silent.
-    pub(super) fn stop(&mut self, streams: &mut Streams, socket: Socket) {
+    pub(super) fn stop(&mut self, streams: &mut StreamTable, socket: Socket) {
         let Some(stream) = streams.find(socket) else { return };
         let receive_state = stream.receive_state;
         if receive_state != ReceiveState::AtEnd {
@@ -54,7 +54,7 @@ impl Receives {
     #[inline]
     pub(super) fn read_ready(
         &mut self,
-        streams: &mut Streams,
+        streams: &mut StreamTable,
         socket: Socket,
         completed: &mut Vec<Completion>,
     ) {
@@ -93,7 +93,7 @@ impl Receives {
     pub(super) fn read_starved(
         &mut self,
         poller: &Poller,
-        streams: &mut Streams,
+        streams: &mut StreamTable,
         completed: &mut Vec<Completion>,
     ) {
         for _ in 0..self.starved.len() {
@@ -114,7 +114,7 @@ impl Receives {
     pub(super) fn serve_files(
         &mut self,
         poller: &Poller,
-        streams: &mut Streams,
+        streams: &mut StreamTable,
         completed: &mut Vec<Completion>,
     ) {
         for index in (0..streams.files().len()).rev() {
@@ -158,7 +158,7 @@ impl Receives {
 /// Starts receiving.
 pub(super) fn start(
     poller: &Poller,
-    streams: &mut Streams,
+    streams: &mut StreamTable,
     socket: Socket,
     completed: &mut Vec<Completion>,
 ) {
@@ -174,7 +174,7 @@ pub(super) fn start(
 
 /// Reports the end of receiving.
 fn end(
-    streams: &mut Streams,
+    streams: &mut StreamTable,
     socket: Socket,
     result: io::Result<()>,
     completed: &mut Vec<Completion>,
@@ -185,4 +185,121 @@ fn end(
     }
     stream.receive_state = ReceiveState::AtEnd;
     completed.push(Completion::EndOfStream { socket, result });
+}
+
+/// Receive buffers of one size, each followed by [`PADDING`] bytes.
+#[derive(Debug)]
+pub(super) struct ReceiveBufferPool {
+    memory: Vec<u8>,
+    /// Indices of free buffers, reused last in, first out while they are in cache.
+    free: Vec<u16>,
+    /// By index: whether the shard holds the buffer.
+    is_held: Vec<bool>,
+    buffer_bytes: usize,
+}
+
+impl ReceiveBufferPool {
+    /// Allocates `count` buffers of `buffer_bytes` each, at least one of at least one byte.
+    pub(super) fn new(count: u16, buffer_bytes: u32) -> Self {
+        let (count, buffer_bytes) = (count.max(1), (buffer_bytes as usize).max(1));
+        Self {
+            memory: vec![0; usize::from(count) * (buffer_bytes + PADDING)],
+            free: (0..count).rev().collect(),
+            is_held: vec![false; usize::from(count)],
+            buffer_bytes,
+        }
+    }
+
+    /// Returns whether all buffers are held.
+    #[inline]
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// Returns the number of buffers, held or free.
+    pub(super) const fn count(&self) -> usize {
+        self.is_held.len()
+    }
+
+    /// Returns the next free buffer, if any; [`ReceiveBufferPool::take`] takes it once it is
+    /// filled.
+    #[inline]
+    pub(super) fn next_free(&mut self) -> Option<&mut [u8]> {
+        let start = self.start(*self.free.last()?);
+        Some(&mut self.memory[start..start + self.buffer_bytes])
+    }
+
+    /// Takes the buffer that [`ReceiveBufferPool::next_free`] returned, with `length` bytes in it.
+    #[inline]
+    pub(super) fn take(&mut self, length: usize) -> ReceiveBuffer {
+        let Some(buffer) = self.free.pop() else {
+            unreachable!("a buffer is taken only after it was returned as free");
+        };
+        debug_assert!(length <= self.buffer_bytes);
+        self.is_held[usize::from(buffer)] = true;
+        #[expect(clippy::cast_possible_truncation, reason = "a buffer's length was a u32")]
+        ReceiveBuffer { index: buffer, len: length as u32 }
+    }
+
+    /// Returns the bytes of a buffer and the padding behind them.
+    #[inline]
+    pub(super) fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8] {
+        let start = self.start(buffer.index);
+        &mut self.memory[start..start + buffer.len as usize + PADDING]
+    }
+
+    /// Returns a buffer to the set.
+    #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "releasing consumes the buffer")]
+    pub(super) fn release(&mut self, buffer: ReceiveBuffer) {
+        let ReceiveBuffer { index: buffer, .. } = buffer;
+        let was_leased = std::mem::replace(&mut self.is_held[usize::from(buffer)], false);
+        assert!(was_leased, "buffer {buffer} is released twice");
+        self.free.push(buffer);
+    }
+
+    #[inline]
+    fn start(&self, buffer: u16) -> usize {
+        usize::from(buffer) * (self.buffer_bytes + PADDING)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exhausted_buffers_recover_after_release() {
+        let mut buffers = ReceiveBufferPool::new(2, 8);
+        buffers.next_free().unwrap()[0] = 1;
+        let first = buffers.take(1);
+        buffers.next_free().unwrap()[0] = 2;
+        let second = buffers.take(1);
+        assert!(buffers.is_exhausted());
+        assert!(buffers.next_free().is_none());
+        assert_eq!((buffers.bytes(&first)[0], buffers.bytes(&second)[0]), (1, 2));
+        buffers.release(first);
+        assert!(buffers.next_free().is_some());
+        buffers.release(second);
+    }
+
+    #[test]
+    fn received_bytes_are_followed_by_padding() {
+        let mut buffers = ReceiveBufferPool::new(1, 8);
+        buffers.next_free().unwrap().copy_from_slice(b"12345678");
+        let buffer = buffers.take(8);
+        assert_eq!(buffers.bytes(&buffer).len(), 8 + PADDING);
+        assert!(buffers.bytes(&buffer).starts_with(b"12345678"));
+        buffers.release(buffer);
+    }
+
+    #[test]
+    #[should_panic(expected = "released twice")]
+    fn releasing_a_buffer_twice_panics() {
+        let mut buffers = ReceiveBufferPool::new(2, 8);
+        let buffer = buffers.take(1);
+        let forged = ReceiveBuffer { index: buffer.index, len: 1 };
+        buffers.release(buffer);
+        buffers.release(forged);
+    }
 }

@@ -8,17 +8,18 @@ use polling::Poller;
 use rustix::io::Errno;
 
 use super::descriptor::IoProgress;
-use super::streams::{PendingSend, Stream, Streams};
+use super::streams::{PendingSend, Stream, StreamTable};
 use crate::ring::{Completion, Socket};
 
-impl Streams {
+impl StreamTable {
     /// Sends what is possible at once; the rest is sent when the stream is writable.
     #[inline]
     pub(super) fn send(
         &mut self,
         poller: &Poller,
         socket: Socket,
-        (buffer, offset): (Vec<u8>, usize),
+        buffer: Vec<u8>,
+        offset: usize,
         completed: &mut Vec<Completion>,
     ) {
         let Some(stream) = self.find(socket) else {

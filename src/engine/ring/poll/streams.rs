@@ -1,9 +1,12 @@
-//! The open streams of a readiness ring: their table and their interest in events.
+//! The open streams of a readiness ring: their table, their interest in events, and how they
+//! connect.
 //!
 //! Invariants: the poller watches a stream for at least what it waits for, and for more only until
 //! the next unwanted event. Interest is reduced lazily because most reductions never cost anything:
 //! a paused stream without bytes, or one at its end that is about to be closed, needs no system
-//! call.
+//! call. Each attempt to connect is completed exactly once, with a connected socket or an error; a
+//! failed attempt leaves no descriptor open. The kernel and the shard limit how long an attempt may
+//! take.
 //!
 //! Polling is level-triggered: a stream that was not emptied is reported again, so that a short
 //! read can be taken as the last one.
@@ -14,13 +17,15 @@ use std::os::fd::AsRawFd;
 
 use polling::{Event, PollMode, Poller};
 use rustix::io::Errno;
+use socket2::{SockAddr, SockRef};
 
 use super::descriptor::{Descriptor, DescriptorKind};
-use crate::ring::{Shortage, Socket, SocketLimit};
+use crate::ring::outgoing_socket::OutgoingSocket;
+use crate::ring::{Completion, Shortage, Socket, SocketLimit};
 
 /// All open streams of a ring.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(super) struct StreamTable {
     entries: Vec<Option<Stream>>,
     vacant: Vec<u32>,
     /// Vacant names whose close may be reported and not handled yet.
@@ -30,7 +35,6 @@ pub(super) struct Streams {
     files: Vec<Socket>,
 }
 
-/// One open stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) descriptor: Descriptor,
@@ -70,7 +74,6 @@ pub(super) enum ReceiveState {
     Starved,
 }
 
-/// A send in progress.
 #[derive(Debug)]
 pub(super) struct PendingSend {
     pub(super) buffer: Vec<u8>,
@@ -87,7 +90,7 @@ pub(super) struct Interest {
     pub(super) writable: bool,
 }
 
-impl Streams {
+impl StreamTable {
     /// Creates an empty table for at most `sockets_max` streams.
     pub(super) fn new(sockets_max: u32) -> Self {
         Self {
@@ -149,7 +152,7 @@ impl Streams {
         }
     }
 
-    /// Returns an open stream.
+    /// Returns the stream of a socket, or `None` once it is closed.
     #[inline]
     pub(super) fn find(&mut self, socket: Socket) -> Option<&mut Stream> {
         self.entries.get_mut(socket.index())?.as_mut()
@@ -234,7 +237,7 @@ impl Streams {
         &self.files
     }
 
-    /// Removes the file at `index` of [`Streams::files`], whose place the last one takes.
+    /// Removes the file at `index` of [`StreamTable::files`], whose place the last one takes.
     pub(super) fn remove_file(&mut self, index: usize) {
         self.files.swap_remove(index);
     }
@@ -272,8 +275,8 @@ impl Stream {
         } else if watched == nothing {
             let event = wanted.event(socket.index());
             // SAFETY: a descriptor must be removed from the poller before it is closed.
-            // `Streams::remove`, the only way out of the table, does so for every watched stream,
-            // and the ring empties the table before dropping it.
+            // `StreamTable::remove`, the only way out of the table, does so for every watched
+            // stream, and the ring empties the table before dropping it.
             unsafe { poller.add_with_mode(&self.descriptor, event, PollMode::Level) }
         } else if wanted == nothing {
             poller.delete(&self.descriptor)
@@ -297,3 +300,83 @@ impl Interest {
 
 /// The greatest number of sockets of a ring; greater keys belong to listeners.
 pub(super) const SOCKETS_MAX: u32 = 1 << 30;
+
+/// Outgoing connections.
+impl StreamTable {
+    /// Starts to connect.
+    pub(super) fn connect(
+        &mut self,
+        poller: &Poller,
+        outgoing: &OutgoingSocket,
+        token: u64,
+        completed: &mut Vec<Completion>,
+    ) {
+        match self.open_connection(poller, outgoing, token) {
+            Ok(ConnectProgress::InProgress) => {}
+            Ok(ConnectProgress::Connected(socket)) => {
+                completed.push(Completion::Connected { token, result: Ok(socket) });
+            }
+            Err(error) => completed.push(Completion::Connected { token, result: Err(error) }),
+        }
+    }
+
+    /// Completes an attempt: a socket that was connecting has become writable.
+    pub(super) fn complete_connect(
+        &mut self,
+        poller: &Poller,
+        socket: Socket,
+        completed: &mut Vec<Completion>,
+    ) {
+        let Some(stream) = self.find(socket) else { return };
+        let Some(token) = stream.connecting else { return };
+        let error = match SockRef::from(&stream.descriptor).take_error() {
+            Ok(None) => None,
+            Ok(Some(error)) | Err(error) => Some(error),
+        };
+        let result = match error {
+            None => {
+                stream.connecting = None;
+                self.reduce_interest(poller, socket);
+                Ok(socket)
+            }
+            Some(error) => {
+                drop(self.remove(poller, socket));
+                Err(error)
+            }
+        };
+        completed.push(Completion::Connected { token, result });
+    }
+
+    /// Opens the socket, and begins to connect it.
+    fn open_connection(
+        &mut self,
+        poller: &Poller,
+        outgoing: &OutgoingSocket,
+        token: u64,
+    ) -> io::Result<ConnectProgress> {
+        let descriptor = Descriptor::socket(outgoing.open()?.into())?;
+        let connected = SockRef::from(&descriptor).connect(&SockAddr::from(outgoing.address));
+        let mut stream = Stream::new(descriptor);
+        match connected {
+            Ok(()) => return self.add(stream).map(ConnectProgress::Connected),
+            // An interrupted connect continues asynchronously, like one in progress.
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::INPROGRESS | Errno::INTR) => {}
+                _ => return Err(error),
+            },
+        }
+        stream.connecting = Some(token);
+        let socket = self.add(stream)?;
+        if let Err(error) = self.register(poller, socket) {
+            drop(self.remove(poller, socket));
+            return Err(error);
+        }
+        Ok(ConnectProgress::InProgress)
+    }
+}
+
+/// The state of a connect attempt after the system call.
+enum ConnectProgress {
+    Connected(Socket),
+    InProgress,
+}

@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::ring::Socket;
 use corelane_base::time::Instant;
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     /// The connecting end, then the accepting one.

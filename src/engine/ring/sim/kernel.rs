@@ -9,8 +9,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::ResourceUsage;
 use super::connection::EndId;
-use super::resource_usage::ResourceUsage;
 use crate::ring::{Completion, ReceiveBuffer, RingOptions, Socket};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
@@ -81,7 +81,6 @@ pub(super) enum ReceiveState {
     Starved,
 }
 
-/// A send in flight.
 #[derive(Debug)]
 pub(super) struct PendingSend {
     pub(super) buffer: Vec<u8>,
@@ -91,7 +90,6 @@ pub(super) struct PendingSend {
     pub(super) is_delayed: bool,
 }
 
-/// A pending completion.
 #[derive(Debug)]
 pub(super) enum PendingCompletion {
     /// Received bytes, until they are copied into their buffer.
@@ -148,7 +146,7 @@ impl Kernel {
         Some(Socket(name))
     }
 
-    /// Returns an open socket.
+    /// Returns the state of a socket, or `None` once it is closed.
     pub(super) fn find(&mut self, socket: Socket) -> Option<&mut SocketState> {
         self.sockets.get_mut(socket.index())?.as_mut()
     }
@@ -314,7 +312,6 @@ impl Kernel {
         self.vacant.push(socket.0);
     }
 
-    /// Returns all open sockets.
     pub(super) fn open_sockets(&self) -> Vec<Socket> {
         let names = (0..).map(Socket);
         names

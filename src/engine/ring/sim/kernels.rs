@@ -8,10 +8,9 @@ use std::io;
 use rustix::io::Errno;
 
 use super::connection::{EndId, Owner, ReadSide, Segment, WriteSide};
-use super::fault::Fault;
 use super::kernel::{Kernel, PendingCompletion, PendingSend, ReceiveState, SocketState};
 use super::network::Network;
-use super::scheduler::{Scheduler, SimEvent};
+use super::scheduler::{Fault, Scheduler, SimEvent};
 use crate::ring::{Completion, RingOptions, Socket};
 
 /// The kernel state of all rings of a world.
@@ -91,7 +90,6 @@ impl Kernels {
         self.continue_send(scheduler, network, ring, socket);
     }
 
-    /// Starts receiving.
     pub(super) fn start_receive(
         &mut self,
         scheduler: &mut Scheduler,
@@ -116,7 +114,6 @@ impl Kernels {
         kernel.remove_starved(socket);
     }
 
-    /// Starts a send.
     pub(super) fn start_send(
         &mut self,
         scheduler: &mut Scheduler,

@@ -10,11 +10,10 @@ use std::net::SocketAddr;
 use rustix::io::Errno;
 
 use super::connection::{EndId, Owner, SimPeer};
-use super::fault::Fault;
 use super::kernel::PendingCompletion;
 use super::kernels::Kernels;
 use super::network::Network;
-use super::scheduler::{ListenerId, Scheduler, SimEvent};
+use super::scheduler::{Fault, ListenerId, Scheduler, SimEvent};
 use crate::ring::{Completion, Listener};
 
 /// All listeners of a world.

@@ -8,8 +8,6 @@
 //! input and output from [`SimRing::attach`], and clients from [`World::connect`].
 
 mod connection;
-mod fault;
-mod resource_usage;
 
 mod scheduler;
 
@@ -22,7 +20,6 @@ mod listeners;
 
 mod world_state;
 
-mod client;
 mod world;
 
 use std::cell::RefCell;
@@ -32,12 +29,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-pub use self::client::{Client, TestListener};
-pub use self::fault::{Fault, Faults};
-pub use self::resource_usage::ResourceUsage;
-pub use self::world::World;
-
 use self::kernel::PendingCompletion;
+pub use self::scheduler::{Fault, Faults};
+pub use self::world::{Client, TestListener, World};
 use self::world_state::WorldState;
 use crate::ring::{
     Completion, Listener, Operation, PADDING, ParkTimeout, ReceiveBuffer, Registered, Ring,
@@ -191,3 +185,53 @@ impl Drop for SimRing {
 
 /// The content of free buffers: no JSON, no UTF-8, no newline.
 const STALE: u8 = 0xDD;
+
+/// Resources of one ring, or of all rings of a world. The current counts are zero once a driver has
+/// drained.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ResourceUsage {
+    /// Current: receive buffers held by the shard or by pending completions.
+    pub receive_buffers_held: usize,
+    /// Current: sends whose buffer has not been returned.
+    pub sends_in_flight: usize,
+    /// Current: sockets that were reported and not yet closed.
+    pub sockets_open: usize,
+    /// Current: connects in progress.
+    pub connects_in_flight: usize,
+    /// Total: connections accepted.
+    pub accepted: u64,
+    /// Total: failed accepts.
+    pub accepts_failed: u64,
+    /// Total: bytes received.
+    pub bytes_received: u64,
+    /// Total: bytes sent.
+    pub bytes_sent: u64,
+    /// Total: times that bytes waited for a buffer.
+    pub buffer_exhaustions: u64,
+}
+
+impl ResourceUsage {
+    /// Returns whether all current counts are zero.
+    pub const fn is_idle(&self) -> bool {
+        self.receive_buffers_held == 0
+            && self.sends_in_flight == 0
+            && self.sockets_open == 0
+            && self.connects_in_flight == 0
+    }
+
+    /// Returns the sum of both.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            receive_buffers_held: self.receive_buffers_held + other.receive_buffers_held,
+            sends_in_flight: self.sends_in_flight + other.sends_in_flight,
+            sockets_open: self.sockets_open + other.sockets_open,
+            connects_in_flight: self.connects_in_flight + other.connects_in_flight,
+            accepted: self.accepted + other.accepted,
+            accepts_failed: self.accepts_failed + other.accepts_failed,
+            bytes_received: self.bytes_received + other.bytes_received,
+            bytes_sent: self.bytes_sent + other.bytes_sent,
+            buffer_exhaustions: self.buffer_exhaustions + other.buffer_exhaustions,
+        }
+    }
+}

@@ -10,8 +10,7 @@ use super::connection::{
     Connection, ConnectionEnd, EndId, Owner, ReadMode, ReadSide, Segment, SimPeer, WriteSide,
     move_bytes,
 };
-use super::fault::Fault;
-use super::scheduler::{Scheduler, SimEvent};
+use super::scheduler::{Fault, Scheduler, SimEvent};
 
 /// All connections of a world.
 #[derive(Debug)]
@@ -94,7 +93,6 @@ impl Network {
         self.transmit(scheduler, end_id.opposite(), Segment::Reset);
     }
 
-    /// Closes one end.
     pub(super) fn close_end(&mut self, scheduler: &mut Scheduler, end_id: EndId) {
         let end = self.end(end_id);
         if end.is_closed() {

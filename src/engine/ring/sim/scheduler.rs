@@ -1,18 +1,23 @@
-//! Time, randomness and pending events of a simulated world.
+//! Time, randomness, pending events and faults of a simulated world.
 //!
 //! Invariants: a run is a function of its seed and of the calls of the test and the drivers. Events
 //! of the same time run in the order in which they were scheduled; nothing depends on memory
 //! addresses, hashing or the real clock.
+//!
+//! The seed of a world selects its faults: each enables its own subset (swarm testing, Groce and
+//! others, 2012). With every fault enabled at once, common faults hide states that only a few of
+//! them reach together.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt;
 use std::time::Duration;
 
-use super::connection::EndId;
-use super::fault::{Fault, Faults};
-use crate::ring::{Listener, Socket};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
+
+use super::connection::EndId;
+use crate::ring::{Listener, Socket};
 
 /// The clock, the random generator and the event queue of a world.
 #[derive(Debug)]
@@ -32,7 +37,6 @@ pub(super) struct ListenerId {
     pub(super) listener: Listener,
 }
 
-/// A scheduled event.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum SimEvent {
     /// A paused listener retries.
@@ -61,17 +65,14 @@ impl Scheduler {
         Self { now: Instant::ORIGIN, random, faults, events: BinaryHeap::new(), last_sequence: 0 }
     }
 
-    /// Returns the current time.
     pub(super) const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Returns the enabled faults.
     pub(super) const fn faults(&self) -> Faults {
         self.faults
     }
 
-    /// Replaces the enabled faults.
     pub(super) const fn set_faults(&mut self, faults: Faults) {
         self.faults = faults;
     }
@@ -82,7 +83,6 @@ impl Scheduler {
         self.last_sequence
     }
 
-    /// Schedules an event.
     pub(super) fn schedule(&mut self, at: Instant, event: SimEvent) {
         let order = self.next_sequence();
         self.events.push(Reverse((at, order, event)));
@@ -148,5 +148,123 @@ impl Scheduler {
             _ => 4096,
         };
         1 + self.random.below(bound.min(length))
+    }
+}
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fault {
+    /// Time jumps ahead past every timeout, as after a suspend of the machine. The test decides
+    /// when: [`super::World::jump_clock`].
+    ClockJump,
+    /// Completions are up to two milliseconds late.
+    Delay,
+    /// No receive buffer is available for a while.
+    NoBuffers,
+    /// Connections cannot be accepted for a moment, or are lost.
+    AcceptFailure,
+    /// The channels between shards hold only a few messages.
+    FullMesh,
+    /// Messages of different senders are reordered, and some are delayed
+    /// ([`crate::mesh::ReadOrder::Random`]).
+    ReorderedMessages,
+    /// A send is accepted in pieces, with delays between them.
+    PartialSend,
+    /// Completions of different sockets are reordered.
+    Reorder,
+    /// Connections are reset.
+    Reset,
+    /// Bytes arrive in pieces, often single ones.
+    ShortRead,
+    /// A send ends early and reports a partial result.
+    ShortSend,
+    /// Clients have a small window and read at intervals.
+    SlowReader,
+    /// Parks return for no reason.
+    SpuriousWake,
+}
+
+impl Fault {
+    /// All kinds.
+    pub const ALL: [Self; 13] = [
+        Self::ClockJump,
+        Self::Delay,
+        Self::NoBuffers,
+        Self::AcceptFailure,
+        Self::FullMesh,
+        Self::ReorderedMessages,
+        Self::PartialSend,
+        Self::Reorder,
+        Self::Reset,
+        Self::ShortRead,
+        Self::ShortSend,
+        Self::SlowReader,
+        Self::SpuriousWake,
+    ];
+}
+
+/// A set of faults.
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+pub struct Faults(u16);
+
+impl Faults {
+    /// No faults.
+    pub const NONE: Self = Self(0);
+
+    /// Returns all faults.
+    #[must_use]
+    pub fn all() -> Self {
+        Fault::ALL.into_iter().fold(Self::NONE, Self::with)
+    }
+
+    /// Returns a random set that contains each fault with probability one half.
+    #[must_use]
+    pub fn random(random: &mut Random) -> Self {
+        let drawn = Fault::ALL.into_iter().filter(|_| random.chance(1, 2));
+        drawn.fold(Self::NONE, Self::with)
+    }
+
+    /// Returns the set with `fault` added.
+    #[must_use]
+    pub const fn with(self, fault: Fault) -> Self {
+        Self(self.0 | 1 << fault as u16)
+    }
+
+    /// Returns the set with `fault` removed.
+    #[must_use]
+    pub const fn without(self, fault: Fault) -> Self {
+        Self(self.0 & !(1 << fault as u16))
+    }
+
+    /// Returns whether the set contains `fault`.
+    pub const fn has(self, fault: Fault) -> bool {
+        self.0 & 1 << fault as u16 != 0
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let faults = Fault::ALL.into_iter().filter(|&fault| self.has(fault));
+        formatter.debug_set().entries(faults).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_selection_depends_on_the_seed() {
+        let draw = |seed| Faults::random(&mut Random::seeded(seed));
+        assert_eq!(draw(3), draw(3));
+        assert!((0..20).any(|seed| draw(seed) != draw(seed + 1)));
+    }
+
+    #[test]
+    fn faults_can_be_added_and_removed() {
+        let faults = Faults::all().without(Fault::Reset);
+        assert!(!faults.has(Fault::Reset) && faults.has(Fault::Delay));
+        assert_eq!(faults.with(Fault::Reset), Faults::all());
+        assert_eq!(format!("{:?}", Faults::NONE.with(Fault::Delay)), "{Delay}");
     }
 }

@@ -8,12 +8,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use rustix::io::Errno;
 
 use super::connection::{EndId, Owner, Segment, SimPeer};
-use super::fault::{Fault, Faults};
 use super::kernel::PendingCompletion;
 use super::kernels::Kernels;
 use super::listeners::Listeners;
 use super::network::Network;
-use super::scheduler::{ListenerId, Scheduler, SimEvent};
+use super::scheduler::{Fault, Faults, ListenerId, Scheduler, SimEvent};
 use crate::ring::{Completion, Operation, ParkTimeout, Socket};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
@@ -144,7 +143,8 @@ impl WorldState {
     fn connect_ring(
         &mut self,
         ring: usize,
-        (address, from): (SocketAddr, Option<SocketAddr>),
+        address: SocketAddr,
+        from: Option<SocketAddr>,
         token: u64,
     ) {
         let Self { scheduler, network, kernels, listeners } = self;
@@ -202,7 +202,7 @@ impl WorldState {
                 listeners.close(scheduler, network, ListenerId { ring, listener });
             }
             Operation::Connect { address, local_address: from, keepalive: _, token } => {
-                self.connect_ring(ring, (address, from), token);
+                self.connect_ring(ring, address, from, token);
             }
             Operation::Receive(socket) => kernels.start_receive(scheduler, network, ring, socket),
             Operation::StopReceive(socket) => kernels.stop_receive(ring, socket),

@@ -14,10 +14,10 @@ use std::time::Duration;
 use io_uring::opcode;
 use io_uring::types::{DestinationSlot, Fd};
 
+use super::operations::{OperationKind, encode};
 use super::queues::Queues;
 use super::sys::SocketAddressBuffer;
 use super::table::SocketTable;
-use super::user_data::{OperationKind, encode};
 use crate::ring::{Completion, Listener};
 use corelane_base::time::Instant;
 
@@ -108,7 +108,8 @@ impl Accepts {
         &mut self,
         queues: &mut Queues,
         sockets: &mut SocketTable,
-        (index, result): (u32, i32),
+        index: u32,
+        result: i32,
         now: Instant,
         into: &mut Vec<Completion>,
     ) {

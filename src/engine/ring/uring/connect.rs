@@ -18,11 +18,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use io_uring::opcode;
 use io_uring::types::{DestinationSlot, Fixed};
 
-use super::operation_slab::OperationSlab;
+use super::operations::{OperationKind, OperationSlab, encode};
 use super::queues::Queues;
 use super::sys::{SocketAddressBuffer, set_option};
 use super::table::SocketTable;
-use super::user_data::{OperationKind, encode};
 use crate::ring::outgoing_socket::{KEEPALIVE_INTERVAL_SECONDS, KEEPALIVE_SECONDS, OutgoingSocket};
 use crate::ring::{Completion, Socket};
 
@@ -45,7 +44,6 @@ struct BoundSocket {
     word: Box<RawFd>,
 }
 
-/// All attempts in flight.
 pub(super) struct ConnectAttempts {
     in_flight: OperationSlab<ConnectAttempt>,
     /// Slots of failed attempts that are being closed; their names were never reported.
@@ -76,7 +74,6 @@ impl ConnectAttempts {
         Self { in_flight: OperationSlab::default(), failed: Vec::new(), has_bind }
     }
 
-    /// Starts to connect.
     pub(super) fn submit(
         &mut self,
         queues: &mut Queues,
@@ -160,11 +157,12 @@ impl ConnectAttempts {
         &mut self,
         queues: &mut Queues,
         sockets: &mut SocketTable,
-        (index, result): (u32, i32),
+        index: u32,
+        result: i32,
         into: &mut Vec<Completion>,
     ) {
         if result < 0 {
-            self.complete_connect(queues, sockets, (index, result), into);
+            self.complete_connect(queues, sockets, index, result, into);
         } else if let Some(attempt) = self.in_flight.get_mut(index) {
             attempt.local = None;
             self.submit_connect(queues, index);
@@ -227,7 +225,8 @@ impl ConnectAttempts {
         &mut self,
         queues: &mut Queues,
         sockets: &mut SocketTable,
-        (index, result): (u32, i32),
+        index: u32,
+        result: i32,
         into: &mut Vec<Completion>,
     ) {
         let Some(attempt) = self.in_flight.remove(index) else {

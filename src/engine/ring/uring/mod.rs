@@ -12,14 +12,11 @@
 
 mod sys;
 
-mod operation_slab;
+mod operations;
 mod setup;
-mod user_data;
 
 mod queues;
 mod table;
-
-mod close;
 
 mod accept;
 mod connect;
@@ -32,12 +29,12 @@ use std::time::Duration;
 
 use self::accept::Accepts;
 use self::connect::ConnectAttempts;
+use self::operations::{OperationKind, decode};
 use self::queues::{CompletionEntry, Queues};
 use self::receive::Receives;
 use self::send::Sends;
 use self::setup::RingFeatures;
 use self::table::SocketTable;
-use self::user_data::OperationKind;
 use self::wake::WakeState;
 use super::outgoing_socket::OutgoingSocket;
 use super::{
@@ -108,19 +105,19 @@ impl UringRing {
     fn complete(&mut self, entry: CompletionEntry, into: &mut Vec<Completion>) {
         let Self { queues, sockets, receives, sends, accepts, connects, .. } = self;
         queues.count_completion(entry);
-        let Some((purpose, index)) = user_data::decode(entry.user_data) else { return };
+        let Some((purpose, index)) = decode(entry.user_data) else { return };
         let (socket, result) = (Socket(index), entry.result);
         match purpose {
             OperationKind::Receive => receives.complete(queues, sockets, socket, entry, into),
             OperationKind::Send => sends.complete(queues, sockets, index, entry, into),
             OperationKind::Accept => {
-                accepts.complete(queues, sockets, (index, result), self.now, into);
+                accepts.complete(queues, sockets, index, result, self.now, into);
             }
             OperationKind::OpenSocket => connects.complete_open(queues, index, result, into),
-            OperationKind::Bind => connects.complete_bind(queues, sockets, (index, result), into),
+            OperationKind::Bind => connects.complete_bind(queues, sockets, index, result, into),
             OperationKind::InstallSlot => connects.complete_install(queues, index, result, into),
             OperationKind::Connect => {
-                connects.complete_connect(queues, sockets, (index, result), into);
+                connects.complete_connect(queues, sockets, index, result, into);
             }
             OperationKind::Close => self.complete_close(socket, result, into),
             OperationKind::ReadEvent => self.wake_state.arm(queues),

@@ -11,8 +11,8 @@ use std::time::Duration;
 use io_uring::types::CancelBuilder;
 use io_uring::{IoUring, Submitter, opcode, squeue};
 
+use super::operations::{OperationKind, encode, is_last};
 use super::sys::RingFd;
-use super::user_data::{self, OperationKind, encode};
 use crate::clock::Clock;
 use crate::ring::{Completion, ParkTimeout, Socket};
 use corelane_base::time::Instant;
@@ -139,7 +139,7 @@ impl Queues {
     /// Counts a completion: the last one of a submission ends it.
     #[inline]
     pub(super) fn count_completion(&mut self, entry: CompletionEntry) {
-        self.in_flight -= usize::from(user_data::is_last(entry.user_data, entry.flags));
+        self.in_flight -= usize::from(is_last(entry.user_data, entry.flags));
     }
 
     /// Adds a completion that did not come from the kernel.
@@ -215,7 +215,7 @@ impl Queues {
     fn discard_completions(&mut self) -> bool {
         let before = self.in_flight;
         for entry in self.ring.completion() {
-            let is_last = user_data::is_last(entry.user_data(), entry.flags());
+            let is_last = is_last(entry.user_data(), entry.flags());
             self.in_flight = self.in_flight.saturating_sub(usize::from(is_last));
         }
         self.in_flight < before

@@ -6,9 +6,9 @@ use std::io;
 use io_uring::types::{Fd, Fixed};
 use io_uring::{Submitter, cqueue, opcode, squeue};
 
+use super::operations::{OperationKind, encode};
 use super::queues::{CompletionEntry, Queues};
 use super::table::{SocketFd, SocketTable};
-use super::user_data::{OperationKind, encode};
 use crate::buffer::ReceiveBuffers;
 use crate::buffer::provided::{GROUP, ProvidedBuffers};
 use crate::ring::{Completion, ReceiveBuffer, RingOptions, Socket};
@@ -16,7 +16,6 @@ use crate::ring::{Completion, ReceiveBuffer, RingOptions, Socket};
 /// The receive buffers of a ring, and the sockets that wait for one.
 pub(super) struct Receives {
     provided: ProvidedBuffers,
-    /// Number of buffers.
     buffers: u16,
     /// Number of buffers held by the shard.
     buffers_held: u16,
@@ -48,7 +47,6 @@ impl Receives {
         })
     }
 
-    /// Starts to receive.
     pub(super) fn submit(
         &mut self,
         queues: &mut Queues,
@@ -67,7 +65,6 @@ impl Receives {
         }
     }
 
-    /// Submits a receive.
     fn arm(&self, queues: &mut Queues, sockets: &mut SocketTable, socket: Socket) {
         let Some(state) = sockets.state(socket) else {
             return;
@@ -235,7 +232,6 @@ impl Receives {
     }
 }
 
-/// Stops receiving.
 pub(super) fn stop(queues: &mut Queues, sockets: &mut SocketTable, socket: Socket) {
     let Some(state) = sockets.state(socket) else {
         return;

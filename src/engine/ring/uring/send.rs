@@ -5,13 +5,11 @@ use std::io;
 use io_uring::types::{Fd, Fixed};
 use io_uring::{cqueue, opcode, squeue};
 
-use super::operation_slab::OperationSlab;
+use super::operations::{OperationKind, OperationSlab, encode};
 use super::queues::{CompletionEntry, Queues};
 use super::table::{SocketFd, SocketTable};
-use super::user_data::{OperationKind, encode};
 use crate::ring::{Completion, Socket};
 
-/// A send in flight.
 #[derive(Debug)]
 struct PendingSend {
     socket: Socket,
@@ -22,7 +20,6 @@ struct PendingSend {
     is_reported: bool,
 }
 
-/// All sends in flight.
 pub(super) struct Sends {
     in_flight: OperationSlab<PendingSend>,
     /// Sends of at least this many bytes use zero-copy.

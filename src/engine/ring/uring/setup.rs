@@ -5,7 +5,7 @@ use std::io;
 use io_uring::{IoUring, Probe, opcode};
 
 use super::sys::RingFd;
-use crate::file_limit::raise_open_files_limit;
+use crate::process::raise_open_files_limit;
 use crate::ring::{RingOptions, SocketLimit};
 
 /// The kernel features that a ring uses.

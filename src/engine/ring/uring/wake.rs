@@ -16,8 +16,8 @@ use io_uring::squeue::Flags;
 use io_uring::types::Fd;
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::operations::{OperationKind, encode};
 use super::queues::Queues;
-use super::user_data::{OperationKind, encode};
 use crate::ring::Waker;
 
 /// The wake-up state of a ring.

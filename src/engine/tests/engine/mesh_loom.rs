@@ -6,14 +6,11 @@
 
 #[path = "../../mesh/event_count.rs"]
 mod event_count;
-#[expect(unreachable_pub, reason = "this crate has no users")]
-#[path = "../../mesh/expiring_set.rs"]
-mod expiring_set;
 #[path = "../../mesh/queue.rs"]
 mod queue;
 #[expect(unreachable_pub, reason = "this crate has no users")]
-#[path = "../../mesh/replay_filter.rs"]
-mod replay_filter;
+#[path = "../../mesh/single_use.rs"]
+mod single_use;
 
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;
@@ -30,9 +27,8 @@ use loom::sync::Arc;
 use loom::thread::{self, Thread};
 
 use self::event_count::EventCount;
-use self::expiring_set::{ExpiringSet, InsertResult};
 use self::queue::{Consumer, channel};
-use self::replay_filter::{ReplayFilter, UseResult};
+use self::single_use::{ExpiringSet, InsertResult, ReplayFilter, UseResult};
 
 #[test]
 fn full_channel_delivers_messages_once_and_in_order() {

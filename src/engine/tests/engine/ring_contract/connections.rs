@@ -131,7 +131,8 @@ pub(super) fn registered_name_waits_until_close_is_handled<R: Ring>(mut bench: T
 /// Connects from the local address `from`; returns the result.
 fn connect_from<R: Ring>(
     bench: &mut TestRing<R>,
-    (address, from): (SocketAddr, SocketAddr),
+    address: SocketAddr,
+    from: SocketAddr,
     token: u64,
 ) -> std::io::Result<Socket> {
     bench.submit(Operation::Connect {
@@ -153,7 +154,7 @@ pub(super) fn connect_uses_given_source_address<R: Ring>(mut bench: TestRing<R>)
     let address = server.local_addr().unwrap();
     for (token, from) in [(1, "127.0.0.2:0"), (2, "127.0.0.3:0"), (3, "127.0.0.3:0")] {
         let from: SocketAddr = from.parse().unwrap();
-        let socket = connect_from(&mut bench, (address, from), token).unwrap();
+        let socket = connect_from(&mut bench, address, from, token).unwrap();
         let (mut other, peer) = server.accept().unwrap();
         assert_eq!(peer.ip(), from.ip());
         assert_ne!(peer.port(), 0);
@@ -174,14 +175,14 @@ pub(super) fn foreign_source_address_fails_only_its_connect<R: Ring>(mut bench: 
     for token in 0..10 {
         let foreign: SocketAddr =
             if token == 0 { "[::1]:0" } else { "192.0.2.1:0" }.parse().unwrap();
-        let error = connect_from(&mut bench, (address, foreign), token).unwrap_err();
+        let error = connect_from(&mut bench, address, foreign, token).unwrap_err();
         if token > 0 {
             assert_eq!(error.kind(), std::io::ErrorKind::AddrNotAvailable);
         }
     }
     write(&mut client, b"still here");
     assert_eq!(bench.await_bytes(socket, 10), b"still here");
-    let ours = connect_from(&mut bench, (address, "127.0.0.2:0".parse().unwrap()), 10).unwrap();
+    let ours = connect_from(&mut bench, address, "127.0.0.2:0".parse().unwrap(), 10).unwrap();
     // The server has seen only the last attempt.
     assert_eq!(server.accept().unwrap().1.ip().to_string(), "127.0.0.2");
     bench.close(ours);

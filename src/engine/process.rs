@@ -1,9 +1,12 @@
-//! Start-up entropy: a secret and the date, read from the system once.
+//! What a process has once: its start-up entropy, a secret and the date, and its limit of open
+//! files, which bounds the number of connections.
 //!
-//! Everything else is a function of these, of elapsed time and of input, so that a simulation with
+//! All else is a function of the entropy, of elapsed time and of input, so that a simulation with
 //! the same [`Entropy`] repeats its run.
 
 use std::io;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::clock;
 
@@ -37,6 +40,23 @@ impl std::fmt::Debug for Entropy {
     }
 }
 
+/// Raises the soft limit of open files (`RLIMIT_NOFILE`) to the hard limit and returns it.
+/// `io_uring` applies it to the table of direct descriptors of each ring; the poll backend shares
+/// it among all shards.
+pub fn raise_open_files_limit() -> u32 {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        // On failure the soft limit stays, and is read back below.
+        setrlimit(Resource::Nofile, limit).unwrap_or(());
+    }
+    let bound = getrlimit(Resource::Nofile).current.unwrap_or(UNLIMITED);
+    u32::try_from(bound).unwrap_or(u32::MAX)
+}
+
+/// Returned for an unlimited `RLIMIT_NOFILE`.
+const UNLIMITED: u64 = u32::MAX as u64;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +67,11 @@ mod tests {
         assert_ne!(one.secret, two.secret);
         assert!(one.unix_ms > 1_700_000_000_000);
         assert!(!format!("{one:?}").contains("secret"));
+    }
+
+    #[test]
+    fn raised_file_limit_is_stable() {
+        assert!(raise_open_files_limit() > 2);
+        assert_eq!(raise_open_files_limit(), raise_open_files_limit());
     }
 }
