@@ -212,10 +212,10 @@ impl fmt::Debug for Dispatch {
 
 /// A local handler with its arguments, to start on the shard. A panic inside becomes an internal
 /// error (-32603) of the request.
-pub type LocalWork = Box<dyn FnOnce(RequestContext) -> LocalFuture>;
+pub type LocalWork = Box<dyn FnOnce(RequestContext) -> LocalHandlerFuture>;
 
 /// Future of a running local handler.
-pub type LocalFuture = Pin<Box<dyn Future<Output = Result<HandlerOutput, HandlerError>>>>;
+pub type LocalHandlerFuture = Pin<Box<dyn Future<Output = Result<HandlerOutput, HandlerError>>>>;
 
 /// A blocking handler with its arguments, to run on the thread pool. A panic inside becomes an
 /// internal error (-32603) of the request.

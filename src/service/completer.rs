@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use corelane_protocol::params::StringMap;
 
 use crate::service::context::{
-    ClientImplementation, ClientInfo, RequestView, StateType, shard_state,
+    ClientImplementation, ClientInfo, RequestView, StateType, typed_shard_state,
 };
 use crate::service::handler::catch_panic;
 use crate::service::results::{Completion, HandlerError};
@@ -59,7 +59,7 @@ impl<'a, S: 'static> CompletionContext<'a, S> {
 
     /// The state of the shard; see [`ToolBuilder::state`](crate::service::ToolBuilder::state).
     pub fn state(&self) -> &'a S {
-        shard_state::get(self.request.state())
+        typed_shard_state(self.request.state())
     }
 
     /// The value typed so far; may be empty.

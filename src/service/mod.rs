@@ -44,11 +44,9 @@
 #![forbid(unsafe_code)]
 
 // In dependency order: a module uses only those above it.
-pub mod fnv;
+mod hash;
 
-mod catalog_error;
-
-mod derived_schema;
+mod schema;
 
 pub mod results;
 
@@ -62,8 +60,6 @@ mod completer;
 
 mod entry;
 
-mod schema;
-
 pub mod tool;
 
 pub mod prompt;
@@ -74,12 +70,14 @@ pub mod catalog;
 
 pub mod demo;
 
+use std::borrow::Cow;
+use std::fmt;
+
 #[cfg(feature = "tokio")]
 pub use self::call::TokioWork;
 pub use self::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork, NoArguments};
-pub use self::catalog::{BuildNameHasher, call_tool_at, tool_at, tool_position};
 pub use self::catalog::{Catalog, CatalogBuilder, Features, ListChanges};
-pub use self::catalog_error::CatalogError;
+pub use self::catalog::{call_tool_at, tool_at, tool_position};
 pub use self::completer::CompletionContext;
 pub use self::context::request::DetachedRequest;
 pub use self::context::{
@@ -89,6 +87,7 @@ pub use self::context::{
 };
 #[cfg(feature = "tokio")]
 pub use self::context::{SendFuture, TokioContext, TokioHost};
+pub use self::hash::BuildNameHasher;
 pub use self::prompt::{Prompt, PromptArgument, PromptArguments, PromptBuilder};
 pub use self::resource::{ReadContext, Resource, ResourceBuilder, ResourceTemplate};
 pub use self::results::{
@@ -100,3 +99,54 @@ pub use self::tool::{TaskSupport, Tool, ToolAnnotations, ToolArguments, ToolBuil
 /// A catalog update: a closure that receives a builder with all entries of the current version and
 /// returns the builder of the next one. It runs later, on the thread of the catalog writer.
 pub type CatalogUpdate = Box<dyn FnOnce(CatalogBuilder) -> CatalogBuilder + Send>;
+
+/// Why a catalog could not be built or updated. `Debug` prints the same text as `Display`, because
+/// that is what a `main` that returns the error shows.
+#[derive(Clone, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum CatalogError {
+    /// Two entries of one list have the same name, URI or URI template.
+    Duplicate {
+        /// Kind of the entries: `tool`, `prompt`, `resource` or `resource template`.
+        kind: &'static str,
+        /// The shared name, URI or URI template.
+        name: Box<str>,
+    },
+    /// The page size is 0.
+    ZeroPageSize,
+    /// The server cannot update its catalog: it is shutting down, or it was started with a constant
+    /// catalog.
+    ReadOnly,
+    /// An entry that clients could not use.
+    InvalidEntry {
+        /// Kind of the entry, as in [`CatalogError::Duplicate`].
+        kind: &'static str,
+        /// Its name, URI or URI template, as given.
+        name: Box<str>,
+        /// What is wrong, phrased to follow "`kind` `name`: ".
+        problem: Cow<'static, str>,
+    },
+}
+
+impl fmt::Display for CatalogError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duplicate { kind, name } => {
+                write!(formatter, "two {kind}s are called `{name}`; names must be unique")
+            }
+            Self::ZeroPageSize => formatter.write_str("page_size is 0; it must be at least 1"),
+            Self::ReadOnly => formatter.write_str("the catalog of this server cannot be updated"),
+            Self::InvalidEntry { kind, name, problem } => {
+                write!(formatter, "{kind} `{name}`: {problem}")
+            }
+        }
+    }
+}
+
+impl fmt::Debug for CatalogError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl std::error::Error for CatalogError {}

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use corelane_protocol::model::{self, CacheHint, Implementation};
 use corelane_protocol::revision::Revision;
 
+use crate::service::CatalogError;
 use crate::service::catalog::features::Features;
 use crate::service::catalog::registry::{PageParams, RegistryBuilder};
 use crate::service::catalog::{Catalog, EncodedResults};
-use crate::service::catalog_error::CatalogError;
 use crate::service::prompt::Prompt;
 use crate::service::resource::{Resource, ResourceTemplate};
 use crate::service::tool::{TaskSupport, Tool};

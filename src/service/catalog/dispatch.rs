@@ -38,7 +38,7 @@ pub fn call_tool_at(
         Err(error) => return Dispatch::Failed(error),
     };
     let (revision, suffix) = (call.revision(), catalog.result_suffix(call.revision()));
-    write_response(id, out, is_ready, |out| {
+    append_response(id, out, is_ready, |out| {
         let mut writer = CallToolResultWriter::open(out, revision, suffix);
         let reply = tool.call(call, &mut writer);
         writer.finish();
@@ -74,7 +74,7 @@ impl Catalog {
             return Dispatch::Failed(Error::unknown_name("prompt", request.name));
         };
         let suffix = self.result_suffix(revision);
-        write_response(id, out, is_ready, |out| {
+        append_response(id, out, is_ready, |out| {
             let mut writer =
                 GetPromptResultWriter::open(out, revision, prompt.description(), suffix);
             let reply = prompt.run(request.arguments, source, &mut writer);
@@ -106,7 +106,7 @@ impl Catalog {
             Err(error) => return Dispatch::Failed(error),
         };
         let suffix = self.result_suffix(revision);
-        write_response(id, out, is_ready, |out| {
+        append_response(id, out, is_ready, |out| {
             let mut writer = ReadResourceResultWriter::open(out, revision, entry.cache(), suffix);
             let view = RequestView::new(request.uri, source);
             let reply = entry.read(&read, view, &mut writer);
@@ -159,7 +159,7 @@ impl Catalog {
         match completion {
             Ok(completion) => {
                 let suffix = self.result_suffix(revision);
-                write_response(id, out, is_ready, |out| {
+                append_response(id, out, is_ready, |out| {
                     write_completion(&completion, suffix, out);
                     Dispatch::Ready { is_error: false }
                 })
@@ -201,7 +201,7 @@ impl Catalog {
         out: &mut Vec<u8>,
     ) -> Result<bool, Error> {
         let suffix = self.result_suffix(revision);
-        write_response(id, out, Result::is_ok, |out| {
+        append_response(id, out, Result::is_ok, |out| {
             write_handler_output(revision, result, suffix, out)
         })
     }
@@ -226,7 +226,7 @@ impl Catalog {
 /// Appends a response with the result that `write` appends, or truncates `out` again if its return
 /// value does not satisfy `is_complete`.
 #[inline]
-fn write_response<T>(
+fn append_response<T>(
     id: Id<'_>,
     out: &mut Vec<u8>,
     is_complete: impl FnOnce(&T) -> bool,

@@ -4,8 +4,6 @@
 //! A catalog is immutable, validated as a whole and shared by every shard. An update builds a new
 //! version ([`Catalog::to_builder`]), which shares unchanged entries and lists with the old one.
 
-mod name_hasher;
-
 mod pages;
 
 mod features;
@@ -31,7 +29,6 @@ pub use self::builder::CatalogBuilder;
 use self::builder::CatalogSettings;
 pub use self::dispatch::call_tool_at;
 pub use self::features::Features;
-pub use self::name_hasher::BuildNameHasher;
 use self::registry::Registry;
 use crate::service::call::CallToolRequest;
 use crate::service::prompt::Prompt;
@@ -283,17 +280,22 @@ impl Catalog {
     pub fn write_list_page(
         &self,
         method: Method,
-        page: (Revision, Option<&str>),
+        revision: Revision,
+        cursor: Option<&str>,
         is_listed: impl Fn(&str) -> bool,
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        let suffix = self.result_suffix(page.0);
+        let suffix = self.result_suffix(revision);
         match method {
-            Method::ToolsList => self.tools.write_page(page, is_listed, suffix, out),
-            Method::PromptsList => self.prompts.write_page(page, is_listed, suffix, out),
-            Method::ResourcesList => self.resources.write_page(page, is_listed, suffix, out),
+            Method::ToolsList => self.tools.write_page(revision, cursor, is_listed, suffix, out),
+            Method::PromptsList => {
+                self.prompts.write_page(revision, cursor, is_listed, suffix, out)
+            }
+            Method::ResourcesList => {
+                self.resources.write_page(revision, cursor, is_listed, suffix, out)
+            }
             Method::ResourcesTemplatesList => {
-                self.templates.write_page(page, is_listed, suffix, out)
+                self.templates.write_page(revision, cursor, is_listed, suffix, out)
             }
             other => Err(Error::method_not_found(other.as_str())),
         }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use corelane_protocol::error::Error;
 use corelane_protocol::model::ListKind;
 
-use crate::service::fnv::Fnv;
+use crate::service::hash::Fnv;
 
 /// Division of a list into pages.
 #[derive(Clone, Debug)]

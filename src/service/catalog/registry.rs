@@ -15,10 +15,10 @@ use corelane_protocol::model::{self, CacheHint};
 use corelane_protocol::revision::Revision;
 use corelane_protocol::uri;
 
-use crate::service::catalog::name_hasher::BuildNameHasher;
+use crate::service::CatalogError;
 use crate::service::catalog::pages::Pages;
-use crate::service::catalog_error::CatalogError;
 use crate::service::entry::Entry;
+use crate::service::hash::BuildNameHasher;
 
 /// An entry with its encoded list object for each revision. Revisions with equal objects share the
 /// bytes.
@@ -203,7 +203,8 @@ impl<E: Entry> Registry<E> {
     /// may not be cached.
     pub(super) fn write_page(
         &self,
-        (revision, cursor): (Revision, Option<&str>),
+        revision: Revision,
+        cursor: Option<&str>,
         is_listed: impl Fn(&str) -> bool,
         suffix: &[u8],
         out: &mut Vec<u8>,
@@ -253,7 +254,6 @@ enum EntrySlot<E> {
 }
 
 impl<E: Entry> RegistryBuilder<E> {
-    /// An empty list.
     pub(super) const fn new() -> Self {
         Self { slots: Vec::new(), unchanged: None }
     }

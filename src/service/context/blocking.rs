@@ -11,13 +11,10 @@ use corelane_base::principal::Principal;
 use corelane_protocol::eras::LoggingLevel;
 use serde::Serialize;
 
-use crate::service::catalog_error::CatalogError;
-use crate::service::context::ClientImplementation;
-use crate::service::context::ClientInfo;
-use crate::service::context::RequestInfo;
+use crate::service::context::{ClientImplementation, ClientInfo, RequestInfo};
 use crate::service::results::Cancelled;
+use crate::service::{CatalogBuilder, CatalogError, CatalogUpdate};
 // The only import cycle of this module: a handler may update the catalog that contains it.
-use crate::service::{CatalogBuilder, CatalogUpdate};
 
 /// The server as seen by one running blocking handler; implements [`BlockingContext`].
 pub trait BlockingHost: Send + Sync {

@@ -17,7 +17,7 @@ use http::Extensions;
 use serde::Serialize;
 
 use crate::service::context::{
-    ClientImplementation, ClientInfo, RequestContext, RequestView, shard_state,
+    ClientImplementation, ClientInfo, RequestContext, RequestView, typed_shard_state,
 };
 use crate::service::results::HandlerError;
 
@@ -71,7 +71,7 @@ impl<'a, S: 'static> InlineContext<'a, S> {
 
     /// The state of the shard; see [`ToolBuilder::state`](crate::service::ToolBuilder::state).
     pub fn state(&self) -> &'a S {
-        shard_state::get(self.request.state())
+        typed_shard_state(self.request.state())
     }
 
     /// Sends `notifications/progress` if the request has a progress token; otherwise does nothing.

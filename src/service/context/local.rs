@@ -35,7 +35,7 @@ use serde::Serialize;
 
 use super::client::{ClientImplementation, ClientInfo};
 use super::request::RequestInfo;
-use super::shard_state;
+use super::typed_shard_state;
 use crate::service::results::{Cancelled, ClientRequestError, HandlerError};
 // The only import cycle of this module: a handler may update the catalog that contains it.
 use crate::service::{CatalogBuilder, CatalogError, CatalogUpdate};
@@ -124,7 +124,7 @@ impl RequestContext {
 impl<S: 'static> RequestContext<S> {
     /// The state of the shard; see [`ToolBuilder::state`](crate::service::ToolBuilder::state).
     pub fn state(&self) -> &S {
-        shard_state::get(self.host.shard_state())
+        typed_shard_state(self.host.shard_state())
     }
 
     /// Sends `notifications/progress` if the request has a progress token; otherwise does nothing.

@@ -1,7 +1,6 @@
-//! The contexts of running handlers: what a handler reads of its request, and its connection to the
-//! server.
-
-pub(super) mod shard_state;
+//! The contexts of running handlers: what a handler reads of its request, its connection to the
+//! server, and the state of its shard: a value that the host makes for each shard, for its inline
+//! and local handlers.
 
 mod client;
 
@@ -14,6 +13,8 @@ mod local;
 #[cfg(feature = "tokio")]
 mod tokio;
 
+use std::any::{Any, TypeId, type_name};
+
 use corelane_protocol::error::Error;
 use corelane_protocol::model::{
     CreateMessageResult, ElicitResult, InputRequest, InputResponse, Root,
@@ -25,7 +26,6 @@ pub use self::inline::InlineContext;
 pub(super) use self::inline::{InlineEnd, InlineEvents};
 pub use self::local::{HostFuture, RequestContext, RequestHost};
 pub use self::request::{RequestInfo, RequestSource, RequestView, TraceContext};
-pub use self::shard_state::StateType;
 #[cfg(feature = "tokio")]
 pub use self::tokio::{SendFuture, TokioContext, TokioHost};
 use crate::service::results::ClientRequestError;
@@ -55,4 +55,35 @@ fn sampled(response: InputResponse) -> Option<CreateMessageResult> {
 
 fn roots(response: InputResponse) -> Option<Vec<Root>> {
     if let InputResponse::ListRoots(roots) = response { Some(roots) } else { None }
+}
+
+/// The type of the state that a handler needs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct StateType {
+    id: TypeId,
+    name: &'static str,
+}
+
+impl StateType {
+    /// The type `S`.
+    pub fn of<S: 'static>() -> Self {
+        Self { id: TypeId::of::<S>(), name: type_name::<S>() }
+    }
+
+    /// Name of the type.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+/// Returns the state as the type of a handler.
+///
+/// # Panics
+///
+/// It has another type. Servers check the types when a catalog is installed.
+pub(super) fn typed_shard_state<S: 'static>(state: &dyn Any) -> &S {
+    let Some(state) = state.downcast_ref() else {
+        panic!("the server has no shard state of the type {}", type_name::<S>());
+    };
+    state
 }

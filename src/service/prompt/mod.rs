@@ -32,7 +32,6 @@ pub struct Prompt {
     required_state: Option<StateType>,
 }
 
-/// Handler of a prompt.
 enum PromptHandler {
     /// On the shard, to completion.
     Inline(InlineHandler),

@@ -12,13 +12,9 @@ use corelane_protocol::uri;
 use serde_json::Value;
 
 use crate::service::completer::{Completer, CompletionContext};
-use crate::service::context::BlockingContext;
-use crate::service::context::InlineContext;
-use crate::service::context::RequestContext;
-use crate::service::context::StateType;
+use crate::service::context::{BlockingContext, InlineContext, RequestContext, StateType};
 use crate::service::entry::Metadata;
-use crate::service::resource::handler::{ReadTarget, ResourceHandler};
-use crate::service::resource::read_context::ReadContext;
+use crate::service::resource::handler::{ReadContext, ReadTarget, ResourceHandler};
 use crate::service::resource::{Resource, ResourceTemplate};
 use crate::service::results::{Completion, HandlerError, ReadResourceResult};
 

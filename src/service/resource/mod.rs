@@ -9,8 +9,6 @@ mod uri_decoder;
 
 mod uri_template;
 
-mod read_context;
-
 mod handler;
 
 mod builder;
@@ -25,8 +23,8 @@ use corelane_protocol::uri;
 
 pub use self::builder::ResourceBuilder;
 use self::builder::ResourceDefinition;
+pub use self::handler::ReadContext;
 use self::handler::ResourceHandler;
-pub use self::read_context::ReadContext;
 use self::uri_template::UriTemplate;
 use crate::service::call::Dispatch;
 use crate::service::completer::Completer;
@@ -84,7 +82,7 @@ impl Resource {
         view: RequestView<'_>,
         contents: &mut ReadResourceResultWriter<'_>,
     ) -> Dispatch {
-        self.handler.start((ctx, view), self.definition.target(), contents)
+        self.handler.start(ctx, view, self.definition.target(), contents)
     }
 }
 
@@ -189,14 +187,14 @@ impl ResourceTemplate {
         self.pattern.as_ref().is_some_and(|pattern| ctx.match_template(pattern))
     }
 
-    /// Like [`Resource::read`].
+    /// As [`Resource::read`], for a URI that the template matches.
     pub(super) fn read(
         &self,
         ctx: &ReadContext<'_>,
         view: RequestView<'_>,
         contents: &mut ReadResourceResultWriter<'_>,
     ) -> Dispatch {
-        self.handler.start((ctx, view), self.definition.target(), contents)
+        self.handler.start(ctx, view, self.definition.target(), contents)
     }
 
     /// The completer of the variable `name`, or `None`.

@@ -13,7 +13,6 @@
 
 use std::ops::Range;
 
-/// A parsed URI template.
 #[derive(Clone, Debug)]
 pub(super) struct UriTemplate {
     parts: Box<[TemplatePart]>,

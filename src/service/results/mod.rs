@@ -14,8 +14,6 @@ mod internal_error;
 
 mod tool;
 
-mod into_result;
-
 use std::borrow::Cow;
 
 use bytes::Bytes;
@@ -27,8 +25,7 @@ use corelane_protocol::model::{
 
 pub use self::error::{Cancelled, ClientRequestError, HandlerError, OrInvalid};
 pub use self::internal_error::InternalError;
-pub use self::into_result::{IntoCallToolResult, Structured};
-pub use self::tool::CallToolResult;
+pub use self::tool::{CallToolResult, IntoCallToolResult, Structured};
 
 /// Output of a handler that ends later, for any method.
 #[derive(Clone, Debug)]
@@ -98,7 +95,7 @@ impl From<ReadResourceResult> for HandlerOutput {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct GetPromptResult {
-    pub(in crate::service) description: Option<Box<str>>,
+    pub(super) description: Option<Box<str>>,
     messages: Vec<(Role, ContentBlock)>,
 }
 
@@ -159,7 +156,7 @@ impl HeapBytes for GetPromptResult {
 #[derive(Clone, Debug)]
 pub struct ReadResourceResult {
     contents: Vec<ResourceContents>,
-    pub(in crate::service) cache_hint: Option<CacheHint>,
+    pub(super) cache_hint: Option<CacheHint>,
 }
 
 impl ReadResourceResult {

@@ -45,7 +45,7 @@ impl Json for Instances {
         key.into()
     }
 
-    fn with_string_node<T>((): &mut (), name: &str, visit: impl FnOnce(Instance<'_>) -> T) -> T {
+    fn with_string_node<T>(_unit: &mut (), name: &str, visit: impl FnOnce(Instance<'_>) -> T) -> T {
         visit(Instance::Name(name))
     }
 }

@@ -11,13 +11,13 @@ mod simple_schema;
 
 mod instance;
 
-mod implied;
+mod derived;
 
 use corelane_protocol::json::Value;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value as Owned;
 
-pub(super) use self::implied::is_implied;
+pub(super) use self::derived::{derive_input_schema, derive_output_schema, is_implied};
 use self::instance::{Instance, Instances};
 use self::simple_schema::SimpleSchema;
 use self::violation::describe_argument_error;
@@ -26,7 +26,6 @@ use self::violation::describe_argument_error;
 #[derive(Debug)]
 pub(super) struct CompiledInputSchema(InputValidation);
 
-/// How arguments are validated.
 #[derive(Debug)]
 enum InputValidation {
     /// Not at all, before the tool is in a catalog.

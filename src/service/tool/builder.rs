@@ -11,13 +11,12 @@ use crate::service::call::CallToolRequest;
 #[cfg(feature = "tokio")]
 use crate::service::context::TokioContext;
 use crate::service::context::{BlockingContext, InlineContext, RequestContext, StateType};
-use crate::service::derived_schema::{derive_input_schema, derive_output_schema};
 use crate::service::results::{HandlerError, IntoCallToolResult};
-use crate::service::schema::CompiledInputSchema;
+use crate::service::schema::{CompiledInputSchema, derive_input_schema, derive_output_schema};
 use crate::service::tool::Tool;
 use crate::service::tool::definition::{TaskSupport, ToolAnnotations, ToolDefinition};
 use crate::service::tool::handler::{ToolArguments, ToolHandler};
-use crate::service::tool::output_validator::OutputValidator;
+use crate::service::tool::schema::OutputValidator;
 
 /// Builder of a tool. Set its properties first; one of the handler methods completes it.
 ///

@@ -16,7 +16,6 @@ use crate::service::context::StateType;
 use crate::service::entry::Metadata;
 use crate::service::tool::schema;
 
-/// Definition of a tool.
 #[derive(Clone, Debug)]
 pub(super) struct ToolDefinition {
     pub(super) metadata: Metadata,

@@ -20,9 +20,8 @@ use crate::service::context::{BlockingContext, InlineContext, InlineEnd, Request
 use crate::service::handler::tokio_work;
 use crate::service::handler::{blocking_work, catch_panic, emitted_work, local_work};
 use crate::service::results::{HandlerError, HandlerOutput, IntoCallToolResult};
-use crate::service::tool::output_validator::OutputValidator;
+use crate::service::tool::schema::OutputValidator;
 
-/// Handler of a tool.
 pub(super) enum ToolHandler {
     /// On the shard, to completion.
     Inline(InlineHandler),

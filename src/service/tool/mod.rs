@@ -6,8 +6,6 @@ mod schema;
 
 mod definition;
 
-mod output_validator;
-
 mod handler;
 
 mod builder;
@@ -26,7 +24,7 @@ use self::definition::ToolDefinition;
 pub use self::definition::{TaskSupport, ToolAnnotations};
 pub use self::handler::ToolArguments;
 use self::handler::ToolHandler;
-use self::output_validator::OutputValidator;
+use self::schema::OutputValidator;
 use crate::service::call::{CallToolRequest, Dispatch};
 use crate::service::context::StateType;
 use crate::service::entry::Entry;

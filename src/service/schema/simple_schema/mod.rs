@@ -17,7 +17,6 @@ use crate::service::schema::violation::{Violation, within};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unsupported;
 
-/// A compiled schema.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SimpleSchema {
     /// Allowed types; `None` allows all.
@@ -32,7 +31,6 @@ pub(super) struct SimpleSchema {
     array: Option<ArrayConstraints>,
 }
 
-/// Constraints on objects.
 #[derive(Clone, Debug)]
 struct ObjectConstraints {
     /// Properties in the order of the schema.
@@ -45,7 +43,6 @@ struct ObjectConstraints {
     allows_additional: bool,
 }
 
-/// Constraints on arrays.
 #[derive(Clone, Debug)]
 struct ArrayConstraints {
     items: Option<Box<SimpleSchema>>,
@@ -80,7 +77,6 @@ impl SimpleSchema {
         Ok(Self { types, is_type_only, range, length, allowed_values, object, array })
     }
 
-    /// Validates a value.
     #[inline]
     pub(super) fn validate(&self, value: Value<'_>) -> Result<(), Violation> {
         if let Some(types) = self.types

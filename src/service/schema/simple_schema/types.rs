@@ -160,7 +160,6 @@ impl AllowedValues {
     }
 }
 
-/// Bounds of a number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NumberRange {
     minimum: f64,
