@@ -93,13 +93,12 @@ pub mod model {
 
 /// The parts of [`Counters`] and [`ConnectionInfo`].
 pub mod counters {
-    pub use crate::telemetry::connection_info::{ConnectionTraffic, PingCounts};
     pub use crate::telemetry::counters::{
-        AuthCounters, ClientRequestCounters, ConnectionCounters, CounterValue, InputErrorCounters,
-        OverloadCounters, RequestCounters, SessionCounters, ShardCounters, SubscriptionCounters,
-        TrafficCounters, WebSocketCounters,
+        AuthCounters, ClientRequestCounters, ConnectionCounters, CounterValue, ErrorTable,
+        InputErrorCounters, OverloadCounters, RequestCounters, SessionCounters, ShardCounters,
+        SubscriptionCounters, TrafficCounters, WebSocketCounters,
     };
-    pub use crate::telemetry::error_table::ErrorTable;
+    pub use crate::telemetry::open_work::{ConnectionTraffic, PingCounts};
 }
 
 /// The parts of [`Options`].
@@ -132,7 +131,7 @@ pub mod internal {
         SocketPair,
     };
     #[cfg(feature = "files")]
-    pub use crate::files::{catalog_updates::Publisher, fault::FileFault, watcher::FileWatch};
+    pub use crate::files::{FileFault, catalog_updates::Publisher, watcher::FileWatch};
     pub use crate::guard::auth::AuthError;
     pub use crate::guard::auth::access::AccessRules;
     pub use crate::guard::auth::bearer::{
@@ -140,8 +139,7 @@ pub mod internal {
     };
     pub use crate::guard::auth::certificates::{CertificateRules, ClientCertificate};
     pub use crate::guard::auth::challenge::Challenges;
-    pub use crate::guard::auth::dpop::nonce::Nonces;
-    pub use crate::guard::auth::dpop::{DpopRules, PROOF_BYTES_MAX};
+    pub use crate::guard::auth::dpop::{DpopRules, Nonces, PROOF_BYTES_MAX};
     pub use crate::guard::auth::jwt::{
         ALGORITHMS, ClaimRules, Issuer, JwtError, JwtVerifier, KeySet,
     };

@@ -32,7 +32,6 @@ pub(crate) fn init(options: &LogOptions) -> LogHandle {
 }
 
 impl LogHandle {
-    /// Applies new options.
     pub(crate) fn set_options(&self, options: &LogOptions) {
         // Fails only if another subscriber was installed before this one.
         self.0.modify(|lines| *lines = LineLayer::new(options)).ok();

@@ -98,7 +98,6 @@ fn report_unreadable_directories(effective: &EffectiveConfig) -> bool {
     !unreadable.is_empty()
 }
 
-/// Logs the configuration warnings.
 fn log_warnings(effective: &EffectiveConfig) {
     for warning in &effective.warnings {
         Event::OptionWarning { warning: &warning.to_string() }.emit();

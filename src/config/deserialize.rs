@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::config::issue::{ConfigIssue, Source};
 use crate::config::options::Options;
-use crate::config::read::apply::apply;
+use crate::config::read::apply;
 use crate::config::read::raw_value::{Assignment, RawValue, is_section, unknown_key};
 use crate::config::table;
 

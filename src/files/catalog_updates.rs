@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::FileFault;
 use super::change_batch::ChangeBatch;
 use super::directory::Resources;
-use super::fault::FileFault;
 use super::prompts::{PromptChange, PromptDirectory, PromptsByName};
 use super::watcher::{Consumer, WatchedPaths};
 use crate::server::Handle;

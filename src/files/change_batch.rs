@@ -45,7 +45,6 @@ impl ChangeBatch {
         self.invalidates_watches = true;
     }
 
-    /// Adds an event.
     pub(super) fn add(&mut self, event: Result<Event, Error>) {
         let Ok(event) = event else {
             self.needs_scan = true;

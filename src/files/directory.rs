@@ -14,12 +14,12 @@ use corelane_protocol::error::Error;
 use corelane_protocol::model::{Annotations, ResourceContents};
 use serde_json::{Value, json};
 
+use super::FileFault;
 use super::change_batch::ChangeBatch;
 use super::disk::{
     FileContent, FileMetadata, FileRange, Listing, ReadError, RelativePath, Root, RootUri,
     ScanLimits,
 };
-use super::fault::FileFault;
 use crate::server::options::check_uri_prefix;
 use crate::service::{
     BlockingContext, CatalogUpdate, HandlerError, ReadContext, Resource, ResourceTemplate,
@@ -220,7 +220,6 @@ pub(super) struct ResourceUpdate {
     pub(super) edit: Option<(BTreeMap<RelativePath, FileMetadata>, CatalogUpdate)>,
     /// URIs of changed files.
     pub(super) updated_uris: Vec<String>,
-    /// Faults found.
     pub(super) faults: Vec<FileFault>,
 }
 

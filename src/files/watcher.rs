@@ -19,8 +19,8 @@ use std::time::Duration;
 use crossbeam::channel::{self, Receiver, RecvTimeoutError, Sender, bounded};
 use notify::{Config, ErrorKind, Event, RecommendedWatcher, RecursiveMode, Watcher};
 
+use super::FileFault;
 use super::change_batch::ChangeBatch;
-use super::fault::FileFault;
 
 #[expect(clippy::disallowed_types, reason = "locked for each event of a folder, by no shard")]
 type RwLock<T> = std::sync::RwLock<T>;
@@ -37,7 +37,6 @@ pub(super) trait Consumer: Send + 'static {
     fn report_fault(&mut self, fault: FileFault);
 }
 
-/// What is watched.
 #[derive(Debug, Default)]
 pub(super) struct WatchedPaths {
     /// Folders, for each change in them.
@@ -92,7 +91,6 @@ struct DirectoryWatcher {
     has_warned: bool,
 }
 
-/// Why waiting ended.
 enum WaitResult {
     Changes(ChangeBatch),
     Stopped,

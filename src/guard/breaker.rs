@@ -50,7 +50,6 @@ pub enum BreakerState {
     HalfOpen,
 }
 
-/// What changes the state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Trigger {
     ShareReached,
@@ -172,7 +171,8 @@ impl CircuitBreaker {
         &mut self,
         rules: &BreakerRules,
         Permit { epoch }: Permit,
-        (outcome, duration): (CallOutcome, Duration),
+        outcome: CallOutcome,
+        duration: Duration,
         now: Instant,
     ) {
         if epoch != self.epoch {
@@ -216,7 +216,6 @@ impl CircuitBreaker {
         }
     }
 
-    /// Changes the state.
     #[cold]
     fn change(&mut self, trigger: Trigger, rules: &BreakerRules, now: Instant) {
         let Some(next) = next_state(self.state, trigger) else { return };
@@ -252,7 +251,6 @@ struct CallWindow {
     ends: Instant,
 }
 
-/// Numbers of calls.
 #[derive(Clone, Copy, Debug, Default)]
 struct CallTotals {
     calls: u32,
@@ -297,7 +295,6 @@ impl CallWindow {
         self.totals
     }
 
-    /// Forgets all calls.
     fn clear(&mut self) {
         *self = Self::default();
     }
@@ -347,7 +344,7 @@ mod tests {
         let now = at(milliseconds);
         let admitted = breaker.admit(&RULES, now);
         if let Ok(permit) = admitted {
-            breaker.record(&RULES, permit, (outcome, QUICK), now);
+            breaker.record(&RULES, permit, outcome, QUICK, now);
         }
         admitted.is_ok()
     }
@@ -387,8 +384,8 @@ mod tests {
         for milliseconds in [99, 100, 99, 100] {
             assert_eq!(breaker.state(), BreakerState::Closed);
             let permit = breaker.admit(&RULES, at(0)).unwrap();
-            let end = (CallOutcome::Succeeded, Duration::from_millis(milliseconds));
-            breaker.record(&RULES, permit, end, at(milliseconds));
+            let (outcome, duration) = (CallOutcome::Succeeded, Duration::from_millis(milliseconds));
+            breaker.record(&RULES, permit, outcome, duration, at(milliseconds));
         }
         assert_eq!(breaker.state(), BreakerState::Open);
     }
@@ -411,7 +408,7 @@ mod tests {
         assert!(breaker.admit(&RULES, at(5_000)).is_err());
         for probe in probes {
             assert_eq!(breaker.state(), BreakerState::HalfOpen);
-            breaker.record(&RULES, probe, (CallOutcome::Succeeded, QUICK), at(5_001));
+            breaker.record(&RULES, probe, CallOutcome::Succeeded, QUICK, at(5_001));
         }
         assert_eq!(breaker.state(), BreakerState::Closed);
     }
@@ -420,7 +417,7 @@ mod tests {
     fn abandoned_probe_leaves_its_place() {
         let mut breaker = open();
         let probes = [0; 2].map(|_| breaker.admit(&RULES, at(5_000)).unwrap());
-        breaker.record(&RULES, probes[0], (CallOutcome::Abandoned, QUICK), at(5_001));
+        breaker.record(&RULES, probes[0], CallOutcome::Abandoned, QUICK, at(5_001));
         assert!(breaker.admit(&RULES, at(5_001)).is_ok());
         assert!(breaker.admit(&RULES, at(5_001)).is_err());
     }
@@ -458,9 +455,9 @@ mod tests {
         for _ in 0..4 {
             assert!(run(&mut breaker, CallOutcome::Failed, 0));
         }
-        breaker.record(&RULES, late[0], (CallOutcome::Failed, QUICK), at(1));
+        breaker.record(&RULES, late[0], CallOutcome::Failed, QUICK, at(1));
         assert!(breaker.admit(&RULES, at(5_000)).is_ok());
-        breaker.record(&RULES, late[1], (CallOutcome::Failed, QUICK), at(5_000));
+        breaker.record(&RULES, late[1], CallOutcome::Failed, QUICK, at(5_000));
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
     }
 

@@ -6,22 +6,20 @@
 
 #![forbid(unsafe_code)]
 
-pub mod error_table;
 pub mod label;
 pub mod open_work;
 pub mod throttle;
 
 pub mod auth_event;
 pub mod certificate;
-pub mod connection_info;
 
 pub mod counters;
 pub mod metrics;
 
 pub mod event;
 
-pub use connection_info::ConnectionInfo;
 pub use counters::Counters;
 #[cfg(feature = "cli")]
 pub use event::Event;
 pub use label::Transport;
+pub use open_work::ConnectionInfo;

@@ -59,11 +59,9 @@
 
 mod connection;
 
-mod request;
-
-mod response;
+mod message;
 
 mod service;
 
-pub use self::response::ResponseBody;
+pub use self::message::ResponseBody;
 pub use self::service::{McpService, ResponseFuture};

@@ -21,8 +21,9 @@ use tokio::net::UnixStream;
 use tower_service::Service;
 
 use super::connection::{BoxError, Connection, Pool};
-use super::request::{ConvertedRequest, Targets, convert, remove_connection_fields};
-use super::response::{ResponseBody, error_response};
+use super::message::{
+    ConvertedRequest, ResponseBody, Targets, convert, error_response, remove_connection_fields,
+};
 use crate::server::{Handle, Running, Server, StartError, request_id};
 
 /// A server as a [`tower_service::Service`] of HTTP requests; see the [module](crate::tower).

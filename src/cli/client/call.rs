@@ -41,7 +41,6 @@ enum TaskChoice {
 }
 
 impl ToolCall {
-    /// Reads the call.
     pub(crate) fn from_matches(matches: &ArgMatches) -> Result<Self, Failure> {
         let name = matches.get_one::<String>(NAME).cloned().unwrap_or_default();
         let task = if matches.get_flag(TASK) {

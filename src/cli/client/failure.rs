@@ -10,7 +10,6 @@ use corelane_tls::TlsError;
 use super::text::printable;
 use crate::cli::{USAGE_EXIT_CODE, print_diagnostic};
 
-/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The command line is invalid.

@@ -13,20 +13,16 @@ mod flags;
 mod time_limit;
 
 mod elicitation;
-mod progress_line;
 
 mod connection;
 
 mod output;
-mod ranges;
 
 mod tasks;
 
 mod call;
 
 mod requests;
-
-mod lists;
 
 mod inspect;
 
@@ -64,9 +60,9 @@ fn execute(name: &str, matches: &ArgMatches) -> Result<(), Failure> {
         (_, Some(call), ..) => call.run(&server, &mut output),
         (_, _, Some(prompt), _) => prompt.run(&server, &mut output),
         (_, _, _, Some(task)) => task.run(&server, &mut output),
-        ("tools", ..) => lists::tools(&server, &mut output),
-        ("resources", ..) => lists::resources(&server, &mut output),
-        ("prompts", ..) => lists::prompts(&server, &mut output),
+        ("tools", ..) => inspect::tools(&server, &mut output),
+        ("resources", ..) => inspect::resources(&server, &mut output),
+        ("prompts", ..) => inspect::prompts(&server, &mut output),
         ("read", ..) => requests::read_resource(matches, &server, &mut output),
         ("complete", ..) => requests::complete(matches, &server, &mut output),
         ("listen", ..) => requests::listen(matches, &server, &mut output),

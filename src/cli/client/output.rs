@@ -17,7 +17,7 @@ use super::failure::Failure;
 use super::flags::{JSON, OUTPUT};
 use super::text::{self, printable, printable_json};
 
-/// Standard output.
+/// Where a command writes its results: standard output, buffered until [`Output::flush`].
 pub(crate) struct Output {
     out: BufWriter<Stdout>,
     is_json: bool,
@@ -26,7 +26,6 @@ pub(crate) struct Output {
     file: Option<PathBuf>,
 }
 
-/// Content of a result.
 #[derive(Debug)]
 pub(crate) enum Content<'a> {
     Text(&'a str),
@@ -199,7 +198,6 @@ impl Output {
         OutputFile::write(path, texts.join("\n").as_bytes()).map_err(|error| failed(&error))
     }
 
-    /// Writes what is buffered.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -247,14 +245,12 @@ impl OutputFile {
         Ok(Self { file, path, temporary: Some(temporary) })
     }
 
-    /// Writes all content.
     pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
         let mut file = Self::create(path)?;
         file.append(content)?;
         file.finish()
     }
 
-    /// Appends content.
     pub(crate) fn append(&mut self, content: &[u8]) -> io::Result<()> {
         self.file.write_all(content)
     }

@@ -31,7 +31,6 @@ pub(crate) enum TaskCommand {
 }
 
 impl TaskCommand {
-    /// Reads the command.
     pub(crate) fn from_matches(matches: &ArgMatches) -> Result<Self, Failure> {
         let action = matches.get_one::<String>(ACTION).map_or(TASK_ACTIONS[0], String::as_str);
         match (action, matches.get_one::<String>(TASK_ID).cloned()) {

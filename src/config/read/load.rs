@@ -14,10 +14,8 @@ use rustix::fs::OFlags;
 
 use crate::config::issue::{ConfigErrors, ConfigIssue, Diagnostic, Source};
 use crate::config::options::{Options, Profile};
-use crate::config::read::apply;
-use crate::config::read::environment;
-use crate::config::read::file;
 use crate::config::read::raw_value::Assignment;
+use crate::config::read::{apply, environment, file, source_of};
 use crate::config::table::{self, Row};
 use crate::config::warnings;
 
@@ -54,7 +52,7 @@ pub struct EffectiveConfig {
 impl EffectiveConfig {
     /// Returns where the option with this key was set.
     pub fn source(&self, key: &str) -> &Source {
-        apply::source_of(&self.sources, key)
+        source_of(&self.sources, key)
     }
 
     /// Adds the warnings about options that were set.
@@ -129,7 +127,7 @@ pub fn assemble(inputs: &ConfigInputs) -> Result<EffectiveConfig, ConfigErrors> 
         Some(Assignment { row, text: text.clone(), source })
     }));
 
-    let (options, sources) = apply::apply(assignments, problems)?;
+    let (options, sources) = apply(assignments, problems)?;
     let mut effective = EffectiveConfig { options, warnings, sources };
     effective.add_warnings();
     Ok(effective)

@@ -79,7 +79,6 @@ impl Listing {
     }
 }
 
-/// State of a scan.
 struct Scan<'a> {
     root: &'a Root,
     limits: ScanLimits,

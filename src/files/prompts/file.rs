@@ -11,7 +11,7 @@ use super::template::{
     ARGUMENTS_MAX, DOLLAR_ARGUMENTS_NAME, ERRORS_MAX, ParsedTemplate, Template, TemplateError,
     TemplateErrorKind, is_argument_name,
 };
-use crate::files::fault::FileFault;
+use crate::files::FileFault;
 
 /// A parsed prompt file.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -80,7 +80,6 @@ pub(super) enum FrontMatterFormat {
 pub(super) struct Sections {
     /// The front matter and its format, if there is any.
     pub(super) front: Option<(FrontMatterFormat, Range<usize>)>,
-    /// The body.
     pub(super) body: Range<usize>,
 }
 
@@ -122,7 +121,6 @@ fn starts_with_key<'a>(mut lines: impl Iterator<Item = &'a str>) -> bool {
 }
 
 impl FrontMatter {
-    /// Parses front matter.
     pub(super) fn parse(format: FrontMatterFormat, text: &str) -> Result<Self, FrontMatterError> {
         match format {
             FrontMatterFormat::Toml => Self::parse_toml(text),

@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use corelane_protocol::model::Role;
 
 use self::file::{ArgumentFile, PromptFile};
+use super::FileFault;
 use super::change_batch::ChangeBatch;
 use super::disk::{FileContent, FileMetadata, Listing, ReadError, RelativePath, Root, ScanLimits};
-use super::fault::FileFault;
 use crate::service::{CatalogUpdate, HandlerError, Prompt, PromptArgument, PromptBuilder};
 use crate::telemetry::event::Event;
 
@@ -115,7 +115,6 @@ pub(super) struct PromptDirectory {
 pub(super) struct PromptUpdate {
     /// Prompts that the catalog must offer, if they differ from those it offers.
     pub(super) changed_prompts: Option<PromptsByName>,
-    /// Faults found.
     pub(super) faults: Vec<FileFault>,
 }
 
@@ -134,7 +133,6 @@ impl PromptDirectory {
         (!self.is_unreadable).then(|| self.root().to_owned())
     }
 
-    /// Returns the directory.
     pub(super) fn root(&self) -> &Path {
         self.prompts.path()
     }
@@ -240,7 +238,6 @@ impl PromptDirectory {
         names.into_iter().filter(differs).map(step).collect()
     }
 
-    /// Returns the offered prompts.
     pub(super) const fn offered(&self) -> &PromptsByName {
         &self.offered
     }

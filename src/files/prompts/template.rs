@@ -78,7 +78,6 @@ pub(super) enum TemplateErrorKind {
     TooManyArguments,
 }
 
-/// A parsed body.
 #[derive(Debug)]
 pub(super) struct ParsedTemplate {
     pub(super) template: Template,

@@ -120,7 +120,7 @@ impl Bucket {
 
     /// Takes at most `wanted` for another shard: of all that is left if `gives_all`, otherwise half
     /// of what is left above a quarter. Returns zero if there is nothing to give.
-    pub(super) fn give(&mut self, share: Share, (wanted, gives_all): (u64, bool), now: u64) -> u64 {
+    pub(super) fn give(&mut self, share: Share, wanted: u64, gives_all: bool, now: u64) -> u64 {
         self.advance(share, now);
         let left = share.capacity.cast_signed() - self.level;
         let spare = if gives_all { left } else { (left - (share.capacity / 4).cast_signed()) / 2 };
@@ -241,14 +241,14 @@ mod tests {
         assert_eq!(admitted(&mut hot, share, at(0), 200), 100);
         assert!(hot.is_low(share) && !idle.is_low(share));
         let wanted = share.wanted(200);
-        hot.receive(idle.give(share, (wanted, false), at(0)));
+        hot.receive(idle.give(share, wanted, false, at(0)));
         let moved = admitted(&mut hot, share, at(0), 200);
         assert_eq!((moved, admitted(&mut idle, share, at(0), 200)), (37, 62));
-        assert_eq!(idle.give(share, (wanted, false), at(0)), 0);
+        assert_eq!(idle.give(share, wanted, false, at(0)), 0);
         let mut unused = Bucket::default();
-        hot.receive(unused.give(share, (share.wanted(3), true), at(0)));
+        hot.receive(unused.give(share, share.wanted(3), true, at(0)));
         assert_eq!(admitted(&mut hot, share, at(0), 200), 4);
-        hot.receive(unused.give(share, (wanted, true), at(0)));
+        hot.receive(unused.give(share, wanted, true, at(0)));
         let moved = admitted(&mut hot, share, at(0), 200);
         assert_eq!((moved, admitted(&mut unused, share, at(0), 200)), (96, 0));
     }
@@ -257,8 +257,9 @@ mod tests {
     fn unused_gift_does_not_add_to_burst() {
         let share = share(1_000, 400, 4);
         let mut buckets = [Bucket::default(); 4];
-        let wanted = (share.wanted(400), true);
-        let gifts: u64 = buckets[1..].iter_mut().map(|it| it.give(share, wanted, at(0))).sum();
+        let wanted = share.wanted(400);
+        let gifts = buckets[1..].iter_mut().map(|it| it.give(share, wanted, true, at(0)));
+        let gifts: u64 = gifts.sum();
         buckets[0].receive(gifts);
         for now in [0, 10, 50, 100, 1_000] {
             let mut copies = buckets;
@@ -284,7 +285,7 @@ mod tests {
         for now in [0, u64::MAX / 2, u64::MAX] {
             bucket.take(share, now).ok();
             bucket.receive(u64::MAX);
-            bucket.give(share, (share.wanted(u32::MAX), true), now);
+            bucket.give(share, share.wanted(u32::MAX), true, now);
         }
     }
 }

@@ -359,7 +359,7 @@ impl RateLimiter {
         for ShareRequest { key, share, wanted } in requests {
             let Some(entry) = self.table.place(*key, now) else { continue };
             let gives_all = entry.count_gift(requester);
-            let nanoseconds = entry.bucket.give(*share, (*wanted, gives_all), now);
+            let nanoseconds = entry.bucket.give(*share, *wanted, gives_all, now);
             if nanoseconds > 0 {
                 gifts.push(ShareGift { key: *key, nanoseconds });
             }

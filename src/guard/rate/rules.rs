@@ -24,7 +24,6 @@ pub struct RateRules {
     needs_name: bool,
 }
 
-/// One rule.
 #[derive(Clone, Debug)]
 pub(super) struct RateRule {
     /// The words of the line, by which a rule that a reload does not change keeps its buckets.

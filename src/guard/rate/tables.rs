@@ -98,7 +98,7 @@ const WAYS: usize = 8;
 
 /// A key with its bucket.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct BucketEntry {
     /// Hash of the key under a secret; zero if the place was never taken.
     key: u64,
     pub(super) bucket: Bucket,
@@ -111,7 +111,7 @@ pub(super) struct Entry {
     last_requester: Option<u16>,
 }
 
-impl Entry {
+impl BucketEntry {
     /// Counts a request. Returns the requests since other shards were last asked if they are to be
     /// asked now: the bucket is low, and that was not done within `interval`.
     #[inline]
@@ -138,7 +138,7 @@ impl Entry {
 /// A table of fixed size in which a key has 16 possible places.
 #[derive(Debug, Default)]
 pub(super) struct BucketTable {
-    entries: Box<[Entry]>,
+    entries: Box<[BucketEntry]>,
 }
 
 impl BucketTable {
@@ -146,7 +146,7 @@ impl BucketTable {
     pub(super) fn new(keys_max: usize) -> Self {
         let sets = (keys_max / WAYS).max(2);
         let sets = if sets.is_power_of_two() { sets } else { sets.next_power_of_two() / 2 };
-        Self { entries: vec![Entry::default(); sets * WAYS].into() }
+        Self { entries: vec![BucketEntry::default(); sets * WAYS].into() }
     }
 
     /// Returns whether it has no places.
@@ -156,7 +156,7 @@ impl BucketTable {
 
     /// Returns the entry of a key, a new one if it has none, or `None` if no place is free.
     #[inline]
-    pub(super) fn place(&mut self, key: u64, now: u64) -> Option<&mut Entry> {
+    pub(super) fn place(&mut self, key: u64, now: u64) -> Option<&mut BucketEntry> {
         let key = key.max(1);
         let first = self.set_of(key);
         let found = self.find_in(first, key);
@@ -168,7 +168,7 @@ impl BucketTable {
     }
 
     /// Returns the entry of a key that is in the table.
-    pub(super) fn find(&mut self, key: u64) -> Option<&mut Entry> {
+    pub(super) fn find(&mut self, key: u64) -> Option<&mut BucketEntry> {
         let key = key.max(1);
         let sets = [self.set_of(key), self.set_of(key.rotate_left(32))];
         let place = sets.into_iter().find_map(|set| self.find_in(set, key))?;
@@ -186,9 +186,9 @@ impl BucketTable {
             return Some(place);
         }
         let mut places = (first..first + WAYS).chain(second..second + WAYS);
-        let is_free = |entry: &Entry| entry.bucket.is_full(now);
+        let is_free = |entry: &BucketEntry| entry.bucket.is_full(now);
         let place = places.find(|place| self.entries.get(*place).is_some_and(is_free))?;
-        self.entries[place] = Entry { key, ..Entry::default() };
+        self.entries[place] = BucketEntry { key, ..BucketEntry::default() };
         Some(place)
     }
 

@@ -11,8 +11,8 @@ use corelane_base::principal::Principal;
 use corelane_base::random::Random;
 use corelane_protocol::eras::Method;
 
+use super::ConnectionRates;
 use super::bucket::Quota;
-use super::connections::ConnectionRates;
 use super::limiter::{Caller, RateLimiter};
 use super::rules::{LimitedMethod, RateRules, Target, parse_quota};
 use super::tables::{SmallBurstAccess, SmallBursts};

@@ -6,8 +6,6 @@
 
 use std::fmt;
 
-use crate::telemetry::error_table::ErrorTable;
-
 /// Declares a group of counters: its fields, their sum and their names.
 macro_rules! group {
     ($(#[$about:meta])* $name:ident { $($(#[doc = $doc:literal])+ $field:ident,)+ }) => {
@@ -37,7 +35,7 @@ mod parity;
 mod refusals;
 
 pub use self::parity::{ChunkCounters, LatencyHistogram, ParityCounters, ParityRequestCounters};
-pub use self::refusals::{AuthCounters, InputErrorCounters, OverloadCounters};
+pub use self::refusals::{AuthCounters, ErrorTable, InputErrorCounters, OverloadCounters};
 
 group! {
     /// Counters of connections.

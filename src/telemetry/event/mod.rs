@@ -20,8 +20,8 @@ use tracing::{Level, debug, error, info, warn};
 
 pub use self::overload::OverloadEvent;
 use crate::telemetry::auth_event::AuthEvent;
-use crate::telemetry::connection_info::ConnectionTraffic;
 use crate::telemetry::label::{DrainCause, EvictionReason, RefusalReason, TaskLimit, Transport};
+use crate::telemetry::open_work::ConnectionTraffic;
 use crate::telemetry::throttle::EventThrottle;
 
 /// The `tracing` target of start-up lines; the message is the whole line.

@@ -18,14 +18,12 @@ use serde_json::{Map, Value, json};
 use self::parity::ParityServer;
 use super::elicitation;
 use super::failure::{Failure, print_note};
-use super::flags::credentials::Credentials;
-use super::flags::login::{self, LOGIN};
+use super::flags::credentials::{Credentials, LOGIN, oauth_options};
 use super::flags::{
     DIALECT, ENV, ERA, PARITY, RETRY, TARGET, TIMEOUT, VERBOSE, given_address, given_tls,
     retry_policy,
 };
-use super::progress_line::ProgressLine;
-use super::text::one_line;
+use super::text::{ProgressLine, one_line};
 use super::time_limit::TimeLimit;
 
 /// Time to open a connection, unless the timeout is shorter.
@@ -41,7 +39,6 @@ const REPEAT_DELAY: Duration = Duration::from_secs(1);
 /// Attempts to connect again with `--retry`.
 const RECONNECTS_MAX: u32 = 3;
 
-/// A connected client.
 pub(crate) struct Connection {
     peer: Peer,
     target: String,
@@ -58,7 +55,6 @@ enum Peer {
     Parity(ParityServer),
 }
 
-/// A client of MCP.
 struct McpServer {
     client: Client,
     server: Arc<ServerInfo>,
@@ -173,7 +169,7 @@ impl Connection {
         &self.limit
     }
 
-    /// Names a task.
+    /// Returns the task with this id, without asking the server for it.
     pub(crate) fn task(&self, id: &str) -> Result<Task, ClientError> {
         Ok(self.client()?.task(id))
     }
@@ -295,7 +291,6 @@ impl Connection {
 }
 
 impl McpServer {
-    /// Connects.
     fn open(
         matches: &ArgMatches,
         target: Target,
@@ -304,7 +299,7 @@ impl McpServer {
         progress: &Arc<ProgressLine>,
     ) -> Result<Self, Failure> {
         let address = given_address(matches, target.address())?;
-        let authorization = login::options(matches, &target)?;
+        let authorization = oauth_options(matches, &target)?;
         let mut builder = Client::builder(target).reconnect(reconnect_options(matches));
         builder = builder.retry(retry_policy(matches));
         if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {

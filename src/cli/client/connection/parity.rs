@@ -15,10 +15,9 @@ use serde_json::{Map, Value, json};
 
 use super::{CONNECT_TIMEOUT, CONNECTING, List, read, to_document};
 use crate::cli::client::failure::{Failure, print_note};
-use crate::cli::client::flags::credentials::Credentials;
-use crate::cli::client::flags::login::LOGIN;
+use crate::cli::client::flags::credentials::{Credentials, LOGIN};
 use crate::cli::client::flags::{NO_RETRY, RETRY, TIMEOUT, VERBOSE, given_address, given_tls};
-use crate::cli::client::progress_line::ProgressLine;
+use crate::cli::client::text::ProgressLine;
 use crate::cli::client::time_limit::TimeLimit;
 
 /// Attempts to connect again, of a command whose connection was lost.
@@ -27,7 +26,6 @@ const RECONNECTS_MAX: u32 = 5;
 /// Pages of one list, so that a server whose list does not end is not read forever.
 const PAGES_MAX: usize = 1_000;
 
-/// A connected client.
 pub(super) struct ParityServer {
     client: ParityClient,
     info: Arc<ParityServerInfo>,
@@ -35,7 +33,6 @@ pub(super) struct ParityServer {
 }
 
 impl ParityServer {
-    /// Connects.
     pub(super) fn open(
         matches: &ArgMatches,
         target: Target,
@@ -166,7 +163,6 @@ impl ParityServer {
         limit.run(Method::Ping.as_str(), self.client.ping())
     }
 
-    /// Closes the connection.
     pub(super) fn close(self, limit: &TimeLimit) {
         limit.close(self.client.close());
     }

@@ -1,7 +1,6 @@
 //! The client commands and their flags.
 
 pub(crate) mod credentials;
-pub(crate) mod login;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -128,7 +127,6 @@ const ROWS: [Row; 11] = [
     },
 ];
 
-/// Returns the client commands.
 pub(crate) fn commands() -> impl Iterator<Item = Command> {
     ROWS.iter().map(|row| Command::new(row.name).about(row.about).defer(with_flags))
 }
@@ -153,7 +151,8 @@ fn with_flags(command: Command) -> Command {
         )),
         None => command,
     };
-    let command = command.args(tls_flags()).args(login::arguments()).args(retry_flags());
+    let command =
+        command.args(tls_flags()).args(credentials::login_arguments()).args(retry_flags());
     command.args(credentials::arguments()).args([
         Arg::new(JSON)
             .long(JSON)

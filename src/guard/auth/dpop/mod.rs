@@ -2,13 +2,11 @@
 //! token is bound.
 //!
 //! A proof is checked in a fixed order: number, form, type, algorithm, private parts, claims,
-//! method, URL, token, time, key, then by the caller its nonce ([`nonce`]), then the signature, and
-//! by the caller whether it was used before. The reason of a failure is that of the first check
+//! method, URL, token, time, key, then by the caller its nonce ([`Nonces`]), then the signature,
+//! and by the caller whether it was used before. The reason of a failure is that of the first check
 //! that fails; it has no part of the proof.
 //!
-//! Source: RFC 9449, section 4.3.
-
-pub mod nonce;
+//! Source: RFC 9449, sections 4.3, 8 and 9.
 
 #[cfg(all(test, feature = "oauth-jwt"))]
 mod tests;
@@ -25,6 +23,7 @@ use url::Url;
 use super::AuthError;
 use super::jwt::{EmbeddedKey, seconds};
 use super::proof::SentProof;
+use crate::guard::state_cipher::{KEY_BYTES, StateCipher};
 
 /// Bytes of a proof, at most.
 pub const PROOF_BYTES_MAX: usize = 8 << 10;
@@ -93,7 +92,8 @@ impl DpopRules {
     pub fn read<'a>(
         &self,
         sent: &SentProof<'a>,
-        (token, thumbprint): (&str, &[u8; 32]),
+        token: &str,
+        thumbprint: &[u8; 32],
         unix_seconds: u64,
     ) -> Result<ReadProof<'a>, AuthError> {
         let text = only_value(sent).map_err(AuthError::InvalidProof)?;
@@ -239,3 +239,34 @@ const MALFORMED_TEXT: &str = "the proof is malformed";
 const MALFORMED: AuthError = AuthError::InvalidProof(MALFORMED_TEXT);
 const NO_PUBLIC_KEY: &str = "the key of the proof is not a public key for its algorithm";
 const OTHER_KEY: &str = "the token is bound to another key than that of the proof";
+
+/// Time in seconds for which the same nonce is issued.
+pub const PERIOD_SECONDS: u64 = 150;
+
+/// Issues nonces, and knows them again, without a table: a nonce is a time that only this server
+/// can have written. All clients get the same one during a period of [`PERIOD_SECONDS`]; it is
+/// accepted until the end of the next one, so for 150 s to 300 s.
+#[derive(Clone, Debug)]
+pub struct Nonces(StateCipher);
+
+impl Nonces {
+    /// Creates nonces under a key, which must encrypt nothing else.
+    pub fn new(key: &[u8; KEY_BYTES]) -> Self {
+        Self(StateCipher::new(key))
+    }
+
+    /// Returns the nonce of the time `unix_seconds`.
+    pub fn current(&self, unix_seconds: u64) -> String {
+        // The number of a period is the nonce of the cipher: under one there is one text only.
+        self.0.encrypt(unix_seconds / PERIOD_SECONDS, NONCE_CONTEXT, b"").unwrap_or_default()
+    }
+
+    /// Returns whether a nonce is accepted at the time `unix_seconds`.
+    pub fn accepts(&self, nonce: &str, unix_seconds: u64) -> bool {
+        let period = unix_seconds / PERIOD_SECONDS;
+        let issued = self.0.decrypt(NONCE_CONTEXT, nonce);
+        issued.is_some_and(|it| it.nonce == period || it.nonce + 1 == period)
+    }
+}
+
+const NONCE_CONTEXT: &[u8] = b"dpop";

@@ -1,4 +1,4 @@
-//! Proofs that are accepted, and each reason for which one is not.
+//! Proofs that are accepted, each reason for which one is not, and nonces.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
@@ -9,9 +9,10 @@ use jsonwebtoken::{Algorithm, EncodingKey, crypto};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{AuthError, DpopRules, PROOF_BYTES_MAX, ReadProof};
+use super::{AuthError, DpopRules, Nonces, PERIOD_SECONDS, PROOF_BYTES_MAX, ReadProof};
 use crate::guard::auth::jwt::ALGORITHMS;
 use crate::guard::auth::proof::SentProof;
+use crate::guard::state_cipher::KEY_BYTES;
 
 const NOW: u64 = 1_000_000;
 const RESOURCE: &str = "https://mcp.test/mcp?k=1";
@@ -79,7 +80,7 @@ const fn sent(text: &str) -> SentProof<'_> {
 }
 
 fn read<'t>(signer: &Signer, text: &'t str) -> Result<ReadProof<'t>, AuthError> {
-    let proof = rules().read(&sent(text), (TOKEN, &signer.thumbprint()), NOW)?;
+    let proof = rules().read(&sent(text), TOKEN, &signer.thumbprint(), NOW)?;
     proof.verify_signature()?;
     Ok(proof)
 }
@@ -205,7 +206,7 @@ fn one_proof_of_the_bound_key_is_needed() {
     let rules = rules();
     let read = |values| {
         let sent = SentProof { values, ..sent("") };
-        rules.read(&sent, (TOKEN, &signer.thumbprint()), NOW).map(|_| ())
+        rules.read(&sent, TOKEN, &signer.thumbprint(), NOW).map(|_| ())
     };
     let invalid = |reason| Err(AuthError::InvalidProof(reason));
     let value = Some(text.as_bytes());
@@ -214,6 +215,30 @@ fn one_proof_of_the_bound_key_is_needed() {
     let missing = "the request has no proof: the header field DPoP is missing";
     assert_eq!(read([None, None]), invalid(missing));
     let other_key = "the token is bound to another key than that of the proof";
-    let result = rules.read(&sent(&text), (TOKEN, &other.thumbprint()), NOW);
+    let result = rules.read(&sent(&text), TOKEN, &other.thumbprint(), NOW);
     assert_eq!(result.unwrap_err(), AuthError::UnprovedToken(other_key));
+}
+
+#[test]
+fn nonce_is_accepted_for_two_periods() {
+    let nonces = Nonces::new(&[7; KEY_BYTES]);
+    let begin = 1_000 * PERIOD_SECONDS;
+    let nonce = nonces.current(begin + 3);
+    assert_eq!(nonce, nonces.current(begin + PERIOD_SECONDS - 1));
+    assert_ne!(nonce, nonces.current(begin + PERIOD_SECONDS));
+    assert!(nonce.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)));
+    let accepts = |at: u64| nonces.accepts(&nonce, at);
+    assert!(accepts(begin) && accepts(begin + 2 * PERIOD_SECONDS - 1));
+    assert!(!accepts(begin + 2 * PERIOD_SECONDS) && !accepts(begin - 1));
+}
+
+#[test]
+fn nonce_of_another_key_is_refused() {
+    let nonce = Nonces::new(&[8; KEY_BYTES]).current(1_000);
+    let nonces = Nonces::new(&[7; KEY_BYTES]);
+    let own = nonces.current(1_000);
+    for nonce in [&nonce, "", "x", &own[1..], &format!("{own}A")] {
+        assert!(!nonces.accepts(nonce, 1_000), "{nonce}");
+    }
+    assert!(nonces.accepts(&own, 1_000));
 }

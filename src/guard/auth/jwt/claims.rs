@@ -120,7 +120,7 @@ const UNKNOWN_BINDING: InvalidToken = InvalidToken::new(
     clippy::cast_sign_loss,
     reason = "the value is in the range, and saturates"
 )]
-pub(in crate::guard::auth) fn seconds(value: &Value) -> Option<u64> {
+pub fn seconds(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().filter(|it| *it >= 0.0).map(|it| it as u64))
 }
 

@@ -55,7 +55,8 @@ impl KeySet {
     /// No key has this id and algorithm, or the signature is not that of the key.
     pub fn verify(
         &self,
-        (algorithm, id): (&str, Option<&str>),
+        algorithm: &str,
+        id: Option<&str>,
         message: &[u8],
         signature: &str,
     ) -> Result<(), SignatureError> {

@@ -154,8 +154,8 @@ impl JwtVerifier {
         let Some(keys) = &self.issuers[index].keys else {
             return Err(JwtError::KeysNeeded(index));
         };
-        let key = (&*header.alg, header.kid.as_deref());
-        match keys.verify(key, message.as_bytes(), signature) {
+        let (algorithm, id) = (&*header.alg, header.kid.as_deref());
+        match keys.verify(algorithm, id, message.as_bytes(), signature) {
             Ok(()) => self.claims.check(&claims, unix_seconds, access).map_err(JwtError::Invalid),
             Err(SignatureError::NoKey) => Err(JwtError::KeysNeeded(index)),
             Err(SignatureError::Invalid) => Err(BAD_SIGNATURE),

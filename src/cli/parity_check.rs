@@ -1,19 +1,72 @@
-//! The command line of `corelane parity-check`, and the server that it names.
+//! The command line of `corelane parity-check`: checks that a server complies with the parity
+//! dialect. The checks are those of the crate `corelane-parity-check`.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use corelane_client::{Target, TlsOptions, tls_client};
-use corelane_parity_check::{Address, Duplex, Endpoint, LongTool, Settings, Tls, Transport};
+use corelane_parity_check::{
+    Address, Duplex, Endpoint, LongTool, Report, Settings, Tls, Transport,
+};
 use corelane_tls::{TlsClient, TlsStream};
 use serde_json::{Value, json};
 use url::Url;
+
+use super::{USAGE_EXIT_CODE, print_diagnostic};
+
+pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
+    if is_list(matches) {
+        return exit_code(corelane_parity_check::write_list(&mut io::stdout().lock()), true);
+    }
+    let settings = match settings(matches) {
+        Ok(settings) => settings,
+        Err(error) => {
+            print_diagnostic("error", &error);
+            return ExitCode::from(USAGE_EXIT_CODE);
+        }
+    };
+    let options = run_options(matches);
+    let selected = corelane_parity_check::select(&options.only);
+    if selected.is_empty() {
+        print_diagnostic("error", &"no check has the name of --only: --list prints all");
+        return ExitCode::from(USAGE_EXIT_CODE);
+    }
+    if let Err(error) = corelane_parity_check::check_reachable(&settings) {
+        print_diagnostic("error", &error);
+        return ExitCode::FAILURE;
+    }
+    let report = corelane_parity_check::run(&settings, options.jobs, &selected);
+    exit_code(write(&report, options.is_json), report.is_compliant())
+}
+
+fn exit_code(written: io::Result<()>, is_compliant: bool) -> ExitCode {
+    match written {
+        // A reader that closes the pipe early, as `head` does, is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            print_diagnostic("error", &format!("standard output: {error}"));
+            ExitCode::FAILURE
+        }
+        _ if is_compliant => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+fn write(report: &Report, is_json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if is_json {
+        writeln!(out, "{:#}", report.to_json())?;
+    } else {
+        report.write_table(&mut out)?;
+    }
+    out.flush()
+}
 
 /// The name of the command.
 pub(crate) const NAME: &str = "parity-check";
@@ -35,15 +88,14 @@ const LIST: &str = "list";
 
 /// How a run is reported.
 #[derive(Debug)]
-pub(crate) struct RunOptions {
-    pub(crate) is_json: bool,
+struct RunOptions {
+    is_json: bool,
     /// Checks that run at a time.
-    pub(crate) jobs: usize,
+    jobs: usize,
     /// Names or families of the checks that run; all if there is none.
-    pub(crate) only: Vec<String>,
+    only: Vec<String>,
 }
 
-/// Returns the command.
 pub(crate) fn command() -> Command {
     Command::new(NAME).about("Check that a server complies with the parity dialect").defer(
         |command| {
@@ -120,12 +172,12 @@ fn run_arguments() -> [Arg; 7] {
 }
 
 /// Returns whether the checks are only listed.
-pub(crate) fn is_list(matches: &ArgMatches) -> bool {
+fn is_list(matches: &ArgMatches) -> bool {
     matches.get_flag(LIST)
 }
 
 /// Reads how the run is reported.
-pub(crate) fn run_options(matches: &ArgMatches) -> RunOptions {
+fn run_options(matches: &ArgMatches) -> RunOptions {
     let jobs = matches.get_one::<u64>(JOBS).copied().unwrap_or(1);
     RunOptions {
         is_json: matches.get_flag(JSON),
@@ -134,8 +186,7 @@ pub(crate) fn run_options(matches: &ArgMatches) -> RunOptions {
     }
 }
 
-/// Reads what is checked.
-pub(crate) fn settings(matches: &ArgMatches) -> Result<Settings, String> {
+fn settings(matches: &ArgMatches) -> Result<Settings, String> {
     let text = |name| matches.get_one::<String>(name).cloned();
     let time =
         |name| Duration::from_millis(matches.get_one::<u64>(name).copied().unwrap_or_default());
