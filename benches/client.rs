@@ -31,7 +31,7 @@ use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, CHILD};
 use corelane_bench_support::requests::{MESSAGE_BYTES, META, message};
 use corelane_bench_support::rounds::format_rounds;
-use corelane_engine::file_limit::raise_open_files_limit;
+use corelane_engine::process::raise_open_files_limit;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

@@ -39,10 +39,10 @@ const POSTS: &str = "posts";
 const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 /// The POST requests, in the order of their columns.
 const POST_CALLS: [post::Call; 4] = [
-    (Era::Legacy, MESSAGE_BYTES),
-    (Era::Modern, MESSAGE_BYTES),
-    (Era::Legacy, 4096),
-    (Era::Modern, 4096),
+    post::Call { era: Era::Legacy, message_bytes: MESSAGE_BYTES },
+    post::Call { era: Era::Modern, message_bytes: MESSAGE_BYTES },
+    post::Call { era: Era::Legacy, message_bytes: 4096 },
+    post::Call { era: Era::Modern, message_bytes: 4096 },
 ];
 /// Both are multiples of all numbers of messages per turn.
 const FEW: u64 = 2_000;

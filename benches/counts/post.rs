@@ -9,8 +9,7 @@ use corelane_bench_support::requests::{
     Era, INITIALIZE, INITIALIZED, RequestTemplate, SESSION_BYTES, legacy_fields, post,
 };
 use corelane_transport::http::checks::{CheckProfile, check_head};
-use corelane_transport::http::head::Field;
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::{Field, RequestLimits};
 use corelane_transport::http::reader::{RequestEvent, RequestReader};
 use sha2::{Digest, Sha256};
 
@@ -79,18 +78,22 @@ impl Phase {
     }
 }
 
-/// The era of a call, and the bytes of its message.
-pub(crate) type Call = (Era, usize);
+/// A call that is repeated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) era: Era,
+    pub(crate) message_bytes: usize,
+}
 
 /// Processes `messages` requests up to `phase`.
 pub(crate) fn run(phase: Phase, call: Call, messages: u64) -> Result<(), Failure> {
     match phase {
         Phase::Head | Phase::Admission => admit(phase, call, messages),
         Phase::Turn => turn(call, messages, 1),
-        Phase::TurnWithField => turn_with_token(call, messages, (TOKEN_BYTES, false)),
-        Phase::TurnWithToken => turn_with_token(call, messages, (TOKEN_BYTES, true)),
-        Phase::TurnWithShortField => turn_with_token(call, messages, (SHORT_TOKEN_BYTES, false)),
-        Phase::TurnWithShortToken => turn_with_token(call, messages, (SHORT_TOKEN_BYTES, true)),
+        Phase::TurnWithField => turn_with_token(call, messages, TOKEN_BYTES, false),
+        Phase::TurnWithToken => turn_with_token(call, messages, TOKEN_BYTES, true),
+        Phase::TurnWithShortField => turn_with_token(call, messages, SHORT_TOKEN_BYTES, false),
+        Phase::TurnWithShortToken => turn_with_token(call, messages, SHORT_TOKEN_BYTES, true),
         Phase::TurnWithRate => turn_with_rate(call, messages, 1),
         Phase::TurnOfSixteenWithRate => turn_with_rate(call, messages, 16),
         Phase::TurnOfSixteen => turn(call, messages, 16),
@@ -99,8 +102,8 @@ pub(crate) fn run(phase: Phase, call: Call, messages: u64) -> Result<(), Failure
 }
 
 /// Runs the phases before the body is read.
-fn admit(phase: Phase, (era, bytes): Call, messages: u64) -> Result<(), Failure> {
-    let request = RequestTemplate::echo_post(era, bytes, HOST.parse()?).repeat(1);
+fn admit(phase: Phase, call: Call, messages: u64) -> Result<(), Failure> {
+    let request = RequestTemplate::echo_post(call.era, call.message_bytes, HOST.parse()?).repeat(1);
     let options = OriginOptions { is_loopback: true, ..OriginOptions::default() };
     let mut guard = CachedOriginGuard::new(OriginGuard::new(&options)?);
     let (profile, limits) = (CheckProfile::default(), RequestLimits::default());
@@ -143,7 +146,8 @@ fn turn_with_rate(call: Call, messages: u64, per_turn: u64) -> Result<(), Failur
 fn turn_with_token(
     call: Call,
     messages: u64,
-    (token_bytes, is_verified): (usize, bool),
+    token_bytes: usize,
+    is_verified: bool,
 ) -> Result<(), Failure> {
     let key = "k".repeat(token_bytes);
     let keys = tempfile::NamedTempFile::new()?;
@@ -174,11 +178,11 @@ fn turn_of_thousand(call: Call, messages: u64) -> Result<(), Failure> {
 }
 
 /// Returns the repeated request with `fields`; opens a session for it in the legacy era.
-fn open(shard: &mut MemoryShard, (era, bytes): Call, fields: &str) -> Result<Vec<u8>, Failure> {
+fn open(shard: &mut MemoryShard, call: Call, fields: &str) -> Result<Vec<u8>, Failure> {
     let host = HOST.parse()?;
-    let template = RequestTemplate::echo_post(era, bytes, host);
+    let template = RequestTemplate::echo_post(call.era, call.message_bytes, host);
     let mut request = template.repeat(1);
-    if era == Era::Legacy {
+    if call.era == Era::Legacy {
         let response = shard.send_and_receive(post(host, fields, INITIALIZE).as_bytes());
         let response = String::from_utf8(response)?;
         let (_, id) =

@@ -95,15 +95,15 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     match phase {
         Phase::Turn | Phase::TurnOfSixteen => {
-            turn(codec, kind, (messages, phase.messages_per_turn()), Options::default())
+            turn(codec, kind, messages, phase.messages_per_turn(), Options::default())
         }
         Phase::TurnWithBreakers => {
-            turn(codec, kind, (messages, phase.messages_per_turn()), with_breakers())
+            turn(codec, kind, messages, phase.messages_per_turn(), with_breakers())
         }
         Phase::TurnWithRate => {
             let mut options = Options::default();
             options.rate.rules = vec![RATE_RULE.to_owned()];
-            turn(codec, kind, (messages, 1), options)
+            turn(codec, kind, messages, 1, options)
         }
         _ => RequestPath::new(codec, kind)?.run(phase, messages),
     }
@@ -266,7 +266,8 @@ fn write_response(
 fn turn(
     codec: Codec,
     kind: RequestKind,
-    (messages, per_turn): (u64, u64),
+    messages: u64,
+    per_turn: u64,
     options: Options,
 ) -> Result<(), Failure> {
     let transport = match codec {

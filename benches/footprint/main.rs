@@ -144,11 +144,11 @@ fn measure_sessions(sessions: usize, shards: usize, dialect: Dialect) -> io::Res
     let groups = groups(sessions);
     let barriers = Barriers::new(groups.len());
     let (at_half, after, descriptors, called) = thread::scope(|scope| {
-        let hold = |(number, &group): (usize, &(usize, usize))| {
+        let hold = |(number, &(first, count)): (usize, &(usize, usize))| {
             let (barriers, host) = (&barriers, destination(number, port));
             scope.spawn(move || {
                 barriers.wait_to_open(number);
-                hold_group(dialect, host, group, || barriers.wait_when_open(number))
+                hold_group(dialect, host, first, count, || barriers.wait_when_open(number))
             })
         };
         let threads: Vec<_> = groups.iter().enumerate().map(hold).collect();
@@ -226,18 +226,19 @@ impl Barriers {
 fn hold_group(
     dialect: Dialect,
     host: SocketAddr,
-    group: (usize, usize),
+    first: usize,
+    count: usize,
     wait: impl Fn(),
 ) -> io::Result<usize> {
     match dialect {
         Dialect::Mcp(transport) => {
             let call = transport.call(host);
             let client = || Session::new(transport, host, &call);
-            hold_sessions(host, group, client, wait, Session::call)
+            hold_sessions(host, first, count, client, wait, Session::call)
         }
         Dialect::Parity(stream) => {
             let client = || ParitySession::new(stream);
-            hold_sessions(host, group, client, wait, ParitySession::call)
+            hold_sessions(host, first, count, client, wait, ParitySession::call)
         }
     }
 }
@@ -245,7 +246,8 @@ fn hold_group(
 /// Opens a group of sessions, waits, and has a sample of them call a tool; returns their number.
 fn hold_sessions<C: BenchClient>(
     host: SocketAddr,
-    (first, count): (usize, usize),
+    first: usize,
+    count: usize,
     client: impl FnMut() -> C,
     wait: impl Fn(),
     call: impl Fn(&C) -> Vec<u8>,

@@ -51,7 +51,7 @@ use std::time::Duration;
 
 use corelane::Options;
 use corelane_bench_support::process;
-use corelane_engine::file_limit::raise_open_files_limit;
+use corelane_engine::process::raise_open_files_limit;
 
 use self::attackers::Priority;
 use self::measurement::{Files, Measurement};

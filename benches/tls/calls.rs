@@ -34,7 +34,9 @@ impl Load {
     fn connect(
         address: SocketAddr,
         tls: Option<&Arc<ClientConfig>>,
-        (connections, depth, is_http): (usize, usize, bool),
+        connections: usize,
+        depth: usize,
+        is_http: bool,
     ) -> io::Result<Self> {
         let template = if is_http {
             RequestTemplate::echo_post(Era::Modern, MESSAGE_BYTES, address)
@@ -114,7 +116,8 @@ fn start_both(authority: &Authority, listener: [&str; 4]) -> io::Result<[Server;
 /// Measures calls over TCP.
 pub(crate) fn measure(
     authority: &Authority,
-    (rounds, count): (usize, usize),
+    rounds: usize,
+    count: usize,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let [plain, encrypted] = start_both(authority, ["--tcp", "127.0.0.1:0", "--http", "off"])?;
@@ -123,11 +126,10 @@ pub(crate) fn measure(
     writeln!(out, "| connections × in flight | plain | TLS 1.3 | TLS / plain |")?;
     writeln!(out, "| --- | --- | --- | --- |")?;
     for depth in DEPTHS {
-        let shape = (CONNECTIONS, depth, false);
-        let mut loads = [
-            (Load::connect(plain.address()?, None, shape)?, &plain),
-            (Load::connect(encrypted.address()?, Some(&client), shape)?, &encrypted),
-        ];
+        let connect =
+            |server: &Server, tls| Load::connect(server.address()?, tls, CONNECTIONS, depth, false);
+        let mut loads =
+            [(connect(&plain, None)?, &plain), (connect(&encrypted, Some(&client))?, &encrypted)];
         let mut measured = [const { Vec::new() }; 2];
         for _ in 0..rounds {
             for ((load, server), values) in loads.iter_mut().zip(&mut measured) {
@@ -152,9 +154,9 @@ pub(crate) fn measure_memory(
     let mut measured = Vec::new();
     for (server, tls) in servers.iter().zip([None, Some(&client)]) {
         let address = server.address()?;
-        Load::connect(address, tls, (16, 1, false))?.run(16)?;
+        Load::connect(address, tls, 16, 1, false)?.run(16)?;
         let before = server.resident_bytes()?;
-        let mut load = Load::connect(address, tls, (connections, 1, false))?;
+        let mut load = Load::connect(address, tls, connections, 1, false)?;
         load.run(connections)?;
         let more = server.resident_bytes()?.saturating_sub(before);
         measured.push(more / connections as u64);
@@ -167,17 +169,19 @@ pub(crate) fn measure_memory(
 /// Measures calls over HTTP: plain, with TLS, and behind nginx.
 pub(crate) fn measure_nginx(
     authority: &Authority,
-    (rounds, count): (usize, usize),
+    rounds: usize,
+    count: usize,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let [plain, encrypted] = start_both(authority, ["--tcp", "off", "--http", "127.0.0.1:0"])?;
     let nginx = start_nginx(authority, plain.address()?)?;
     let client = client(authority)?;
-    let shape = (CONNECTIONS, 1, true);
+    let connect =
+        |server: &Server, tls| Load::connect(server.address()?, tls, CONNECTIONS, 1, true);
     let mut loads = [
-        (Load::connect(plain.address()?, None, shape)?, vec![&plain]),
-        (Load::connect(encrypted.address()?, Some(&client), shape)?, vec![&encrypted]),
-        (Load::connect(nginx.address()?, Some(&client), shape)?, vec![&nginx, &plain]),
+        (connect(&plain, None)?, vec![&plain]),
+        (connect(&encrypted, Some(&client))?, vec![&encrypted]),
+        (connect(&nginx, Some(&client))?, vec![&nginx, &plain]),
     ];
     let mut measured = [const { Vec::new() }; 3];
     for _ in 0..rounds {

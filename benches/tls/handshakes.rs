@@ -29,7 +29,8 @@ const KINDS: [(&SupportedProtocolVersion, &dyn SupportedKxGroup); 3] = [
 /// Measures full and resumed handshakes of each kind.
 pub(crate) fn measure(
     authority: &Authority,
-    (rounds, count): (usize, usize),
+    rounds: usize,
+    count: usize,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let listener = ["--tcp", "127.0.0.1:0", "--http", "off"];

@@ -30,7 +30,7 @@ use std::io::{self, Write};
 
 use corelane_bench_support::arguments::number;
 use corelane_bench_support::process::{self, Server};
-use corelane_engine::file_limit::raise_open_files_limit;
+use corelane_engine::process::raise_open_files_limit;
 
 use self::authority::Authority;
 
@@ -61,10 +61,10 @@ fn main() -> io::Result<()> {
     let authority = Authority::new()?;
     let out = &mut io::stdout().lock();
     if all || has("--calls") {
-        calls::measure(&authority, (rounds, number("--count", 20_000)?), out)?;
+        calls::measure(&authority, rounds, number("--count", 20_000)?, out)?;
     }
     if all || has("--handshakes") {
-        handshakes::measure(&authority, (rounds, number("--count", 20_000)? / 40), out)?;
+        handshakes::measure(&authority, rounds, number("--count", 20_000)? / 40, out)?;
     }
     if all || has("--memory") {
         calls::measure_memory(&authority, number("--connections", 4_000)?, out)?;
@@ -73,7 +73,7 @@ fn main() -> io::Result<()> {
         flood::measure(&authority, rounds, out)?;
     }
     if has("--nginx") {
-        calls::measure_nginx(&authority, (rounds, number("--count", 20_000)?), out)?;
+        calls::measure_nginx(&authority, rounds, number("--count", 20_000)?, out)?;
     }
     Ok(())
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use corelane::internal::{Shard, ShardInput};
 use corelane::{Catalog, Handle, Options, Server, Transport};
-use corelane_engine::entropy::Entropy;
 use corelane_engine::executor::{Executor, NativeExecutor};
+use corelane_engine::process::Entropy;
 use corelane_engine::ring::sim::{SimRing, World};
 use corelane_engine::ring::{ParkTimeout, Ring, RingOptions};
 use corelane_engine::shard_loop::{ShardLoop, TurnStatus};

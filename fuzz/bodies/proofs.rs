@@ -50,7 +50,7 @@ pub(crate) fn check_text(text: &str) -> bool {
         path: "/protectedresource",
         is_endpoint: true,
     };
-    let proof = rules.read(&sent, (TOKEN, &THUMBPRINT), ISSUED_AT);
+    let proof = rules.read(&sent, TOKEN, &THUMBPRINT, ISSUED_AT);
     match proof.and_then(|proof| proof.verify_signature().map(|()| proof)) {
         Ok(proof) => {
             // The signature covers header and claims, and there is one example.

@@ -164,14 +164,14 @@ fn show(name: &str, mut figures: Vec<f64>) {
 /// Returns the bytes of a tool call as `corelane-load` sends it.
 fn request(address: SocketAddr, tool: &str) -> Vec<u8> {
     let (authority, fields) = (address.to_string(), Vec::new());
-    let place = (&*authority, "/mcp");
-    let settings =
-        RequestSettings::new(Transport::Http, Era::Modern, place, fields).expect("a valid target");
+    let (authority, path) = (&*authority, "/mcp");
+    let settings = RequestSettings::new(Transport::Http, Era::Modern, authority, path, fields)
+        .expect("a valid target");
     let call = if tool == "echo" {
         RequestTemplate::echo(&settings, MESSAGE_BYTES)
     } else {
         let params = serde_json::json!({ "name": tool, "arguments": {} });
-        RequestTemplate::new(&settings, ("tools/call", params.as_object().cloned()), None)
+        RequestTemplate::new(&settings, "tools/call", params.as_object(), None)
     };
     let mut bytes = Vec::new();
     call.write_request(&mut bytes, ID_FIRST, None);
@@ -206,7 +206,7 @@ fn run_corelane_load(
         calls: vec![CallPlan::tool(tool)],
         ..Plan::new(format!("http://{}", server.address))
     };
-    let finding = generator::run(&plan.run_config()?, (1, &[CORES.1]), None, |_, _| {})?;
+    let finding = generator::run(&plan.run_config()?, 1, &[CORES.1], None, |_, _| {})?;
     let totals = RunResult::new(plan, Manifest::default(), &finding).totals;
     if totals.failure_ratio > 0.0 || totals.unsolicited > 0 {
         return Err(format!("requests failed: {totals:?}").into());

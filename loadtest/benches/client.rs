@@ -71,7 +71,7 @@ fn main() -> Outcome<()> {
         let clients = Clients::connect(&server, connections, depth)?;
         let (mut generated, mut called, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..arguments.rounds.max(1) {
-            generated.push(generator_cost(&server, (connections, depth), arguments.seconds)?);
+            generated.push(generator_cost(&server, connections, depth, arguments.seconds)?);
             called.push(clients.cost(arguments.calls)?);
             ratios.extend(generated.last().zip(called.last()).map(|(one, other)| other / one));
         }
@@ -85,7 +85,8 @@ fn main() -> Outcome<()> {
 /// Returns the CPU time of the generator for each response, in microseconds.
 fn generator_cost(
     server: &process::Server,
-    (connections, depth): (usize, usize),
+    connections: usize,
+    depth: usize,
     seconds: f64,
 ) -> Outcome<f64> {
     let span = HumanDuration::from(Duration::from_secs_f64(seconds));
@@ -94,8 +95,8 @@ fn generator_cost(
     plan.era = Some(Era::Modern);
     plan.warm_up = HumanDuration::from(Duration::from_millis(100));
     plan.phases = vec![PhasePlan::constant(1.0, span)];
-    let (watched, threads) = (ProcessGroup::of_process(server.id()), (1, &[CORES.1][..]));
-    let measured = generator::run(&plan.run_config()?, threads, Some(&watched), |_, _| {})?;
+    let watched = ProcessGroup::of_process(server.id());
+    let measured = generator::run(&plan.run_config()?, 1, &[CORES.1], Some(&watched), |_, _| {})?;
     let result = RunResult::new(plan, Manifest::default(), &measured);
     if result.totals.failure_ratio > 0.0 {
         return Err(format!("failed requests: {:?}", result.totals).into());

@@ -136,10 +136,10 @@ fn run(server: &process::Server, load: Load, arguments: &Arguments) -> Outcome<R
         calls: vec![call],
         ..Plan::new(format!("tcp://{}", server.address()?))
     };
-    let (watched, threads) = (ProcessGroup::of_process(server.id()), (1, &[CORES.1][..]));
+    let watched = ProcessGroup::of_process(server.id());
     let mut config = plan.run_config()?;
     config.request_settings.offers_resume = load == Load::ResumableStream;
-    let measured = generator::run(&config, threads, Some(&watched), |_, _| {})?;
+    let measured = generator::run(&config, 1, &[CORES.1], Some(&watched), |_, _| {})?;
     let result = RunResult::new(plan, Manifest::default(), &measured);
     if result.totals.failure_ratio > 0.0 || result.totals.unsolicited > 0 {
         return Err(format!("{load:?}: {:?} {:?}", result.totals, result.failure_examples).into());

@@ -22,8 +22,8 @@ const HELD_BYTES_MAX: usize = 1_000;
 const ID: u64 = 1_000_000_000;
 
 fn subscription(transport: Transport) -> Subscription {
-    let place = ("localhost:1", "/mcp");
-    let speech = RequestSettings::new(transport, Era::Modern, place, Vec::new()).unwrap();
+    let (authority, path) = ("localhost:1", "/mcp");
+    let speech = RequestSettings::new(transport, Era::Modern, authority, path, Vec::new()).unwrap();
     Subscription::new(&speech, SubscriptionFilter::Tools, 1)
 }
 
@@ -33,7 +33,7 @@ fn listening(transport: Transport, subscription: &Subscription) -> Subscriber {
         Transport::WebSocket => Reader::Frames(Box::default()),
         Transport::Tcp | Transport::Stdio => Reader::Lines(LineReader::default()),
     };
-    Subscriber::new(subscription, (reader, Vec::new(), None), &mut Vec::new())
+    Subscriber::new(subscription, reader, Vec::new(), None, &mut Vec::new())
 }
 
 /// Returns a notification framed for the transport.

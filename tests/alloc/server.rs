@@ -146,7 +146,7 @@ struct Client {
 }
 
 impl Client {
-    fn connect(address: SocketAddr, (transport, era): (TransportKind, Era)) -> io::Result<Self> {
+    fn connect(address: SocketAddr, transport: TransportKind, era: Era) -> io::Result<Self> {
         let (stream, session) = transport.open(address, era)?;
         let count = MESSAGE_LENGTHS.len();
         let calls = (1..).zip(MESSAGE_LENGTHS).map(|(id, length)| call(era, id, length));
@@ -201,7 +201,8 @@ const MESSAGE_LENGTHS: [usize; 8] = [32, 1, 100, 6_000, 32, 0, 700, 32];
 
 /// Runs all connections of the client until the shard is dropped.
 fn run_client(address: SocketAddr, setup: (TransportKind, Era)) -> io::Result<()> {
-    let open = || Client::connect(address, setup);
+    let (transport, era) = setup;
+    let open = || Client::connect(address, transport, era);
     let clients: io::Result<Vec<_>> = std::iter::repeat_with(open).take(CONNECTIONS).collect();
     let mut clients = clients?;
     while Client::run_round(&mut clients).is_ok() {}

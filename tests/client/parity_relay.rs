@@ -40,8 +40,8 @@ impl Relay {
                 let Ok(server) = TcpStream::connect(shared.server) else { continue };
                 let bytes_max = shared.breaks.pop().unwrap_or(usize::MAX);
                 shared.open.extend([clone(&client), clone(&server)]);
-                pass((&client, &server), usize::MAX);
-                pass((&server, &client), bytes_max);
+                pass(&client, &server, usize::MAX);
+                pass(&server, &client, bytes_max);
             }
         });
         relay
@@ -91,7 +91,7 @@ fn clone(socket: &TcpStream) -> TcpStream {
 }
 
 /// Passes bytes in one direction; breaks the connection after `bytes_max`.
-fn pass((from, to): (&TcpStream, &TcpStream), bytes_max: usize) {
+fn pass(from: &TcpStream, to: &TcpStream, bytes_max: usize) {
     let (mut from, mut to) = (clone(from), clone(to));
     thread::spawn(move || {
         // Either end may close.

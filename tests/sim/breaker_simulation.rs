@@ -79,8 +79,8 @@ impl Run {
         while let Some(index) = self.calls.iter().position(|call| call.ends <= self.now) {
             let call = self.calls.swap_remove(index);
             let before = self.breaker.state();
-            let end = (call.outcome, call.ends.since(call.begun));
-            self.breaker.record(&self.rules, call.permit, end, self.now);
+            let duration = call.ends.since(call.begun);
+            self.breaker.record(&self.rules, call.permit, call.outcome, duration, self.now);
             self.check_change(before)?;
         }
         let before = self.breaker.state();

@@ -111,6 +111,8 @@ fn tuple_parameters(file: &Source, index: usize) -> usize {
     if file.word(index) != "fn" || file.word(index + 1) == "(" {
         return 0;
     }
+    // A macro may leave the name open: `fn $name(…)`.
+    let index = if file.word(index + 1) == "$" { index + 1 } else { index };
     // Bounds of type parameters may have parentheses: `fn a<F: Fn(u8)>(b: F)`.
     let after_generics =
         if file.word(index + 2) == "<" { file.closing_angle(index + 2) + 1 } else { index + 2 };
@@ -148,6 +150,7 @@ mod tests {
     fn tuple_types_and_closures_are_no_tuple_parameters() {
         assert_eq!(tuples("fn a(b: (u8, u8), c: Map<u8, (u8, u8)>, Key(d): Key) {}"), 0);
         assert_eq!(tuples("fn a() { b(|(c, d)| c) } type E = fn((u8, u8));"), 0);
+        assert_eq!(tuples("macro_rules! a { ($b:ident) => { fn $b() {} } }"), 0);
     }
 
     #[test]

@@ -137,8 +137,7 @@ fn mean(figures: &[f64]) -> (f64, f64) {
 
 fn run_once(plan: Plan, server: &Server) -> Result<RunResult, Box<dyn Error>> {
     let watched = ProcessGroup::of_process(server.id());
-    let threads = (1, &[CORES.1][..]);
     let finding: Measurements =
-        generator::run(&plan.run_config()?, threads, Some(&watched), |_, _| {})?;
+        generator::run(&plan.run_config()?, 1, &[CORES.1], Some(&watched), |_, _| {})?;
     Ok(RunResult::new(plan, Manifest::default(), &finding))
 }

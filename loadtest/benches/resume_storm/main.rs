@@ -43,6 +43,7 @@ use corelane_bench_support::rounds::format_rounds;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use self::messages::TicksRequest;
 use self::storm::{Round, Storm};
 
 /// Cores of the server and of the clients.
@@ -105,8 +106,8 @@ fn measure(arguments: &Arguments, per_session: usize) -> Outcome<()> {
     let server = process::Server::start(&[arguments.shards.to_string()])?;
     let port = server.address()?.port();
     let sessions = arguments.streams.div_ceil(per_session);
-    let request = (arguments.burst, arguments.interval_ms);
-    let mut storm = Storm::open(address(0, port), (sessions, per_session), request)?;
+    let ticks = TicksRequest { burst: arguments.burst, interval_ms: arguments.interval_ms };
+    let mut storm = Storm::open(address(0, port), sessions, per_session, ticks)?;
     storm.connecting_max = arguments.connecting.max(1);
     let away = Duration::from_millis(arguments.away_ms);
     let mut rounds: Vec<(Round, Duration)> = Vec::new();

@@ -78,8 +78,18 @@ pub(crate) fn resumption(token: &str, streams: &[Stream]) -> Vec<u8> {
     text.into()
 }
 
+/// What each stream is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TicksRequest {
+    /// Chunks that come at once.
+    pub(crate) burst: u32,
+    /// Time between two further chunks.
+    pub(crate) interval_ms: u64,
+}
+
 /// Returns the requests of the streams of a session.
-pub(crate) fn requests(streams: usize, (burst, interval_ms): (u32, u64)) -> Vec<u8> {
+pub(crate) fn requests(streams: usize, ticks: TicksRequest) -> Vec<u8> {
+    let TicksRequest { burst, interval_ms } = ticks;
     let arguments = format!("{{\"burst\":{burst},\"interval_ms\":{interval_ms}}}");
     let request = |id| {
         format!(

@@ -10,7 +10,7 @@ use corelane_engine::ring::uring::UringRing;
 use corelane_engine::ring::{Completion, Operation, ParkTimeout, Ring, RingOptions, Socket};
 
 use crate::Outcome;
-use crate::messages;
+use crate::messages::{self, TicksRequest};
 use crate::session::{Arrived, Session};
 
 /// Sessions that are opened at a time before the first round.
@@ -34,8 +34,8 @@ pub(crate) struct Storm {
     arrived: Arrived,
     /// Time of the last completion.
     last_completion: Instant,
-    /// Burst and interval of the streams.
-    request: (u32, u64),
+    /// What is asked for by each stream.
+    ticks: TicksRequest,
     repeated: u64,
     /// Clients that connect at a time.
     pub(crate) connecting_max: usize,
@@ -54,8 +54,9 @@ impl Storm {
     /// Opens all sessions with their streams.
     pub(crate) fn open(
         address: SocketAddr,
-        (sessions, per_session): (usize, usize),
-        request: (u32, u64),
+        sessions: usize,
+        per_session: usize,
+        ticks: TicksRequest,
     ) -> Outcome<Self> {
         let sockets_max = u32::try_from(sessions)?;
         let options = RingOptions { sockets_max, ..RingOptions::default() };
@@ -70,12 +71,12 @@ impl Storm {
             address,
             arrived: Arrived::default(),
             last_completion: clock.now(),
-            request,
+            ticks,
             repeated: 0,
             connecting_max: OPENING_MAX,
         };
         storm.run_until_continued()?;
-        let burst = u64::from(request.0);
+        let burst = u64::from(ticks.burst);
         while !storm.streams().all(|last_seq| last_seq >= burst) {
             storm.turn()?;
         }
@@ -114,7 +115,7 @@ impl Storm {
 
     /// Checks that each stream has chunks; their order was checked as they came.
     pub(crate) fn check_streams(&self) -> Outcome<()> {
-        let has_all = self.streams().all(|last_seq| last_seq > u64::from(self.request.0));
+        let has_all = self.streams().all(|last_seq| last_seq > u64::from(self.ticks.burst));
         has_all.then_some(()).ok_or_else(|| "a stream has not continued".into())
     }
 
@@ -185,7 +186,7 @@ impl Storm {
                 let is_new = session.receive(bytes, now, &mut self.arrived);
                 self.ring.release(buffer);
                 if is_new? {
-                    let buffer = messages::requests(session.streams().len(), self.request);
+                    let buffer = messages::requests(session.streams().len(), self.ticks);
                     self.ring.submit(Operation::Send { socket, buffer, offset: 0 });
                 }
             }

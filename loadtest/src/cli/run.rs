@@ -27,9 +27,8 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let plan = complete.as_ref().unwrap_or(&plan).clone();
     let mut run_output = RunOutput::new(arguments, &plan)?;
     let run_config = plan.run_config()?;
-    let threads_and_cores = (load.threads, &load.cores[..]);
     let finding = complete.and_then(|_| {
-        generator::run(&run_config, threads_and_cores, server.process(), |_, second| {
+        generator::run(&run_config, load.threads, &load.cores, server.process(), |_, second| {
             run_output.write_second(second);
         })
     });

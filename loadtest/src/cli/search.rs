@@ -118,9 +118,8 @@ pub(super) fn run_once(
     watched: Option<&ProcessGroup>,
 ) -> Result<RunResult, CliError> {
     let run_config = plan.run_config()?;
-    let threads_and_cores = (load.threads, &load.cores[..]);
     let line = LiveLine::new(load.quiet);
-    let finding = generator::run(&run_config, threads_and_cores, watched, |_, second| {
+    let finding = generator::run(&run_config, load.threads, &load.cores, watched, |_, second| {
         line.show(&second.summary);
     });
     drop(line);

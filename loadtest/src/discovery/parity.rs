@@ -31,7 +31,7 @@ pub(super) fn list_tools(config: &RunConfig) -> Result<Vec<ToolInfo>, DiscoveryE
         .map_err(|error| DiscoveryError::Unreachable(RequestError::unopened(&error)))?;
     let (mut tools, mut params) = (Vec::new(), None);
     for _ in 0..PAGES_MAX {
-        let page = read_page(config, params)?;
+        let page = read_page(config, params.as_ref())?;
         tools.extend(page.tools);
         let Some(cursor) = page.next_cursor else { break };
         params = Some(Map::from_iter([("cursor".to_owned(), Value::from(cursor))]));
@@ -41,10 +41,10 @@ pub(super) fn list_tools(config: &RunConfig) -> Result<Vec<ToolInfo>, DiscoveryE
 
 fn read_page(
     config: &RunConfig,
-    params: Option<Map<String, Value>>,
+    params: Option<&Map<String, Value>>,
 ) -> Result<ToolsPage, DiscoveryError> {
     let record = Arc::<OnceLock<String>>::default();
-    let call = RequestTemplate::new(&config.request_settings, ("tools/list", params), None)
+    let call = RequestTemplate::new(&config.request_settings, "tools/list", params, None)
         .with_check(ResultCheck::recording(Arc::clone(&record)));
     let config = RunConfig {
         calls: vec![(call, 1)],
@@ -55,7 +55,7 @@ fn read_page(
         scenario: ScenarioConfig::default(),
         ..config.clone()
     };
-    let finding = generator::run(&config, (1, &[]), None, |_, _| {});
+    let finding = generator::run(&config, 1, &[], None, |_, _| {});
     let finding = finding.map_err(|error| match error {
         RunError::ProgramFailed(why) => DiscoveryError::Program(why),
         RunError::Unreachable(why) if why.starts_with("error.auth.") => {

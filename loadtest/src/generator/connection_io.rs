@@ -142,7 +142,7 @@ impl<R: Ring> ConnectionIo<R> {
     }
 
     /// Attaches the sockets for reading and writing to a connection and starts to receive.
-    pub(super) fn attach_sockets(&mut self, index: usize, (read, write): (Socket, Socket)) {
+    pub(super) fn attach_sockets(&mut self, index: usize, read: Socket, write: Socket) {
         for socket in [read, write] {
             if self.connection_by_socket.len() <= socket.index() {
                 self.connection_by_socket.resize(socket.index() + 1, u32::MAX);

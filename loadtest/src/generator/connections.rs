@@ -115,7 +115,7 @@ impl<R: Ring> Connections<R> {
     fn handle_connected(&mut self, token: u64, result: io::Result<Socket>, ctx: &mut RunContext) {
         let Ok(index) = usize::try_from(token) else { return };
         match result {
-            Ok(socket) => self.begin_handshake(index, (socket, socket), ctx),
+            Ok(socket) => self.begin_handshake(index, socket, socket, ctx),
             Err(error) => {
                 let message = format!("{error}; {CONNECT_HINT}");
                 ctx.record_connect_error(ConnectError { failure: Failure::Connect, message });
@@ -133,7 +133,7 @@ impl<R: Ring> Connections<R> {
                     let index = connection as usize;
                     let ends = [Source::Pipe(stdout), Source::Pipe(stdin)];
                     match self.lifecycle.io.register_pipes(ends) {
-                        Ok(sockets) => self.begin_handshake(index, sockets, ctx),
+                        Ok((read, write)) => self.begin_handshake(index, read, write, ctx),
                         Err(errors) => self.lifecycle.fail_pipes(index, errors, ctx),
                     }
                 }
@@ -156,8 +156,8 @@ impl<R: Ring> Connections<R> {
 
     /// Attaches the sockets for reading and writing, and begins the handshake: of TLS if there is
     /// any, then of MCP.
-    fn begin_handshake(&mut self, index: usize, sockets: (Socket, Socket), ctx: &mut RunContext) {
-        self.lifecycle.io.attach_sockets(index, sockets);
+    fn begin_handshake(&mut self, index: usize, read: Socket, write: Socket, ctx: &mut RunContext) {
+        self.lifecycle.io.attach_sockets(index, read, write);
         let conn = &mut self.lifecycle.io[index];
         (conn.is_draining, conn.ending) = (false, Ending::Planned);
         let handshake = Handshake::new(&ctx.config.request_settings);
@@ -240,7 +240,7 @@ impl<R: Ring> Connections<R> {
             && let conn = self.lifecycle.io.prepared(index)
             && let ConnectionState::Open(log) = &mut conn.state
         {
-            log.write_request(&ctx.templates, call, (intended, ctx.now), &mut conn.send_buffer);
+            log.write_request(&ctx.templates, call, intended, ctx.now, &mut conn.send_buffer);
         }
         self.queue_available(index, ctx.config.depth);
         self.lifecycle.record_opened(index, ctx);
@@ -253,7 +253,7 @@ impl<R: Ring> Connections<R> {
                 let was_handshaking = filter.is_handshaking();
                 let mut scratch = std::mem::take(&mut self.tls_scratch);
                 let result = filter.receive(bytes, &mut scratch);
-                self.receive_plaintext(index, (was_handshaking, result), &scratch.plaintext, ctx);
+                self.receive_plaintext(index, was_handshaking, result, &scratch.plaintext, ctx);
                 scratch.plaintext.clear();
                 self.tls_scratch = scratch;
             } else if let ConnectionState::Open(log) = &mut conn.state {
@@ -261,7 +261,7 @@ impl<R: Ring> Connections<R> {
                 self.apply_receive_actions(index, actions, ctx);
             } else if let ConnectionState::Subscribed(subscriber) = &mut conn.state {
                 if let Some(subscribers) = &mut self.lifecycle.subscribers {
-                    let actions = subscribers.receive((index, subscriber), bytes, ctx);
+                    let actions = subscribers.receive(index, subscriber, bytes, ctx);
                     self.apply_subscriber_actions(index, actions, ctx);
                 }
             } else {
@@ -276,7 +276,8 @@ impl<R: Ring> Connections<R> {
     fn receive_plaintext(
         &mut self,
         index: usize,
-        (was_handshaking, result): (bool, Result<(), TlsError>),
+        was_handshaking: bool,
+        result: Result<(), TlsError>,
         plaintext: &[u8],
         ctx: &mut RunContext,
     ) {
@@ -306,14 +307,14 @@ impl<R: Ring> Connections<R> {
             }
             ConnectionState::Subscribed(subscriber) => {
                 if let Some(subscribers) = &mut self.lifecycle.subscribers {
-                    let actions = subscribers.receive((index, subscriber), bytes, ctx);
+                    let actions = subscribers.receive(index, subscriber, bytes, ctx);
                     self.apply_subscriber_actions(index, actions, ctx);
                 }
             }
             ConnectionState::Handshake(_) => self.receive_handshake(index, bytes, ctx),
             ConnectionState::SlowReader(_) => {
                 let io = &mut self.lifecycle.io;
-                if let Some(failure) = self.slow_readers.receive(io, (index, bytes), ctx) {
+                if let Some(failure) = self.slow_readers.receive(io, index, bytes, ctx) {
                     self.lifecycle.end_connection(index, failure, ctx);
                 }
             }
@@ -421,12 +422,13 @@ impl<R: Ring> Connections<R> {
     pub(super) fn send_request(
         &mut self,
         index: usize,
-        (call, intended): (u16, Instant),
+        call: u16,
+        intended: Instant,
         ctx: &mut RunContext,
     ) {
         let conn = self.lifecycle.io.prepared(index);
         let ConnectionState::Open(log) = &mut conn.state else { return };
-        log.write_request(&ctx.templates, call, (intended, ctx.now), &mut conn.send_buffer);
+        log.write_request(&ctx.templates, call, intended, ctx.now, &mut conn.send_buffer);
         let is_measured = intended >= ctx.recorder.measured_from;
         ctx.recorder.period.sent += u64::from(is_measured);
         if !matches!(ctx.config.mode, LoadMode::Open { .. }) {

@@ -211,7 +211,7 @@ impl<R: Ring> LoadThread<R> {
                 return is_more_due;
             };
             requests.remove_sent(intended, ctx);
-            connections.send_request(index, (requests.draw_call(), intended), ctx);
+            connections.send_request(index, requests.draw_call(), intended, ctx);
         }
         true
     }

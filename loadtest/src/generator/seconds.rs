@@ -84,7 +84,8 @@ impl SecondCollector {
     /// `on_second` is called for each second that this completes, with its number.
     pub(super) fn add(
         &mut self,
-        (number, period): (usize, &Period),
+        number: usize,
+        period: &Period,
         sample: impl Fn() -> [Option<Sample>; 2],
         on_second: &mut impl FnMut(usize, &Second),
     ) {
@@ -146,7 +147,7 @@ mod tests {
         let mut on_second =
             |number, second: &Second| completed.push((number, second.period.outcomes.answered));
         for (number, answered) in reports {
-            seconds.add((*number, &period(*answered, 1)), || [None, None], &mut on_second);
+            seconds.add(*number, &period(*answered, 1), || [None, None], &mut on_second);
         }
         completed
     }

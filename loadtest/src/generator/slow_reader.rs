@@ -63,7 +63,7 @@ impl SlowReader {
         now: Instant,
         output: &mut Vec<u8>,
     ) {
-        self.log.write_request(templates, call, (now, now), output);
+        self.log.write_request(templates, call, now, now, output);
     }
 
     /// Processes received data; appends what is to be sent to `output`. Returns whether the server
@@ -77,7 +77,8 @@ impl SlowReader {
         bytes: &[u8],
         templates: &mut RequestTemplates,
         settings: &RequestSettings,
-        (period, output): (&mut Period, &mut Vec<u8>),
+        period: &mut Period,
+        output: &mut Vec<u8>,
     ) -> Result<bool, FramingError> {
         let mut is_closing = false;
         self.log.receive(templates, bytes, |event| match event {

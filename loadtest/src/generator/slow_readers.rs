@@ -55,16 +55,17 @@ impl SlowReaders {
     pub(super) fn receive<R: Ring>(
         &self,
         io: &mut ConnectionIo<R>,
-        (index, bytes): (usize, &[u8]),
+        index: usize,
+        bytes: &[u8],
         ctx: &mut RunContext,
     ) -> Option<Failure> {
         let is_slow = self.active(ctx).is_some();
         let conn = &mut io[index];
         let ConnectionState::SlowReader(reader) = &mut conn.state else { return None };
         let must_pause = is_slow && reader.pause_after(bytes.len(), ctx.now);
-        let output = (&mut *ctx.recorder.period, &mut conn.send_buffer);
         let settings = &ctx.config.request_settings;
-        let received = reader.receive(bytes, &mut ctx.templates, settings, output);
+        let (period, output) = (&mut *ctx.recorder.period, &mut conn.send_buffer);
+        let received = reader.receive(bytes, &mut ctx.templates, settings, period, output);
         if must_pause {
             io.stop_receive(index);
         }
@@ -91,7 +92,7 @@ impl SlowReaders {
                     io.resume_receive(index);
                 }
             } else if let Some(readers) = self.active(ctx) {
-                drive_reader(index, &readers, (&mut *io, &mut *requests), ctx);
+                drive_reader(index, &readers, &mut *io, &mut *requests, ctx);
             }
         }
     }
@@ -106,7 +107,8 @@ impl SlowReaders {
 fn drive_reader<R: Ring>(
     index: usize,
     readers: &SlowReaderConfig,
-    (io, requests): (&mut ConnectionIo<R>, &mut RequestSchedule),
+    io: &mut ConnectionIo<R>,
+    requests: &mut RequestSchedule,
     ctx: &mut RunContext,
 ) {
     let ConnectionState::SlowReader(reader) = &mut io[index].state else { return };

@@ -106,8 +106,9 @@ impl Subscribers {
         output: &mut Vec<u8>,
         ctx: &mut RunContext,
     ) -> (Box<Subscriber>, SubscriberActions) {
-        let mut subscriber = Subscriber::new(&self.subscription, handshake, output);
-        let actions = self.receive((index, &mut subscriber), &[], ctx);
+        let (reader, buffered, session) = handshake;
+        let mut subscriber = Subscriber::new(&self.subscription, reader, buffered, session, output);
+        let actions = self.receive(index, &mut subscriber, &[], ctx);
         (Box::new(subscriber), actions)
     }
 
@@ -115,7 +116,8 @@ impl Subscribers {
     #[inline]
     pub(super) fn receive(
         &mut self,
-        (index, subscriber): (usize, &mut Subscriber),
+        index: usize,
+        subscriber: &mut Subscriber,
         bytes: &[u8],
         ctx: &mut RunContext,
     ) -> SubscriberActions {
@@ -184,8 +186,8 @@ impl Subscribers {
             let conn = &mut io[index];
             match &mut conn.state {
                 ConnectionState::Open(log) if !conn.is_draining => {
-                    let times = (intended, ctx.now);
-                    log.write_request(&ctx.templates, call, times, &mut conn.send_buffer);
+                    let output = &mut conn.send_buffer;
+                    log.write_request(&ctx.templates, call, intended, ctx.now, output);
                     if is_measured {
                         ctx.recorder.record_lag(intended, ctx.now);
                     }

@@ -66,7 +66,8 @@ impl ThreadPlan {
 /// out, the ring loses a turn and no data.
 pub(super) fn ring_options(
     connections: usize,
-    (workers, rings): (u32, u32),
+    workers: u32,
+    rings: u32,
     files: u32,
 ) -> RingOptions {
     let share = connections.div_ceil(workers.max(1) as usize).div_ceil(rings.max(1) as usize);
@@ -127,15 +128,15 @@ mod tests {
 
     #[test]
     fn ring_options_grow_with_connections_within_bounds() {
-        let few = ring_options(64, (1, 1), 20_000);
+        let few = ring_options(64, 1, 1, 20_000);
         assert_eq!((few.sockets_max, few.completions_max, few.receive_buffers), (128, 512, 64));
-        let many = ring_options(60_000, (1, 4), 20_000);
+        let many = ring_options(60_000, 1, 4, 20_000);
         let grown = (many.sockets_max, many.completions_max, many.receive_buffers);
         assert_eq!(grown, (15_064, 4_096, 2_048));
-        let deep = ring_options(usize::MAX, (1, 1), 20_000);
+        let deep = ring_options(usize::MAX, 1, 1, 20_000);
         let grown = (deep.sockets_max, deep.completions_max, deep.receive_buffers);
         assert_eq!(grown, (20_000, 4_096, 4_096));
-        assert_eq!(ring_options(60_000, (1, 2), 60_000).receive_buffers, 4_096);
-        assert_eq!(ring_options(60_000, (1, 64), 1_000).receive_buffers, 128);
+        assert_eq!(ring_options(60_000, 1, 2, 60_000).receive_buffers, 4_096);
+        assert_eq!(ring_options(60_000, 1, 64, 1_000).receive_buffers, 128);
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use corelane_base::time::Instant;
 use corelane_engine::clock::Clock;
-use corelane_engine::file_limit::raise_open_files_limit;
+use corelane_engine::process::raise_open_files_limit;
 use corelane_engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
 use corelane_engine::ring::uring::UringRing;
@@ -135,7 +135,8 @@ enum ThreadCommand {
 /// not an error.
 pub fn run(
     job: &RunConfig,
-    (workers, cores): (u32, &[usize]),
+    workers: u32,
+    cores: &[usize],
     watched: Option<&ProcessGroup>,
     on_second: impl FnMut(usize, &Second),
 ) -> Result<Measurements, RunError> {
@@ -248,8 +249,8 @@ impl ThreadSetup {
         // The default timer slack of 50 µs would delay every wake-up.
         #[cfg(target_os = "linux")]
         rustix::thread::set_current_timer_slack(NonZero::new(1)).unwrap_or(());
-        let threads = (self.share.threads, self.rings);
-        let options = ring_options(self.job.total_connections(), threads, self.open_files_max);
+        let (connections, threads) = (self.job.total_connections(), self.share.threads);
+        let options = ring_options(connections, threads, self.rings, self.open_files_max);
         let options = if self.processes.is_some() {
             pipe_ring_options(&options, self.open_files_max)
         } else {
@@ -402,11 +403,7 @@ impl ThreadPool {
             let ThreadReport::Period { second, mut period } = report else { continue };
             let server = sample_server(SAMPLES_MAX);
             deliveries.add(&mut period.fanout.deliveries, self.commands.len());
-            seconds.add(
-                (second, &period),
-                || [server, Process::current().sample()],
-                &mut on_second,
-            );
+            seconds.add(second, &period, || [server, Process::current().sample()], &mut on_second);
             window.pass_second(seconds.seconds.len(), || read_cpu(seconds.total.spun));
             period.clear();
             if let Some(order) = self.commands.get(worker as usize) {

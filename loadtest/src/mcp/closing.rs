@@ -89,8 +89,9 @@ mod tests {
         reader: Reader,
         session: Option<&str>,
     ) -> (Closing, CloseAction) {
-        let (place, fields) = (("localhost:1", "/mcp"), vec![HttpField::bearer("secret").unwrap()]);
-        let speech = RequestSettings::new(transport, Era::Legacy, place, fields).unwrap();
+        let fields = vec![HttpField::bearer("secret").unwrap()];
+        let speech =
+            RequestSettings::new(transport, Era::Legacy, "localhost:1", "/mcp", fields).unwrap();
         let session = session.map(Box::from);
         Closing::new(&speech, DrainedConnection { reader, buffered: Vec::new(), session })
     }

@@ -171,7 +171,8 @@ impl fmt::Debug for HttpField {
 impl TryFrom<(String, String)> for HttpField {
     type Error = HttpFieldError;
 
-    fn try_from((name, value): (String, String)) -> Result<Self, HttpFieldError> {
+    fn try_from(field: (String, String)) -> Result<Self, HttpFieldError> {
+        let (name, value) = field;
         Self::new(&name, &value)
     }
 }

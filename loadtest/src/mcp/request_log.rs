@@ -67,11 +67,12 @@ impl RequestLog {
         &mut self,
         calls: &RequestTemplates,
         call: u16,
-        (intended, sent): (Instant, Instant),
+        intended: Instant,
+        sent: Instant,
         out: &mut Vec<u8>,
     ) {
         let Some(kind) = calls.call(call) else { return };
-        let id = self.matcher.add_request(call, (intended, sent));
+        let id = self.matcher.add_request(call, intended, sent);
         kind.write_request(out, id, self.session.as_deref());
     }
 
@@ -150,10 +151,9 @@ impl RequestLog {
                     if is_stream {
                         on_event(ReceiveEvent::Streamed);
                     }
-                    let answer = (status, excerpt);
                     // A template would hide that the connection closes.
                     let whole = whole.filter(|_| !closes);
-                    self.matcher.finish_http_response(calls, answer, whole, on_event);
+                    self.matcher.finish_http_response(calls, status, excerpt, whole, on_event);
                     if closes {
                         on_event(ReceiveEvent::Closing);
                     }
@@ -219,8 +219,9 @@ mod tests {
 
     impl Fixture {
         fn new(transport: Transport, reader: Reader) -> Self {
-            let place = ("localhost:1", "/mcp");
-            let speech = RequestSettings::new(transport, Era::Modern, place, Vec::new()).unwrap();
+            let (authority, path) = ("localhost:1", "/mcp");
+            let speech =
+                RequestSettings::new(transport, Era::Modern, authority, path, Vec::new()).unwrap();
             let calls = RequestTemplates::new(vec![RequestTemplate::echo(&speech, 2)]);
             let log = RequestLog::new(reader, Vec::new(), None);
             Self { log, calls, events: Vec::new(), answers: Vec::new() }
@@ -241,7 +242,7 @@ mod tests {
         fn send_requests(&mut self, count: usize) {
             let mut out = Vec::new();
             for _ in 0..count {
-                self.log.write_request(&self.calls, 0, (AT, AT), &mut out);
+                self.log.write_request(&self.calls, 0, AT, AT, &mut out);
             }
         }
 

@@ -41,7 +41,8 @@ impl RequestSettings {
     pub fn new(
         transport: Transport,
         era: Era,
-        (authority, path): (&str, &str),
+        authority: &str,
+        path: &str,
         fields: Vec<HttpField>,
     ) -> Result<Self, String> {
         let mut extra = ExtraFields::default();

@@ -143,7 +143,7 @@ impl Subscription {
     /// a connection is always one stream.
     pub fn new(speech: &RequestSettings, filter: SubscriptionFilter, streams: usize) -> Self {
         let request = |method: &str, params: Value| {
-            RequestTemplate::new(speech, (method, params.as_object().cloned()), None)
+            RequestTemplate::new(speech, method, params.as_object(), None)
         };
         let requests = match (speech.era, &filter) {
             (Era::Modern, subject) => {
@@ -156,7 +156,7 @@ impl Subscription {
                 .map(|uri| request("resources/subscribe", json!({ "uri": uri })))
                 .collect(),
             (_, _) if speech.transport == Transport::Http => Vec::new(),
-            (_, _) => vec![RequestTemplate::new(speech, ("ping", None), None)],
+            (_, _) => vec![RequestTemplate::new(speech, "ping", None, None)],
         };
         let streams = if speech.era == Era::Modern { streams } else { 1 };
         let request_settings = speech.clone();
@@ -296,8 +296,9 @@ mod tests {
     use super::*;
 
     fn subscription(era: Era, subject: SubscriptionFilter) -> Subscription {
-        let place = ("localhost:1", "/mcp");
-        let speech = RequestSettings::new(Transport::Tcp, era, place, Vec::new()).unwrap();
+        let (authority, path) = ("localhost:1", "/mcp");
+        let speech =
+            RequestSettings::new(Transport::Tcp, era, authority, path, Vec::new()).unwrap();
         Subscription::new(&speech, subject, 3)
     }
 

@@ -156,12 +156,12 @@ impl CallPlan {
         let params =
             if self.progress { Some(RequestTemplate::with_progress(params)) } else { params };
         let template = if self.varies() {
-            let variation = (seed, self.stream);
-            RequestTemplate::varying(speech, (method, params), variation).map_err(PlanError)?
+            RequestTemplate::varying(speech, method, params.as_ref(), seed, self.stream)
+                .map_err(PlanError)?
         } else if self.stream {
-            RequestTemplate::stream(speech, (method, params))
+            RequestTemplate::stream(speech, method, params.as_ref())
         } else {
-            RequestTemplate::new(speech, (method, params), None)
+            RequestTemplate::new(speech, method, params.as_ref(), None)
         };
         Ok(template.with_check(check))
     }

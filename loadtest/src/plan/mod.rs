@@ -330,12 +330,12 @@ impl Plan {
         target: &Target,
         fields: Vec<HttpField>,
     ) -> Result<RequestSettings, PlanError> {
-        let place = match target {
+        let (authority, path) = match target {
             Target::Address { authority, path, .. } => (&**authority, &**path),
             Target::Command(_) => ("", ""),
         };
         let era = self.era.unwrap_or_default();
-        RequestSettings::new(target.transport(), era, place, fields)
+        RequestSettings::new(target.transport(), era, authority, path, fields)
             .map_err(|why| PlanError(format!("{why}: remove it from headers and --header")))
     }
 

@@ -94,7 +94,7 @@ mod tests {
     fn readers(text: &str) -> Result<(SlowReaderConfig, Option<RequestTemplate>), String> {
         let plan: SlowReadersPlan = toml::from_str(text).map_err(|error| error.to_string())?;
         let (transport, era) = (Transport::Tcp, Era::Modern);
-        let speech = RequestSettings::new(transport, era, ("localhost:1", ""), Vec::new()).unwrap();
+        let speech = RequestSettings::new(transport, era, "localhost:1", "", Vec::new()).unwrap();
         let times = (Duration::from_secs(2), Duration::from_secs(10));
         plan.build(64, &speech, times).map_err(|wrong| wrong.to_string())
     }

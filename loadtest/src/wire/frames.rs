@@ -1,7 +1,6 @@
 //! WebSocket frames, as read and written by a client.
 
-use corelane_transport::websocket::client::frames;
-use corelane_transport::websocket::client::frames::{ServerEvent, ServerFrameReader};
+use corelane_transport::websocket::client::{self, ServerFrameEvent, ServerFrameReader};
 use corelane_transport::websocket::limits::{CloseCode, FrameLimits};
 
 use super::{FramingError, MESSAGE_BYTES_MAX, ReadResult, WireEvent};
@@ -40,18 +39,18 @@ impl FrameReader {
         let next = self.frames.next(bytes, &LIMITS).map_err(|error| FramingError(error.reason))?;
         let Some((length, event)) = next else { return Ok(None) };
         let event = match event {
-            ServerEvent::Message(payload) => Some(WireEvent::Message(&bytes[payload])),
-            ServerEvent::Assembled => {
+            ServerFrameEvent::Message(payload) => Some(WireEvent::Message(&bytes[payload])),
+            ServerFrameEvent::Assembled => {
                 self.out = self.frames.take();
                 Some(WireEvent::Message(&self.out))
             }
-            ServerEvent::Ping(payload) => {
+            ServerFrameEvent::Ping(payload) => {
                 self.out.clear();
-                frames::write_pong(&mut self.out, &bytes[payload], MASK);
+                client::write_pong(&mut self.out, &bytes[payload], MASK);
                 Some(WireEvent::Reply(&self.out))
             }
-            ServerEvent::Close(..) => Some(WireEvent::Close),
-            ServerEvent::Fragment | ServerEvent::Pong => None,
+            ServerFrameEvent::Close(..) => Some(WireEvent::Close),
+            ServerFrameEvent::Fragment | ServerFrameEvent::Pong => None,
         };
         Ok(Some((length, event)))
     }
@@ -59,12 +58,12 @@ impl FrameReader {
 
 /// Writes a masked text frame; returns the position of its payload in `out`.
 pub fn write_text(out: &mut Vec<u8>, text: &[u8]) -> usize {
-    frames::write_text(out, text, MASK)
+    client::write_text(out, text, MASK)
 }
 
 /// Writes a close frame with status 1000 (normal closure).
 pub fn write_close(out: &mut Vec<u8>) {
-    frames::write_close(out, CloseCode::NORMAL, "", MASK);
+    client::write_close(out, CloseCode::NORMAL, "", MASK);
 }
 
 #[cfg(test)]
@@ -78,7 +77,7 @@ mod tests {
             stream.extend_from_slice(piece);
         }
         let mut pong = Vec::new();
-        frames::write_pong(&mut pong, b"p", MASK);
+        client::write_pong(&mut pong, b"p", MASK);
         let expected = [
             Some(WireEvent::Message(b"{}")),
             None,

@@ -29,9 +29,9 @@ fn start_server() -> TestServer {
 /// Returns the bytes of a call of `echo` as `corelane-load` sends it.
 fn request(address: SocketAddr) -> Vec<u8> {
     let (authority, fields) = (address.to_string(), Vec::new());
-    let place = (&*authority, "/mcp");
-    let settings =
-        RequestSettings::new(Transport::Http, Era::Modern, place, fields).expect("a valid target");
+    let (authority, path) = (&*authority, "/mcp");
+    let settings = RequestSettings::new(Transport::Http, Era::Modern, authority, path, fields)
+        .expect("a valid target");
     let mut bytes = Vec::new();
     RequestTemplate::echo(&settings, MESSAGE_BYTES).write_request(&mut bytes, ID_FIRST, None);
     bytes
@@ -65,7 +65,7 @@ fn server_counts_every_request_and_byte() {
         phases: vec![PhasePlan::constant(2_000.0, HumanDuration::from_secs(1))],
         ..Plan::new(format!("http://{}", server.address()))
     };
-    let finding = generator::run(&plan.run_config().unwrap(), (2, &[]), None, |_, _| {}).unwrap();
+    let finding = generator::run(&plan.run_config().unwrap(), 2, &[], None, |_, _| {}).unwrap();
     let counters = server.close();
     let total = &finding.total;
     assert_eq!((total.due, total.sent, total.outcomes.answered), (2_000, 2_000, 2_000));
@@ -87,7 +87,7 @@ fn closed_loop_counts_agree_with_wrk() {
         phases: vec![PhasePlan::constant(1.0, HumanDuration::from(Duration::from_millis(500)))],
         ..Plan::new(format!("http://{}", server.address()))
     };
-    let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
+    let finding = generator::run(&plan.run_config().unwrap(), 1, &[], None, |_, _| {}).unwrap();
     let outcomes = finding.total.outcomes;
     // corelane-load awaits requests in flight at the end.
     assert_eq!(server.close().requests.tools_call, outcomes.answered);

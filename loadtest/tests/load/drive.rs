@@ -30,8 +30,8 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: LoadMode) -> 
         (_, Era::Parity) => "/parity",
         _ => "/mcp",
     };
-    let place = (&*address.to_string(), path);
-    let speech = RequestSettings::new(transport, era, place, Vec::new()).unwrap();
+    let (authority, path) = (&*address.to_string(), path);
+    let speech = RequestSettings::new(transport, era, authority, path, Vec::new()).unwrap();
     RunConfig {
         calls: vec![(RequestTemplate::echo(&speech, 32), 1)],
         request_settings: speech,
@@ -56,7 +56,7 @@ fn open_loop() -> LoadMode {
 }
 
 fn run(job: &RunConfig) -> Measurements {
-    generator::run(job, (2, &[]), None, |_, _| {}).unwrap()
+    generator::run(job, 2, &[], None, |_, _| {}).unwrap()
 }
 
 /// Starts a server that responds to each line with the result of `answer`, on a single connection.
@@ -103,10 +103,12 @@ fn streamed_calls_count_their_chunks() {
         let closed = LoadMode::Closed { span: SPAN, requests: None };
         let mut job = on(&test_server, transport, Era::Parity, closed);
         let params = json!({ "name": "slow", "arguments": { "steps": 2, "step_ms": 1 } });
-        let call = ("tools/call", params.as_object().cloned());
         let check = ResultCheck::new(vec![Expectation::contains("2 steps")]);
-        job.calls =
-            vec![(RequestTemplate::stream(&job.request_settings, call).with_check(check), 1)];
+        job.calls = vec![(
+            RequestTemplate::stream(&job.request_settings, "tools/call", params.as_object())
+                .with_check(check),
+            1,
+        )];
         let outcomes = run(&job).total.outcomes;
         assert!(outcomes.answered > 0, "{transport:?} {outcomes:?}");
         assert_eq!((outcomes.failures(), outcomes.unsolicited), (0, 0), "{outcomes:?}");
@@ -237,7 +239,7 @@ fn unreachable_server_error_names_reason() {
     };
     let mut job = job(address, Transport::Tcp, Era::Modern, open_loop());
     job.limits.connect_timeout = Duration::from_millis(100);
-    let error = generator::run(&job, (1, &[]), None, |_, _| {}).unwrap_err();
+    let error = generator::run(&job, 1, &[], None, |_, _| {}).unwrap_err();
     let RunError::Unreachable(why) = error else { panic!("{error}") };
     assert!(why.contains("refused"), "{why}");
 }

@@ -56,8 +56,9 @@ impl SourceRecorder {
 }
 
 fn job(address: SocketAddr, connections: usize, connect: ConnectConfig) -> RunConfig {
-    let place = (&*address.to_string(), "/");
-    let speech = RequestSettings::new(Transport::Tcp, Era::Modern, place, Vec::new()).unwrap();
+    let (authority, path) = (&*address.to_string(), "/");
+    let speech =
+        RequestSettings::new(Transport::Tcp, Era::Modern, authority, path, Vec::new()).unwrap();
     RunConfig {
         calls: vec![(RequestTemplate::echo(&speech, 32), 1)],
         request_settings: speech,
@@ -75,7 +76,7 @@ fn job(address: SocketAddr, connections: usize, connect: ConnectConfig) -> RunCo
 }
 
 fn hold(job: &RunConfig, workers: u32) -> Measurements {
-    generator::run(job, (workers, &[]), None, |_, _| {}).unwrap()
+    generator::run(job, workers, &[], None, |_, _| {}).unwrap()
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn requests_succeed_from_several_source_addresses() {
         let connect = ConnectConfig { sources: SOURCES.to_vec(), rate: None };
         let mut job = job(test_server.http(), 64, connect);
         job.request_settings =
-            RequestSettings::new(transport, Era::Legacy, ("127.0.0.1", path), Vec::new()).unwrap();
+            RequestSettings::new(transport, Era::Legacy, "127.0.0.1", path, Vec::new()).unwrap();
         job.calls = vec![(RequestTemplate::echo(&job.request_settings, 32), 1)];
         let profile = RateProfile::constant(1_000.0, Duration::from_millis(200));
         job.mode = LoadMode::Open { profile, pattern: ArrivalPattern::Constant };
@@ -131,7 +132,7 @@ fn foreign_source_address_error_names_reason() {
     let connect = ConnectConfig { sources: vec![[192, 0, 2, 1].into()], rate: None };
     let mut job = job(listener.local_addr().unwrap(), 4, connect);
     job.limits.connect_timeout = Duration::from_millis(100);
-    let error = generator::run(&job, (1, &[]), None, |_, _| {}).unwrap_err();
+    let error = generator::run(&job, 1, &[], None, |_, _| {}).unwrap_err();
     let RunError::Unreachable(why) = error else { panic!("{error}") };
     assert!(why.contains("assign requested address"), "{why}");
 }

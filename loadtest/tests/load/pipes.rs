@@ -70,9 +70,9 @@ fn server_started_by_environment_variable() {
 /// Returns a run configuration whose connections are shells with this script.
 fn job(script: &str, era: Era) -> RunConfig {
     let words = ["sh", "-c", script].map(String::from).to_vec();
-    let speech = RequestSettings::new(Transport::Stdio, era, ("", ""), Vec::new()).unwrap();
+    let speech = RequestSettings::new(Transport::Stdio, era, "", "", Vec::new()).unwrap();
     RunConfig {
-        calls: vec![(RequestTemplate::new(&speech, ("tools/list", None), None), 1)],
+        calls: vec![(RequestTemplate::new(&speech, "tools/list", None, None), 1)],
         request_settings: speech,
         connect: ConnectConfig::default(),
         scenario: ScenarioConfig::default(),
@@ -95,12 +95,12 @@ fn job(script: &str, era: Era) -> RunConfig {
 }
 
 fn run(job: &RunConfig) -> Measurements {
-    generator::run(job, (1, &[]), None, |_, _| {}).unwrap()
+    generator::run(job, 1, &[], None, |_, _| {}).unwrap()
 }
 
 /// Returns the reason why no program started.
 fn start_error(job: &RunConfig) -> String {
-    let error = generator::run(job, (1, &[]), None, |_, _| {}).unwrap_err();
+    let error = generator::run(job, 1, &[], None, |_, _| {}).unwrap_err();
     let RunError::ProgramFailed(why) = error else { panic!("{error}") };
     why
 }
@@ -112,7 +112,7 @@ fn open_loop_over_stdio_completes_every_request() {
         job.calls = vec![(RequestTemplate::echo(&job.request_settings, 200), 1)];
         job.connections = 2;
         job.limits = RunLimits::default();
-        let finding = generator::run(&job, (2, &[]), None, |_, _| {}).unwrap();
+        let finding = generator::run(&job, 2, &[], None, |_, _| {}).unwrap();
         let total = &finding.total;
         let counts = (total.due, total.sent, total.outcomes.answered, total.outcomes.failures());
         assert_eq!(counts, (400, 400, 400, 0), "{era:?} {:?}", total.outcomes);

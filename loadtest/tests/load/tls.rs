@@ -55,11 +55,15 @@ fn client_files(certificate: &Certificate, name: &str) -> (String, String) {
 }
 
 fn drive(plan: &Plan) -> Measurements {
-    generator::run(&plan.run_config().unwrap(), (2, &[]), None, |_, _| {}).unwrap()
+    generator::run(&plan.run_config().unwrap(), 2, &[], None, |_, _| {}).unwrap()
 }
 
 /// Exit status, standard output and standard error of a command.
-type CommandOutput = (i32, String, String);
+struct CommandOutput {
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
 
 /// Runs the program with further flags.
 fn run(target: &str, flags: &[&str]) -> CommandOutput {
@@ -76,12 +80,17 @@ fn run_within(target: &str, flags: &[&str], environment: &[(&str, &str)]) -> Com
         .envs(environment.iter().copied());
     let output = command.env_remove("SSL_CERT_DIR").output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    CommandOutput {
+        status: output.status.code().unwrap(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    }
 }
 
 /// Asserts a single error line that contains all parts: of a usage error, or of a run that opened
 /// no connection.
-fn assert_usage_error((status, out, stderr): &CommandOutput, parts: &[&str]) {
+fn assert_usage_error(output: &CommandOutput, parts: &[&str]) {
+    let CommandOutput { status, stdout: out, stderr } = output;
     match status {
         1 => assert!(out.starts_with("FAILED   no connection could be opened"), "{out}"),
         status => assert_eq!((*status, out.as_str()), (2, ""), "{stderr}"),
@@ -92,7 +101,8 @@ fn assert_usage_error((status, out, stderr): &CommandOutput, parts: &[&str]) {
     }
 }
 
-fn assert_passed((status, out, stderr): &CommandOutput) {
+fn assert_passed(output: &CommandOutput) {
+    let CommandOutput { status, stdout: out, stderr } = output;
     assert_eq!((*status, stderr.as_str()), (0, ""), "{out}");
     assert!(!out.contains("INVALID") && !out.contains("failed"), "{out}");
 }
@@ -219,7 +229,7 @@ fn system_roots_are_trusted_by_default() {
     let trust = |path: &str| run_within(&target, &[], &[("SSL_CERT_FILE", path)]);
     let ended = trust(&ca_file(&issuer, "machine.pem"));
     assert_passed(&ended);
-    assert!(ended.1.contains("certificate checked against the roots of this machine"));
+    assert!(ended.stdout.contains("certificate checked against the roots of this machine"));
     assert_usage_error(&trust(&write("empty.pem", "")), &["ca-certificates", "--ca FILE"]);
 }
 
@@ -235,7 +245,7 @@ fn insecure_tls_is_shown_in_all_results() {
     let warning = "certificate NOT CHECKED (insecure)";
     let written: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
-    assert!(ended.1.contains(warning), "{}", ended.1);
+    assert!(ended.stdout.contains(warning), "{}", ended.stdout);
     assert!(written["manifest"]["tls"].as_str().unwrap().ends_with(warning), "{written}");
 }
 
@@ -333,7 +343,7 @@ fn bearer_token_is_sent_and_never_printed() {
             let field = format!("Authorization: Bearer {TOKEN}");
             assert!(head.lines().any(|line| line == field), "{flags:?}: {head}");
             assert_usage_error(&ended, &["401"]);
-            assert!(!ended.2.contains(TOKEN), "{}", ended.2);
+            assert!(!ended.stderr.contains(TOKEN), "{}", ended.stderr);
         }
     }
 }
@@ -370,7 +380,7 @@ fn bearer_token_is_hidden_in_results() {
         assert_passed(&ended);
         let written = std::fs::read_to_string(json).unwrap();
         assert!(written.contains("(hidden)"), "{name}: {written}");
-        assert!(!written.contains(TOKEN) && !ended.1.contains(TOKEN), "{name}: {written}");
+        assert!(!written.contains(TOKEN) && !ended.stdout.contains(TOKEN), "{name}: {written}");
     }
 }
 
@@ -393,6 +403,6 @@ fn invalid_credentials_error_hides_the_secret() {
     ] {
         let ended = run(target, &flags);
         assert_usage_error(&ended, &[part]);
-        assert!(!ended.2.contains(TOKEN), "{}", ended.2);
+        assert!(!ended.stderr.contains(TOKEN), "{}", ended.stderr);
     }
 }

@@ -12,7 +12,7 @@ const ATTACKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 /// Opens `count` connections that each send `bytes` bytes of a message and no more, and calls with
 /// longer messages on others meanwhile.
-fn attack((count, bytes): (usize, usize), memory_bytes_max: usize) {
+fn attack(count: usize, bytes: usize, memory_bytes_max: usize) {
     assert!(count * bytes > memory_bytes_max, "the limit is exceeded");
     let half = vec![b' '; bytes];
     over_each_ring(all_transports(), |mut options| {
@@ -44,10 +44,10 @@ fn attack((count, bytes): (usize, usize), memory_bytes_max: usize) {
 
 #[test]
 fn half_messages_of_one_address_harm_no_others() {
-    attack((80, 255 << 10), 16 << 20);
+    attack(80, 255 << 10, 16 << 20);
 }
 
 #[test]
 fn half_messages_below_share_harm_no_others() {
-    attack((160, 60 << 10), 8 << 20);
+    attack(160, 60 << 10, 8 << 20);
 }

@@ -100,7 +100,8 @@ fn complete_one(server: &TestServer, from: IpAddr, bytes: usize) {
 fn fill(
     server: &TestServer,
     from: IpAddr,
-    (tool, arguments): (&str, Value),
+    tool: &str,
+    arguments: &Value,
 ) -> (Vec<LineClient>, Vec<String>) {
     let connect = |_| LineClient::connect_from(from, server.tcp());
     let mut clients: Vec<LineClient> = (0..8).map(connect).collect();
@@ -118,7 +119,7 @@ fn fill(
 #[test]
 fn running_tasks_of_one_address_leave_room() {
     on_small_servers(|server| {
-        let (clients, errors) = fill(&server, ATTACKER, ("hold", json!({})));
+        let (clients, errors) = fill(&server, ATTACKER, "hold", &json!({}));
         assert!(errors[0].contains("per connection"), "{errors:?}");
         assert!(errors[3].contains("address_share_percent of tasks_max"), "{errors:?}");
         drop(clients);
@@ -147,7 +148,7 @@ fn running_tasks_of_one_address_leave_room() {
 #[test]
 fn ended_tasks_of_disconnected_clients_are_evicted() {
     on_small_servers(|server| {
-        let (clients, errors) = fill(&server, EXEMPT, ("large", json!({"bytes": 10})));
+        let (clients, errors) = fill(&server, EXEMPT, "large", &json!({"bytes": 10}));
         assert!(errors.last().expect("eight").contains("limit 16 per shard"), "{errors:?}");
         let mut honest = LineClient::connect_from(HONEST, server.tcp());
         let refused = create(&mut honest, "large", json!({"bytes": 10})).unwrap_err();

@@ -10,7 +10,7 @@ use corelane_test_support::process::run_program;
 use serde_json::json;
 
 use crate::CORELANE;
-use crate::authorization::http::{MISSING, UNKNOWN_KEY, post, send};
+use crate::authorization::http::{post, send};
 use crate::authorization::{Authority, call, catalog, options, start};
 
 #[test]
@@ -30,10 +30,10 @@ fn unknown_key_gets_401_without_metadata() {
     let authority = Authority::new();
     let server = start(authority.key_options());
     let missing = post(server.http(), &call("whoami"), None);
-    missing.expect_refused((401, "Bearer"), MISSING);
+    missing.expect_missing_token("Bearer");
     for key in ["key-adb", "key-ada=", "ada", "key-ada.x.y"] {
         let refused = post(server.http(), &call("whoami"), Some(key));
-        refused.expect_refused((401, UNKNOWN_KEY.0), UNKNOWN_KEY.1);
+        refused.expect_unknown_key();
     }
     // Without an authorization server there is no metadata.
     let place = "/.well-known/oauth-protected-resource";
@@ -70,10 +70,10 @@ fn anonymous_callers_are_served_if_admitted() {
     let refused = post(server.http(), &call("whoami_local"), None);
     let message = "a token is needed: the tier user is required";
     let error = json!({"code": -32010, "message": message, "data": {"retryable": false}});
-    refused.expect_error((401, "Bearer"), (Some(1), &error));
+    refused.expect_error(401, "Bearer", Some(1), &error);
     // An invalid token is not the same as none.
     let unknown = post(server.http(), &call("whoami"), Some("key-x"));
-    unknown.expect_refused((401, UNKNOWN_KEY.0), UNKNOWN_KEY.1);
+    unknown.expect_unknown_key();
     assert_eq!(post(server.http(), &call("whoami_local"), Some("key-bob")).text(), "bob");
     server.close();
 }

@@ -5,7 +5,7 @@ use corelane::{NoArguments, TaskSupport, Tool};
 use corelane_test_support::{TestServer, on_one_shard_and_two};
 use serde_json::{Value, json};
 
-use crate::authorization::http::{MISSING, Response, open_session, post, post_legacy, send};
+use crate::authorization::http::{Response, open_session, post, post_legacy, send};
 use crate::authorization::{Authority, call, catalog};
 
 /// Connections; enough to reach each of two shards.
@@ -17,7 +17,7 @@ fn fields(token: &str, session: &str) -> String {
 
 fn expect_unknown(response: &Response) {
     let message = "the session has expired or does not exist: send initialize again";
-    response.expect_error((404, ""), (None, &json!({"code": -32600, "message": message})));
+    response.expect_error(404, "", None, &json!({"code": -32600, "message": message}));
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn session_of_another_caller_gets_404() {
         }
         let without =
             post_legacy(address, &call("whoami"), &format!("Mcp-Session-Id: {session}\r\n"));
-        without.expect_refused((401, "Bearer"), MISSING);
+        without.expect_missing_token("Bearer");
         assert_eq!(send(address, "DELETE", "/mcp", &fields("key-ada", &session)).status, 204);
         server.close();
     });
@@ -112,14 +112,14 @@ fn task_of_another_caller_is_not_found() {
             // An unknown task gets the same response.
             for mut params in [task.clone(), unknown.clone()] {
                 params["inputResponses"] = json!({});
-                post("key-bob", method, &params).expect_error((400, ""), (Some(1), &error));
+                post("key-bob", method, &params).expect_error(400, "", Some(1), &error);
             }
         }
         for _ in 0..CONNECTIONS {
             let found = send("key-ada", "tasks/get", &task);
             assert!(found["result"]["status"].is_string(), "{found}");
             let refused = post("key-bob", "tasks/get", &task);
-            refused.expect_error((400, ""), (Some(1), &error));
+            refused.expect_error(400, "", Some(1), &error);
         }
         server.close();
     });
@@ -143,7 +143,7 @@ fn request_state_of_another_caller_is_refused() {
         let message = "params.requestState was not issued for this request, or is corrupt: retry \
                        without requestState and inputResponses";
         let error = json!({"code": -32602, "message": message});
-        post("key-bob", &retry).expect_error((400, ""), (Some(1), &error));
+        post("key-bob", &retry).expect_error(400, "", Some(1), &error);
         // It is not consumed by the attempt.
         let answer = send("key-ada", &retry);
         assert_eq!(answer["result"]["content"][0]["text"], "Accept", "{answer}");

@@ -14,7 +14,7 @@ use corelane_test_support::tls::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::authorization::http::{MISSING, Response, UNKNOWN_KEY, modern_request, read};
+use crate::authorization::http::{Response, modern_request, read};
 use crate::authorization::{Authority, call, catalog, options, requirements};
 
 const OPERATOR: &str = "spiffe://test/ops/ada";
@@ -52,20 +52,15 @@ impl Tls {
     }
 
     /// A client whose certificate comes with this chain.
-    fn client(&self, (scheme, port): (&str, u16), identity: &Certificate, chain: &str) -> Client {
-        self.builder((scheme, port), identity, chain).connect_lazy().expect("a client")
+    fn client(&self, target: &str, identity: &Certificate, chain: &str) -> Client {
+        self.builder(target, identity, chain).connect_lazy().expect("a client")
     }
 
-    fn builder(
-        &self,
-        (scheme, port): (&str, u16),
-        identity: &Certificate,
-        chain: &str,
-    ) -> ClientBuilder {
+    fn builder(&self, target: &str, identity: &Certificate, chain: &str) -> ClientBuilder {
         let (pem, key) = (identity.pem() + chain, identity.key_pem());
         let tls = TlsOptions::new().ca(self.server.pem().into_bytes());
         let tls = tls.client_certificate(pem.into_bytes(), key.into_bytes());
-        Client::builder(format!("{scheme}://localhost:{port}").as_str()).tls(tls)
+        Client::builder(target).tls(tls)
     }
 
     /// Sends a call of `whoami` over HTTPS.
@@ -92,9 +87,10 @@ fn by_certificate() -> AuthOptions {
 }
 
 /// The schemes of the encrypted transports with their ports.
-fn transports(server: &TestServer) -> [(&'static str, u16); 3] {
-    let http = server.http().port();
-    [("tls", server.tcp().port()), ("https", http), ("wss", http)]
+fn targets(server: &TestServer) -> [String; 3] {
+    let (tcp, http) = (server.tcp().port(), server.http().port());
+    let target = |(scheme, port)| format!("{scheme}://localhost:{port}");
+    [("tls", tcp), ("https", http), ("wss", http)].map(target)
 }
 
 #[test]
@@ -104,17 +100,17 @@ fn certificate_names_caller_on_each_transport() {
     let operator = tls.clients.named_client(&[OPERATOR], &["client"]);
     let by_subject = tls.clients.named_client(&[], &[]);
     let unknown = tls.clients.named_client(&[], &["other"]);
-    for target in transports(&server) {
-        let client = tls.client(target, &operator, "");
-        assert_eq!(whoami(&client).unwrap(), format!("{OPERATOR} (admin)"), "{target:?}");
+    for target in targets(&server) {
+        let client = tls.client(&target, &operator, "");
+        assert_eq!(whoami(&client).unwrap(), format!("{OPERATOR} (admin)"), "{target}");
         let deployed = client.call_tool("deploy_app", &json!({})).wait().unwrap();
         assert_eq!(deployed.text(), "deployed");
-        let client = tls.client(target, &tls.clients.client(), "");
-        assert_eq!(whoami(&client).unwrap(), "client (user)", "{target:?}");
-        assert!(client.call_tool("deploy_app", &json!({})).wait().is_err(), "{target:?}");
-        let named = whoami(&tls.client(target, &by_subject, "")).unwrap();
+        let client = tls.client(&target, &tls.clients.client(), "");
+        assert_eq!(whoami(&client).unwrap(), "client (user)", "{target}");
+        assert!(client.call_tool("deploy_app", &json!({})).wait().is_err(), "{target}");
+        let named = whoami(&tls.client(&target, &by_subject, "")).unwrap();
         assert!(named.starts_with("sha256:") && named.ends_with(" (user)"), "{named}");
-        assert!(whoami(&tls.client(target, &unknown, "")).is_err(), "{target:?}");
+        assert!(whoami(&tls.client(&target, &unknown, "")).is_err(), "{target}");
     }
     server.close();
 }
@@ -126,7 +122,7 @@ fn https_without_known_certificate_gets_401() {
     let unknown = tls.clients.named_client(&["https://test/x"], &[]);
     for identity in [None, Some(&unknown)] {
         let refused = tls.post(&server, identity, "");
-        refused.expect_refused((401, "Bearer"), MISSING);
+        refused.expect_missing_token("Bearer");
     }
     server.close();
 }
@@ -141,7 +137,7 @@ fn token_takes_precedence_over_certificate() {
     let by_key = tls.post(&server, Some(&client), "Authorization: Bearer key-ada\r\n");
     assert_eq!(by_key.text(), "ada (admin)");
     let refused = tls.post(&server, Some(&client), "Authorization: Bearer key-x\r\n");
-    refused.expect_refused((401, UNKNOWN_KEY.0), UNKNOWN_KEY.1);
+    refused.expect_unknown_key();
     assert_eq!(tls.post(&server, Some(&client), "").text(), "client (user)");
     let counters = server.close();
     assert_eq!((counters.auth.checks_verified, counters.auth.checks_unknown), (2, 1));
@@ -171,7 +167,7 @@ fn bound_token_needs_its_certificate() {
     }
     // The certificate alone stands for no caller.
     let challenge = format!("Bearer {}", requirements());
-    tls.post(&server, Some(&own), "").expect_refused((401, &challenge), MISSING);
+    tls.post(&server, Some(&own), "").expect_missing_token(&challenge);
     server.close();
 }
 
@@ -226,7 +222,7 @@ fn resumed_session_has_certificate_of_first_handshake() {
         // The session of a client without a certificate stays without.
         let mut stream = anonymous.open(server.http());
         stream.write_all(request.as_bytes()).unwrap();
-        read(&mut stream).expect_refused((401, "Bearer"), MISSING);
+        read(&mut stream).expect_missing_token("Bearer");
         assert_eq!(stream.conn.handshake_kind(), Some(kind));
     }
     server.close();
@@ -251,16 +247,16 @@ fn revoked_certificate_and_expired_authority_are_refused() {
         + &expired.revocation_list(&[]);
     options.tls.revocation_lists = vec![authority.write("crl.pem", &lists).into()];
     let server = TestServer::with_catalog(options, catalog());
-    for target in transports(&server) {
+    for target in targets(&server) {
         let try_with = |identity: &Certificate, chain: &str| {
-            let builder = tls.builder(target, identity, chain);
+            let builder = tls.builder(&target, identity, chain);
             builder.connect_blocking().and_then(|client| whoami(&client))
         };
         assert_eq!(try_with(&tls.clients.numbered_client(8), "").unwrap(), "client (user)");
         assert_eq!(try_with(&valid.client(), &valid.pem()).unwrap(), "client (user)");
         // The handshake ends: neither is served as a client without a certificate.
-        assert!(try_with(&tls.clients.numbered_client(7), "").is_err(), "{target:?}");
-        assert!(try_with(&expired.client(), &expired.pem()).is_err(), "{target:?}");
+        assert!(try_with(&tls.clients.numbered_client(7), "").is_err(), "{target}");
+        assert!(try_with(&expired.client(), &expired.pem()).is_err(), "{target}");
     }
     server.close();
 }

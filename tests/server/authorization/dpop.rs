@@ -12,7 +12,7 @@ use corelane_test_support::{TestServer, on_one_shard_and_two};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::authorization::http::{MISSING, Response, modern_request, post, post_with, read, send};
+use crate::authorization::http::{Response, modern_request, post, post_with, read, send};
 use crate::authorization::http_server::{HttpServer, ok};
 use crate::authorization::proof_key::{ProofKey, claims, fields, now};
 use crate::authorization::{
@@ -38,7 +38,7 @@ fn allowed(authority: &Authority) -> AuthOptions {
 #[track_caller]
 fn expect_invalid_proof(refused: &Response, reason: &str) {
     let challenge = format!("DPoP error=\"invalid_dpop_proof\", algs=\"{ALGORITHMS}\"");
-    refused.expect_refused((401, &challenge), ("invalid_dpop_proof", reason));
+    refused.expect_refused(401, &challenge, "invalid_dpop_proof", reason);
 }
 
 #[track_caller]
@@ -47,7 +47,7 @@ fn expect_unproved(refused: &Response, reason: &str) {
         "DPoP error=\"invalid_token\", error_description=\"{reason}\", algs=\"{ALGORITHMS}\", {}",
         requirements()
     );
-    refused.expect_refused((401, &challenge), ("invalid_token", reason));
+    refused.expect_refused(401, &challenge, "invalid_token", reason);
 }
 
 #[test]
@@ -274,13 +274,13 @@ fn nonce_is_demanded_and_accepted() {
         let challenge = "DPoP error=\"use_dpop_nonce\"";
         let missing = whoami(address, &fields(&token, &key.proof(&token)));
         let reason = "the proof needs a nonce of this server";
-        missing.expect_refused((401, challenge), ("use_dpop_nonce", reason));
+        missing.expect_refused(401, challenge, "use_dpop_nonce", reason);
         let nonce = missing.field("DPoP-Nonce").expect("a nonce").to_owned();
         for wrong in ["", "x", &nonce[1..], &format!("{nonce}A")] {
             let proof = key.proof_with(&token, "nonce", json!(wrong));
             let refused = whoami(address, &fields(&token, &proof));
             let reason = "the nonce of the proof is not a current one";
-            refused.expect_refused((401, challenge), ("use_dpop_nonce", reason));
+            refused.expect_refused(401, challenge, "use_dpop_nonce", reason);
             assert!(refused.field("DPoP-Nonce").is_some());
         }
         // Any shard knows it.
@@ -306,7 +306,7 @@ fn proof_of_a_megabyte_is_refused() {
     stream.write_all(format!("{head}{proof}\r\n").as_bytes()).ok();
     let refused = read(&mut stream);
     let error = json!({"code": -32600, "message": "the head is too large"});
-    refused.expect_error((431, ""), (None, &error));
+    refused.expect_error(431, "", None, &error);
     server.close();
 }
 
@@ -320,7 +320,7 @@ fn required_proofs_exclude_other_tokens() {
     let (address, key) = (server.http(), ProofKey::new());
     let missing = post(address, &call("whoami"), None);
     let challenge = format!("DPoP algs=\"{ALGORITHMS}\", {}", requirements());
-    missing.expect_refused((401, &challenge), MISSING);
+    missing.expect_missing_token(&challenge);
     let plain = post(address, &call("whoami"), Some(&authority.issuer.token("ada", "")));
     expect_unproved(
         &plain,
@@ -353,7 +353,7 @@ fn missing_scope_has_challenge_of_dpop() {
     );
     let data = json!({"retryable": false, "requiredScopes": ["other"]});
     let error = json!({"code": -32011, "message": "the scope other is missing", "data": data});
-    refused.expect_error((403, &expected), (Some(1), &error));
+    refused.expect_error(403, &expected, Some(1), &error);
     server.close();
 }
 
@@ -365,7 +365,7 @@ fn server_without_dpop_refuses_bound_tokens() {
     let token = key.token(&authority);
     let missing = whoami(address, &fields(&token, &key.proof(&token)));
     let challenge = format!("Bearer {}", requirements());
-    missing.expect_refused((401, &challenge), MISSING);
+    missing.expect_missing_token(&challenge);
     let refused = post(address, &call("whoami"), Some(&token));
     let reason = "the token is bound to a key, and this server verifies no such proofs";
     refused.expect_invalid_token(reason);

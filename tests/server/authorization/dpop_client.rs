@@ -36,7 +36,7 @@ impl AuthorizationServer {
             for stream in listener.incoming() {
                 let mut stream = stream.expect("a connection");
                 let request = read_request(&mut stream);
-                let response = respond(&request, (&issuer, &resource), &signer);
+                let response = respond(&request, &issuer, &resource, &signer);
                 stream.write_all(response.as_bytes()).unwrap_or_default();
             }
         });
@@ -48,7 +48,7 @@ impl AuthorizationServer {
     }
 }
 
-fn respond(request: &str, (issuer, resource): (&str, &str), signer: &TestIssuer) -> String {
+fn respond(request: &str, issuer: &str, resource: &str, signer: &TestIssuer) -> String {
     let line = request.lines().next().unwrap_or_default();
     if line.starts_with("GET /.well-known/oauth-authorization-server ") {
         let metadata = json!({

@@ -90,7 +90,7 @@ fn example_of_rfc_9449_is_accepted() {
         path: "/protectedresource",
         is_endpoint: false,
     };
-    let proof = rules.read(&sent, (TOKEN, &THUMBPRINT), ISSUED_AT).unwrap();
+    let proof = rules.read(&sent, TOKEN, &THUMBPRINT, ISSUED_AT).unwrap();
     assert_eq!(proof.verify_signature(), Ok(()));
     assert_eq!(proof.id(), (&THUMBPRINT, "e1j3V_bKic8-LAEB"));
     assert_eq!((proof.nonce(), proof.usable_until()), (None, ISSUED_AT + 61));

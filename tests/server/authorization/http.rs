@@ -7,15 +7,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Error and description of a request without a token.
-pub(crate) const MISSING: (&str, &str) = ("unauthorized", "the request has no bearer token");
-
-/// Challenge, error and description of an unknown API key, at a server without issuers.
-pub(crate) const UNKNOWN_KEY: (&str, (&str, &str)) = (
-    "Bearer error=\"invalid_token\", error_description=\"the token is unknown\"",
-    ("invalid_token", "the token is unknown"),
-);
-
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
@@ -41,15 +32,26 @@ impl Response {
 
     /// Checks status, challenge and body of a request that is not authenticated.
     #[track_caller]
-    pub(crate) fn expect_refused(
-        &self,
-        (status, challenge): (u16, &str),
-        (error, reason): (&str, &str),
-    ) {
+    pub(crate) fn expect_refused(&self, status: u16, challenge: &str, error: &str, reason: &str) {
         assert_eq!((self.status, self.challenge()), (status, challenge), "{reason}: {self:?}");
         let body = serde_json::json!({"error": error, "error_description": reason});
         assert_eq!(self.body, body.to_string(), "{reason}");
         assert_eq!(self.field("Content-Type"), Some("application/json"), "{reason}");
+    }
+
+    /// Checks status, challenge and body of a request without a token.
+    #[track_caller]
+    pub(crate) fn expect_missing_token(&self, challenge: &str) {
+        self.expect_refused(401, challenge, "unauthorized", "the request has no bearer token");
+    }
+
+    /// Checks status, challenge and body of a request with an unknown API key, at a server without
+    /// issuers.
+    #[track_caller]
+    pub(crate) fn expect_unknown_key(&self) {
+        let reason = "the token is unknown";
+        let challenge = format!("Bearer error=\"invalid_token\", error_description=\"{reason}\"");
+        self.expect_refused(401, &challenge, "invalid_token", reason);
     }
 
     /// Checks status, challenge and body of a request whose token is invalid, at a server with the
@@ -60,17 +62,13 @@ impl Response {
             "Bearer error=\"invalid_token\", error_description=\"{reason}\", {}",
             crate::authorization::requirements()
         );
-        self.expect_refused((401, &challenge), ("invalid_token", reason));
+        self.expect_refused(401, &challenge, "invalid_token", reason);
     }
 
     /// Checks status, challenge and body of a JSON-RPC error. It has the `id` of the request if
     /// that was read.
     #[track_caller]
-    pub(crate) fn expect_error(
-        &self,
-        (status, challenge): (u16, &str),
-        (id, error): (Option<u8>, &Value),
-    ) {
+    pub(crate) fn expect_error(&self, status: u16, challenge: &str, id: Option<u8>, error: &Value) {
         assert_eq!((self.status, self.challenge()), (status, challenge), "{self:?}");
         let mut body = serde_json::json!({"jsonrpc": "2.0"});
         if let Some(id) = id {
@@ -90,13 +88,13 @@ impl Response {
             format!("Bearer error=\"insufficient_scope\", error_description=\"{reason}\"");
         let data = serde_json::json!({"retryable": false, "requiredScopes": []});
         let error = serde_json::json!({"code": -32011, "message": reason, "data": data});
-        self.expect_error((403, &challenge), (Some(1), &error));
+        self.expect_error(403, &challenge, Some(1), &error);
     }
 
     /// Checks the response to a token that cannot be verified at the moment.
     #[track_caller]
     pub(crate) fn expect_unavailable(&self, reason: &str) {
-        self.expect_refused((503, ""), ("temporarily_unavailable", reason));
+        self.expect_refused(503, "", "temporarily_unavailable", reason);
         assert_eq!(self.field("Retry-After"), Some("1"), "{reason}");
     }
 

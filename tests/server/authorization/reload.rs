@@ -12,7 +12,7 @@ use corelane_test_support::websocket::{CLOSE, FIN, WebSocketClient, upgrade_requ
 use serde_json::json;
 use tungstenite::protocol::frame::coding::Control;
 
-use crate::authorization::http::{UNKNOWN_KEY, initialize, post};
+use crate::authorization::http::{initialize, post};
 use crate::authorization::{Authority, TestIssuer, call, hash_of, options, start};
 
 #[test]
@@ -30,7 +30,7 @@ fn withdrawn_key_is_refused_on_open_connections() {
     server.handle().reload_auth(&options(auth.clone())).unwrap();
     assert_eq!(post(server.http(), &call("whoami"), Some("key-ada")).text(), "ada (admin)");
     let withdrawn = post(server.http(), &call("whoami"), Some("key-bob"));
-    withdrawn.expect_refused((401, UNKNOWN_KEY.0), UNKNOWN_KEY.1);
+    withdrawn.expect_unknown_key();
     client.expect_end_or_reset();
     // A file that cannot be read changes nothing.
     fs::write(&path, "broken").unwrap();

@@ -16,7 +16,7 @@ use corelane_test_support::tls::{CertificateValidity, Issuer};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Value, json};
 
-use crate::authorization::http::{MISSING, post, post_with, read, send};
+use crate::authorization::http::{Response, post, post_with, read, send};
 use crate::authorization::target::Target;
 use crate::authorization::{
     Authority, RESOURCE, TestIssuer, catalog, options, requirements, start,
@@ -118,7 +118,7 @@ fn each_refusal_has_its_exact_challenge() {
     let (address, issuer) = (server.http(), &authority.issuer);
     let message = crate::authorization::call("whoami");
     let challenge = format!("Bearer {}", requirements());
-    post(address, &message, None).expect_refused((401, &challenge), MISSING);
+    post(address, &message, None).expect_missing_token(&challenge);
     let with = |name: &str, value: Value| {
         let mut claims = issuer.claims("ada", "");
         claims[name] = value;
@@ -170,13 +170,14 @@ fn two_credentials_of_one_request_get_400() {
     let message = crate::authorization::call("whoami");
     let twice = post_with(address, "/mcp", &message, &format!("{field}{field}"));
     let repeated = json!({"code": -32600, "message": "the header field Authorization is repeated"});
-    twice.expect_error((400, challenge), (None, &repeated));
-    let refused = |reason| ((400, challenge), ("invalid_request", reason));
-    let (head, body) = refused("tokens in the query are not accepted");
-    post_with(address, "/mcp?access_token=x", &message, &field).expect_refused(head, body);
+    twice.expect_error(400, challenge, None, &repeated);
+    let expect_invalid = |refused: &Response, reason| {
+        refused.expect_refused(400, challenge, "invalid_request", reason);
+    };
+    let queried = post_with(address, "/mcp?access_token=x", &message, &field);
+    expect_invalid(&queried, "tokens in the query are not accepted");
     let both = send(address, "GET", &format!("/mcp/ws?token={token}"), &field);
-    let (head, body) = refused("the request has a token in the header and in the query");
-    both.expect_refused(head, body);
+    expect_invalid(&both, "the request has a token in the header and in the query");
     server.close();
 }
 
@@ -198,10 +199,10 @@ fn metadata_is_public_and_cached() {
     });
     assert_eq!(metadata.json(), expected);
     let error = json!({"code": -32600, "message": "method not allowed: see the Allow header"});
-    send(server.http(), "POST", place, "").expect_error((405, ""), (None, &error));
+    send(server.http(), "POST", place, "").expect_error(405, "", None, &error);
     let other = send(server.http(), "GET", "/.well-known/oauth-protected-resource/x", "");
     let error = json!({"code": -32600, "message": "not found: the MCP endpoint is /mcp"});
-    other.expect_error((404, ""), (None, &error));
+    other.expect_error(404, "", None, &error);
     server.close();
 }
 
@@ -284,7 +285,7 @@ fn token_of_a_megabyte_is_refused() {
     stream.write_all(request.as_bytes()).ok();
     let refused = read(&mut stream);
     let error = json!({"code": -32600, "message": "the head is too large"});
-    refused.expect_error((431, ""), (None, &error));
+    refused.expect_error(431, "", None, &error);
     let mut client = server.connect_tcp();
     let mut message = corelane_test_support::messages::modern(crate::authorization::call("whoami"));
     message["params"]["_meta"]["auth_token"] = json!(token);

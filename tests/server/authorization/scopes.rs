@@ -38,7 +38,7 @@ fn missing_scope_gets_403_with_all_scopes() {
         "message": "the scope tools:deploy is missing",
         "data": {"retryable": false, "requiredScopes": ["tools:deploy", "tools:call"]},
     });
-    refused.expect_error((403, &expected), (Some(1), &error));
+    refused.expect_error(403, &expected, Some(1), &error);
     // After step-up.
     let token = authority.issuer.token("ada", "tools:read tools:call tools:deploy");
     assert_eq!(post(server.http(), &call("deploy_app"), Some(&token)).text(), "deployed");
@@ -199,7 +199,7 @@ fn related_requests_follow_rules_of_subject() {
     let completed =
         post(server.http(), &request("completion/complete", &of_prompt), Some("key-bob"));
     let error = json!({"code": -32601, "message": "method not found: completion/complete"});
-    completed.expect_error((404, ""), (Some(1), &error));
+    completed.expect_error(404, "", Some(1), &error);
     let prompt = request("prompts/get", &json!({"name": "greet"}));
     post(server.http(), &prompt, Some("key-bob")).expect_admin_required();
     assert_eq!(post(server.http(), &prompt, Some("key-ada")).status, 200);
@@ -244,7 +244,7 @@ fn rule_with_mfa_needs_several_factors() {
     );
     let data = json!({"retryable": true, "mfaRequired": true, "requiredScopes": []});
     let error = json!({"code": -32011, "message": reason, "data": data});
-    refused.expect_error((403, &challenge), (Some(1), &error));
+    refused.expect_error(403, &challenge, Some(1), &error);
     let token = token(json!(["pwd", "mfa"]));
     assert_eq!(post(server.http(), &call("whoami"), Some(&token)).text(), "ada (admin)");
     server.close();

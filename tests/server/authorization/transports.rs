@@ -14,7 +14,7 @@ use corelane_test_support::process::Process;
 use serde_json::{Value, json};
 
 use crate::CORELANE;
-use crate::authorization::http::{MISSING, UNKNOWN_KEY, modern_request, read, send};
+use crate::authorization::http::{modern_request, read, send};
 use crate::authorization::{Authority, call, catalog, options, start};
 
 const LEGACY: &str = "2025-11-25";
@@ -133,10 +133,10 @@ fn websocket_upgrade_needs_a_token() {
     let server = start(authority.key_options());
     let address = server.http();
     let refused = send(address, "GET", "/mcp/ws", UPGRADE);
-    refused.expect_refused((401, "Bearer"), MISSING);
+    refused.expect_missing_token("Bearer");
     // The query is not looked at unless it is switched on.
     let queried = send(address, "GET", "/mcp/ws?token=key-ada", UPGRADE);
-    queried.expect_refused((401, "Bearer"), MISSING);
+    queried.expect_missing_token("Bearer");
     let fields = format!("{UPGRADE}Authorization: Bearer key-ada\r\n");
     assert_eq!(send(address, "GET", "/mcp/ws", &fields).status, 101);
     server.close();
@@ -152,11 +152,11 @@ fn query_token_is_accepted_if_switched_on() {
     assert_eq!(send(address, "GET", "/mcp/ws?token=key-ada", UPGRADE).status, 101);
     assert_eq!(send(address, "GET", "/mcp/ws?token=key%2Dada", UPGRADE).status, 101);
     let unknown = send(address, "GET", "/mcp/ws?token=key-x", UPGRADE);
-    unknown.expect_refused((401, UNKNOWN_KEY.0), UNKNOWN_KEY.1);
+    unknown.expect_unknown_key();
     // Only of GET.
     let posted =
         crate::authorization::http::post_with(address, "/mcp?token=key-ada", &call("whoami"), "");
-    posted.expect_refused((401, "Bearer"), MISSING);
+    posted.expect_missing_token("Bearer");
     server.close();
 }
 
@@ -171,7 +171,7 @@ fn refusal_comes_before_the_body() {
                 MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: whoami\r\n";
     stream.write_all(format!("{head}\r\n").as_bytes()).expect("the head is sent");
     let refused = read(&mut stream);
-    refused.expect_refused((401, "Bearer"), MISSING);
+    refused.expect_missing_token("Bearer");
     assert_eq!(refused.field("Connection"), Some("close"));
     drop(stream);
     // With a token the server asks for the body.
@@ -210,7 +210,7 @@ fn verifier_of_program_decides_first() {
     );
     let refused = crate::authorization::http::post(address, &message, Some("other"));
     let challenge = "Bearer error=\"invalid_token\", error_description=\"not known here\"";
-    refused.expect_refused((401, challenge), ("invalid_token", "not known here"));
+    refused.expect_refused(401, challenge, "invalid_token", "not known here");
     let away = crate::authorization::http::post(address, &message, Some("away"));
     away.expect_unavailable("the token cannot be verified at the moment");
     running.handle().drain();

@@ -74,7 +74,7 @@ pub(crate) fn call_tool_with_hosts(
             .with_client_capabilities(capabilities);
         Ok(catalog.call_tool(&call, ID, out))
     };
-    run_request(catalog, revision, "tools/call", params, dispatch, (host, pool))
+    run_request(catalog, revision, "tools/call", params, dispatch, host, pool)
 }
 
 /// Dispatches `prompts/get` with `params` and returns the result.
@@ -87,7 +87,7 @@ pub(crate) fn get_prompt(
         let request = GetPromptRequestParams::read(Some(document.root()))?;
         Ok(catalog.get_prompt(&request, &detached(revision), ID, out))
     };
-    run_request(catalog, revision, "prompts/get", params, dispatch, Default::default())
+    run_request(catalog, revision, "prompts/get", params, dispatch, Rc::default(), Arc::default())
 }
 
 /// Dispatches `resources/read` with `params` and returns the result.
@@ -100,7 +100,15 @@ pub(crate) fn read_resource(
         let request = ReadResourceRequestParams::read(Some(document.root()))?;
         Ok(catalog.read_resource(&request, &detached(revision), ID, out))
     };
-    run_request(catalog, revision, "resources/read", params, dispatch, Default::default())
+    run_request(
+        catalog,
+        revision,
+        "resources/read",
+        params,
+        dispatch,
+        Rc::default(),
+        Arc::default(),
+    )
 }
 
 /// Dispatches `completion/complete` with `params` and returns the result.
@@ -113,7 +121,15 @@ pub(crate) fn complete(
         let request = CompleteRequestParams::read(Some(document.root()))?;
         Ok(catalog.complete(&request, &detached(revision), &|_| true, ID, out))
     };
-    run_request(catalog, revision, "completion/complete", params, dispatch, Default::default())
+    run_request(
+        catalog,
+        revision,
+        "completion/complete",
+        params,
+        dispatch,
+        Rc::default(),
+        Arc::default(),
+    )
 }
 
 /// A request of a client without capabilities, and without a connection.
@@ -141,7 +157,8 @@ fn run_request(
     method: &str,
     params: &str,
     dispatch: impl FnOnce(&Document<'_>, &mut Vec<u8>) -> Result<Dispatch, Error>,
-    (host, pool): (Rc<TestRequestHost>, Arc<TestBlockingHost>),
+    host: Rc<TestRequestHost>,
+    pool: Arc<TestBlockingHost>,
 ) -> Result<Value, Error> {
     let mut out = b"before".to_vec();
     let result = match with_document(params, |document| dispatch(document, &mut out))? {

@@ -204,8 +204,9 @@ impl SimClient {
             ReceivedMessage::Response { id, method, span } => {
                 self.checker.catalog_checker.check(method, message, &mut model.catalog_versions)?;
                 let Some(expectation) = self.expectations.remove(&id) else { return Ok(()) };
-                let kind = (method, self.profile.revision.is_modern());
-                if let Some(task) = expectation.check_response(message, kind, span, model)? {
+                let is_modern = self.profile.revision.is_modern();
+                let task = expectation.check_response(message, method, is_modern, span, model)?;
+                if let Some(task) = task {
                     self.checker.record_task(&task);
                 }
                 Ok(())

@@ -24,7 +24,8 @@ impl RequestExpectation {
     pub(crate) fn check_response(
         self,
         message: &Value,
-        (method, is_modern): (&str, bool),
+        method: &str,
+        is_modern: bool,
         span: RequestSpan,
         model: &mut SharedModel,
     ) -> Result<Option<String>, String> {
@@ -52,9 +53,9 @@ impl RequestExpectation {
                 {
                     return Ok(None);
                 }
-                check_call(message, (tool, words), is_modern, span, model)
+                check_call(message, tool, words, is_modern, span, model)
             }
-            Self::Task(id) => check_task(message, &id, (method, is_modern), span, model),
+            Self::Task(id) => check_task(message, &id, method, is_modern, span, model),
             Self::Refused if error.is_object() => Ok(None),
             Self::Refused => Err(format!("{message} must be an error")),
         }
@@ -63,7 +64,8 @@ impl RequestExpectation {
 
 fn check_call(
     message: &Value,
-    (tool, words): (&'static str, Vec<String>),
+    tool: &'static str,
+    words: Vec<String>,
     is_modern: bool,
     span: RequestSpan,
     model: &mut SharedModel,
@@ -87,7 +89,8 @@ fn check_call(
 fn check_task(
     message: &Value,
     id: &str,
-    (method, is_modern): (&str, bool),
+    method: &str,
+    is_modern: bool,
     span: RequestSpan,
     model: &mut SharedModel,
 ) -> Result<Option<String>, String> {

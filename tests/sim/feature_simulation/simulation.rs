@@ -14,7 +14,7 @@ use std::time::Duration;
 use corelane::{Options, Server, Transport};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
-use corelane_engine::entropy::Entropy;
+use corelane_engine::process::Entropy;
 use corelane_engine::ring::RingOptions;
 use corelane_engine::ring::sim::{Fault, Faults, World};
 use corelane_protocol::revision::Revision;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use corelane::{Server, Transport};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
-use corelane_engine::entropy::Entropy;
+use corelane_engine::process::Entropy;
 use corelane_engine::ring::sim::{Fault, World};
 
 use super::catalog;
@@ -157,8 +157,9 @@ impl<'a> HttpSimulation<'a> {
             let is_slow = self.plan.faults.has(Fault::SlowReader) && self.random.chance(1, 2);
             let random = Random::seeded(self.random.next_u64());
             let actions = self.plan.clients[index].1.clone();
-            let shared = (Rc::clone(&self.shared_model), Rc::clone(&self.proxy));
-            self.clients.push(HttpClient::new(index as u32, actions, is_slow, random, shared, now));
+            let (model, proxy) = (Rc::clone(&self.shared_model), Rc::clone(&self.proxy));
+            let client = HttpClient::new(index as u32, actions, is_slow, random, model, proxy, now);
+            self.clients.push(client);
         }
         self.catalog_updates.apply_due(now, &mut self.random);
         self.shared_model.borrow_mut().versions_made = self.catalog_updates.versions_made();

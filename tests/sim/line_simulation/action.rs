@@ -125,10 +125,10 @@ impl<'a> ActionGenerator<'a> {
     /// Sends the beginning of a message only: the first-message timeout or the end of the pipe
     /// follows.
     fn send_incomplete_message(&mut self) {
-        let (bytes, notes) = self.generator.incomplete_message();
+        let GeneratedMessage { bytes, expectations } = self.generator.incomplete_message();
         self.bytes.extend(bytes);
         if self.generator.facts.is_piped {
-            self.expectations.push(notes);
+            self.expectations.push(expectations);
         }
         self.flush();
         self.await_close();
@@ -210,9 +210,9 @@ impl<'a> ActionGenerator<'a> {
             5..=8 => {
                 if self.chance(1, 3) {
                     // The last line needs no terminator.
-                    let (bytes, notes) = self.generator.request();
-                    self.bytes.extend(bytes);
-                    self.expectations.push(notes);
+                    let message = self.generator.request();
+                    self.bytes.extend(message.bytes);
+                    self.expectations.push(message.expectations);
                     self.flush();
                 }
                 self.actions.extend([LineAction::ShutdownWrite, LineAction::AwaitClose]);
@@ -227,9 +227,11 @@ impl<'a> ActionGenerator<'a> {
         let message = self.generator.oversized_message();
         self.add_message(message);
         for _ in 0..self.below(3) {
-            let (bytes, notes) = self.generator.request();
-            let goes_on = self.generator.facts.is_piped;
-            self.add_message((bytes, if goes_on { notes } else { vec![Expectation::Nothing] }));
+            let mut message = self.generator.request();
+            if !self.generator.facts.is_piped {
+                message.expectations = vec![Expectation::Nothing];
+            }
+            self.add_message(message);
         }
         self.flush();
         self.await_close();
@@ -240,12 +242,12 @@ impl<'a> ActionGenerator<'a> {
         self.add_message(message);
     }
 
-    fn add_message(&mut self, (bytes, notes): GeneratedMessage) {
+    fn add_message(&mut self, message: GeneratedMessage) {
         let terminators: [&[u8]; 5] = [b"\n", b"\n", b"\r\n", b" \r\n", b"\n \n\r\n"];
         let terminator = terminators[self.below(terminators.len())];
-        self.bytes.extend(bytes);
+        self.bytes.extend(message.bytes);
         self.bytes.extend_from_slice(terminator);
-        self.expectations.push(notes);
+        self.expectations.push(message.expectations);
     }
 
     fn flush(&mut self) {

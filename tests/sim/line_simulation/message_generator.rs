@@ -35,7 +35,17 @@ pub(crate) struct ServerFacts {
 }
 
 /// A message without its terminator, and its expectations.
-pub(crate) type GeneratedMessage = (Vec<u8>, Vec<Expectation>);
+#[derive(Debug)]
+pub(crate) struct GeneratedMessage {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) expectations: Vec<Expectation>,
+}
+
+impl GeneratedMessage {
+    fn new(bytes: impl Into<Vec<u8>>, expectations: Vec<Expectation>) -> Self {
+        Self { bytes: bytes.into(), expectations }
+    }
+}
 
 /// Generates the messages of one connection.
 #[derive(Debug)]
@@ -219,7 +229,7 @@ impl<'a> MessageGenerator<'a> {
     fn slow_request(&mut self) -> GeneratedMessage {
         let (text, call) = self.slow_call();
         self.cancellable_ids.push(call.id.clone());
-        (text.into(), vec![Expectation::Deferred(call)])
+        GeneratedMessage::new(text, vec![Expectation::Deferred(call)])
     }
 
     fn slow_call(&mut self) -> (String, DeferredResponse) {
@@ -264,12 +274,13 @@ impl<'a> MessageGenerator<'a> {
         let (rival, answer) = self.echo(&id, 20);
         let answer =
             ImmediateResponse { is_duplicate_id: true, ..ImmediateResponse::new(id, answer) };
-        vec![(text.into(), vec![Expectation::Deferred(call)]), expecting(rival, answer)]
+        let call = GeneratedMessage::new(text, vec![Expectation::Deferred(call)]);
+        vec![call, expecting(rival, answer)]
     }
 
     fn cancel(&mut self) -> GeneratedMessage {
         let id = self.cancellable_ids.swap_remove(self.random.below(self.cancellable_ids.len()));
-        (message::cancelled(&id).into(), vec![Expectation::Cancellation(id)])
+        GeneratedMessage::new(message::cancelled(&id), vec![Expectation::Cancellation(id)])
     }
 
     /// Bytes that are not a valid message.
@@ -293,7 +304,7 @@ impl<'a> MessageGenerator<'a> {
             1 => Expectation::Immediate(self.error_with_id(json!(1), code)),
             _ => Expectation::Immediate(self.error_without_id(code)),
         };
-        (bytes.to_vec(), vec![note])
+        GeneratedMessage::new(bytes, vec![note])
     }
 
     /// A batch, if the revision has batches.
@@ -324,7 +335,7 @@ impl<'a> MessageGenerator<'a> {
         } else if !answers.is_empty() {
             notes.push(Expectation::Batch(answers));
         }
-        (format!("[{}]", texts.join(",")).into(), notes)
+        GeneratedMessage::new(format!("[{}]", texts.join(",")), notes)
     }
 
     /// A message that gets no response.
@@ -392,9 +403,9 @@ impl<'a> MessageGenerator<'a> {
 }
 
 fn expecting(text: String, response: ImmediateResponse) -> GeneratedMessage {
-    (text.into(), vec![Expectation::Immediate(response)])
+    GeneratedMessage::new(text, vec![Expectation::Immediate(response)])
 }
 
 fn expecting_nothing(text: String) -> GeneratedMessage {
-    (text.into(), vec![Expectation::Nothing])
+    GeneratedMessage::new(text, vec![Expectation::Nothing])
 }

@@ -13,7 +13,7 @@ use corelane::internal::demo;
 use corelane::{CallToolResult, Catalog, CatalogError, NoArguments, RequestContext, Server, Tool};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
-use corelane_engine::entropy::Entropy;
+use corelane_engine::process::Entropy;
 use corelane_engine::ring::sim::{Fault, World};
 use corelane_protocol::model::Implementation;
 use schemars::JsonSchema;

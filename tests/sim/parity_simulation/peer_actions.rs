@@ -90,7 +90,7 @@ impl Peer {
         };
         let resume = kind.zip(token).map(|(kind, token)| {
             let is_doubtful = self.doubtful_token.as_ref() == Some(&token);
-            ResumeSent::new(&self.session, kind, (token, is_doubtful))
+            ResumeSent::new(&self.session, kind, token, is_doubtful)
         });
         match &resume {
             Some(sent) if sent.kind != ResumeKind::Forged => {

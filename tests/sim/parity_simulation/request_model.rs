@@ -84,7 +84,8 @@ impl RequestModel {
         &self,
         error: &Value,
         capabilities: &Value,
-        (is_known_key, in_flight): (bool, usize),
+        is_known_key: bool,
+        in_flight: usize,
         rules: &Rules,
     ) -> bool {
         let details = &error["details"];

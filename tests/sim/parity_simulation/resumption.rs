@@ -45,7 +45,8 @@ impl ResumeSent {
     pub(crate) fn new(
         session: &SessionModel,
         kind: ResumeKind,
-        (token, is_doubtful): (String, bool),
+        token: String,
+        is_doubtful: bool,
     ) -> Self {
         let open = session.streams.iter().filter(|(_, stream)| !stream.has_ended());
         let named = |stream: &StreamModel| match kind {

@@ -373,7 +373,7 @@ impl SessionModel {
             let is_feature = error["code"] == "error.feature_not_available";
             let is_state = error["details"]["state"] == "HandshakeAcked";
             let explained = is_feature && (is_open || is_earlier || is_state && is_exchange)
-                || request.explains(error, &self.capabilities, (is_known_key, in_flight), rules);
+                || request.explains(error, &self.capabilities, is_known_key, in_flight, rules);
             if !explained {
                 return Err(format!("nothing explains the error of {request:?}"));
             }
@@ -435,7 +435,7 @@ impl SessionModel {
                 let Some((request, _)) = &stream.request else { return Ok(()) };
                 let request = self.requests.get(&request.to_string());
                 let explained = request.is_none_or(|request| {
-                    request.explains(&error, &self.capabilities, (false, in_flight), rules)
+                    request.explains(&error, &self.capabilities, false, in_flight, rules)
                 });
                 if !explained {
                     return Err(format!("nothing explains the error of {request:?}"));

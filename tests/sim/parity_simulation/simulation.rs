@@ -11,7 +11,7 @@ use corelane::options::CapabilitiesTimeoutPolicy;
 use corelane::{Server, Transport};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
-use corelane_engine::entropy::Entropy;
+use corelane_engine::process::Entropy;
 use corelane_engine::ring::sim::World;
 
 use super::link::Link;

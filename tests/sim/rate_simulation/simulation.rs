@@ -9,7 +9,7 @@ use corelane::Server;
 use corelane::internal::demo;
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
-use corelane_engine::entropy::Entropy;
+use corelane_engine::process::Entropy;
 use corelane_engine::ring::sim::World;
 use corelane_protocol::model::Implementation;
 

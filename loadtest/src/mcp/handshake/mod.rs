@@ -25,7 +25,7 @@ mod mcp_session;
 mod parity_session;
 
 use corelane_transport::http::client::request_writer::RequestFields;
-use corelane_transport::websocket::client::handshake::{UpgradeEvent, UpgradeRequest};
+use corelane_transport::websocket::client::{UpgradeEvent, UpgradeRequest};
 
 use self::mcp_session::McpSession;
 use self::parity_session::ParitySession;

@@ -6,7 +6,7 @@ const INITIALIZE_RESPONSE: &str = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\
     {\"protocolVersion\":\"2025-11-25\",\"capabilities\":{}}}";
 
 fn settings(transport: Transport, era: Era) -> RequestSettings {
-    RequestSettings::new(transport, era, ("localhost:1", "/mcp"), Vec::new()).unwrap()
+    RequestSettings::new(transport, era, "localhost:1", "/mcp", Vec::new()).unwrap()
 }
 
 fn response(status: &str, body: &str) -> String {

@@ -51,7 +51,7 @@ pub(in crate::mcp) enum ChunkEffect {
 
 impl OpenStreams {
     /// Adds the stream of a request; returns whether its id is new.
-    pub(in crate::mcp) fn open(&mut self, stream_id: &str, (request, call): (u64, u16)) -> bool {
+    pub(in crate::mcp) fn open(&mut self, stream_id: &str, request: u64, call: u16) -> bool {
         if self.open.iter().any(|it| &*it.id == stream_id || it.request == request) {
             return false;
         }
@@ -130,9 +130,7 @@ mod tests {
         fn new() -> Self {
             let mut streams = OpenStreams::default();
             assert!(
-                streams.open("a", (1, 0))
-                    && !streams.open("a", (2, 0))
-                    && !streams.open("b", (1, 0))
+                streams.open("a", 1, 0) && !streams.open("a", 2, 0) && !streams.open("b", 1, 0)
             );
             Self(streams)
         }
@@ -162,7 +160,7 @@ mod tests {
             assert_eq!(streams.receive(2, chunk_type), ChunkEffect::Delivered);
             assert_eq!(streams.receive(3, ChunkType::Eos), ended(failure));
             assert_eq!(streams.receive(4, ChunkType::Eos), ChunkEffect::Unknown);
-            assert!(streams.0.open("a", (1, 0)), "the id is free again");
+            assert!(streams.0.open("a", 1, 0), "the id is free again");
         }
     }
 

@@ -21,10 +21,11 @@ struct Fixture {
 impl Fixture {
     /// Creates the connection and sends requests.
     fn new(transport: Transport, is_stream: bool, requests: usize) -> Self {
-        let place = ("localhost:1", "/parity");
-        let settings = RequestSettings::new(transport, Era::Parity, place, Vec::new()).unwrap();
+        let (authority, path) = ("localhost:1", "/parity");
+        let settings =
+            RequestSettings::new(transport, Era::Parity, authority, path, Vec::new()).unwrap();
         let call = if is_stream {
-            RequestTemplate::stream(&settings, ("tools/call", None))
+            RequestTemplate::stream(&settings, "tools/call", None)
         } else {
             RequestTemplate::echo(&settings, 2)
         };
@@ -38,7 +39,7 @@ impl Fixture {
         };
         let mut out = Vec::new();
         for _ in 0..requests {
-            fixture.log.write_request(&fixture.calls, 0, (AT, AT), &mut out);
+            fixture.log.write_request(&fixture.calls, 0, AT, AT, &mut out);
         }
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.matches(r#"{"type":"request","id":1"#).count(), requests, "{text}");

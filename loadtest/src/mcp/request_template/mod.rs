@@ -123,32 +123,35 @@ impl RequestTemplate {
     /// first content block of the result; with `None` every result without an error is correct.
     pub fn new(
         speech: &RequestSettings,
-        (method, params): (&str, Option<Map<String, Value>>),
+        method: &str,
+        params: Option<&Map<String, Value>>,
         expected_text: Option<String>,
     ) -> Self {
         let kind = RequestKind::new(speech.era, false);
         let check = expected_text.map(ResultCheck::text).map(Arc::new);
-        Self { check, ..Self::of_kind(speech, (method, params), kind) }
+        Self { check, ..Self::of_kind(speech, method, params, kind) }
     }
 
     /// Creates the template of a request whose result is streamed, in the parity dialect.
     pub fn stream(
         speech: &RequestSettings,
-        (method, params): (&str, Option<Map<String, Value>>),
+        method: &str,
+        params: Option<&Map<String, Value>>,
     ) -> Self {
-        Self::of_kind(speech, (method, params), RequestKind::new(speech.era, true))
+        Self::of_kind(speech, method, params, RequestKind::new(speech.era, true))
     }
 
     fn of_kind(
         speech: &RequestSettings,
-        (method, params): (&str, Option<Map<String, Value>>),
+        method: &str,
+        params: Option<&Map<String, Value>>,
         kind: RequestKind,
     ) -> Self {
-        let text = request_text(speech, (method, params.as_ref()), kind);
+        let text = request_text(speech, method, params, kind);
         let (mut head, mut tail) = (Vec::new(), Vec::new());
         let fields = RequestFields {
             accepts_events_only: kind == RequestKind::ParityStream,
-            ..request_fields(speech, (method, mcp_name(method, params.as_ref())), None)
+            ..request_fields(speech, method, mcp_name(method, params), None)
         };
         let mut text_at = speech.write_message(&mut tail, text.as_bytes(), &fields);
         if speech.transport == Transport::Http {
@@ -176,22 +179,24 @@ impl RequestTemplate {
     /// Returns a one-line message if a placeholder is invalid.
     pub fn varying(
         speech: &RequestSettings,
-        (method, params): (&str, Option<Map<String, Value>>),
-        (seed, is_stream): (u64, bool),
+        method: &str,
+        params: Option<&Map<String, Value>>,
+        seed: u64,
+        is_stream: bool,
     ) -> Result<Self, String> {
         let kind = RequestKind::new(speech.era, is_stream);
-        let text = request_text(speech, (method, params.as_ref()), kind);
+        let text = request_text(speech, method, params, kind);
         let id = ID_FIRST.to_string();
         let token = format!("{PROGRESS_TOKEN_KEY}{id}");
         let text = text
             .replacen(&id, ID_PLACEHOLDER, 1)
             .replace(&token, &format!("{PROGRESS_TOKEN_KEY}{ID_PLACEHOLDER}"));
         let text = VaryingText::parse(&text, seed)?;
-        let name = mcp_name(method, params.as_ref()).map(String::from);
+        let name = mcp_name(method, params).map(String::from);
         let (settings, method_name) = (speech.clone(), method.to_owned());
         let request = VaryingRequest { settings, method: method_name, name, text, is_stream };
         let variation = Some(Variation::Text(Box::new(request)));
-        Ok(Self { variation, ..Self::of_kind(speech, (method, params), kind) })
+        Ok(Self { variation, ..Self::of_kind(speech, method, params, kind) })
     }
 
     /// Sets what the result has to be.
@@ -214,7 +219,7 @@ impl RequestTemplate {
     /// Creates a call of the tool `echo` with a message of this length, which it must return.
     pub fn echo(speech: &RequestSettings, message_bytes: usize) -> Self {
         let (params, message) = Self::echo_params(message_bytes);
-        Self::new(speech, ("tools/call", params), Some(message))
+        Self::new(speech, "tools/call", params.as_ref(), Some(message))
     }
 
     /// Returns a text of this length.
@@ -286,9 +291,9 @@ impl fmt::Debug for RequestTemplate {
 
 impl VaryingRequest {
     fn write(&self, out: &mut Vec<u8>, id: u64, session: Option<&str>) {
-        let name = (&*self.method, self.name.as_deref());
+        let (method, name) = (&*self.method, self.name.as_deref());
         let accepts_events_only = self.is_stream;
-        let fields = request_fields(&self.settings, name, session);
+        let fields = request_fields(&self.settings, method, name, session);
         let fields = RequestFields { accepts_events_only, ..fields };
         self.settings.write_message(out, self.text.render(id).as_bytes(), &fields);
     }
@@ -305,7 +310,8 @@ pub(super) fn id_digits(id: u64) -> [u8; ID_DIGITS] {
 /// of the params has one.
 fn request_text(
     settings: &RequestSettings,
-    (method, params): (&str, Option<&Map<String, Value>>),
+    method: &str,
+    params: Option<&Map<String, Value>>,
     kind: RequestKind,
 ) -> String {
     if kind != RequestKind::Mcp {
@@ -344,7 +350,8 @@ fn request_text(
 /// Returns the HTTP fields of a request. `name` is the value of `Mcp-Name`.
 fn request_fields<'a>(
     settings: &RequestSettings,
-    (method, name): (&'a str, Option<&'a str>),
+    method: &'a str,
+    name: Option<&'a str>,
     session: Option<&'a str>,
 ) -> RequestFields<'a> {
     let fields = settings.http_fields(session);

@@ -5,7 +5,7 @@ use crate::mcp::HttpField;
 
 fn speech(transport: Transport, era: Era) -> RequestSettings {
     let fields = vec![HttpField::bearer("secret").unwrap()];
-    RequestSettings::new(transport, era, ("localhost:8080", "/mcp"), fields).unwrap()
+    RequestSettings::new(transport, era, "localhost:8080", "/mcp", fields).unwrap()
 }
 
 fn write_to_vec(call: &RequestTemplate, id: u64, session: Option<&str>) -> Vec<u8> {
@@ -77,8 +77,7 @@ fn progress_token_equals_request_id() {
     ] {
         let params = json!({ "name": "slow", "arguments": { "progressToken\":": 1 } });
         let params = RequestTemplate::with_progress(params.as_object().cloned());
-        let call =
-            RequestTemplate::new(&speech(transport, era), ("tools/call", Some(params)), None);
+        let call = RequestTemplate::new(&speech(transport, era), "tools/call", Some(&params), None);
         let mut bytes = write_to_vec(&call, 1_234_567_890, None);
         if transport == Transport::WebSocket {
             let masked = bytes.split_off(8);
@@ -104,8 +103,10 @@ fn varying_request_has_id_token_and_length() {
         let params = RequestTemplate::with_progress(params.as_object().cloned());
         let call = RequestTemplate::varying(
             &speech(transport, era),
-            ("tools/call", Some(params)),
-            (1, false),
+            "tools/call",
+            Some(&params),
+            1,
+            false,
         );
         let call = call.unwrap();
         for id in 1_234_567_890..1_234_567_990_u64 {

@@ -93,7 +93,7 @@ impl ResponseMatcher {
 
     /// Records a request and returns its id.
     #[inline]
-    pub(super) fn add_request(&mut self, call: u16, (intended, sent): (Instant, Instant)) -> u64 {
+    pub(super) fn add_request(&mut self, call: u16, intended: Instant, sent: Instant) -> u64 {
         let id = self.next_id;
         self.next_id = if id + 1 < ID_FIRST + ID_COUNT { id + 1 } else { ID_FIRST };
         self.requests.add(InFlightRequest {
@@ -134,7 +134,7 @@ impl ResponseMatcher {
         on_event: &mut impl FnMut(ReceiveEvent),
     ) {
         if let Some(mut reader) = calls.take_parity_reader() {
-            self.handle_parity_message((calls, &mut reader), text, whole, on_event);
+            self.handle_parity_message(calls, &mut reader, text, whole, on_event);
             return calls.restore_parity_reader(reader);
         }
         let expected = |id| {
@@ -147,7 +147,7 @@ impl ResponseMatcher {
                 Some(0) if self.is_http => self.body_result = Some(failure.map_or(Ok(()), Err)),
                 _ if self.is_http => self.body_result = Some(Err(Failure::Wrong)),
                 Some(place) => {
-                    self.learn_template(calls, (place, failure), whole);
+                    self.learn_template(calls, place, failure, whole);
                     self.complete_request(place, failure, on_event);
                     if failure.is_some() {
                         on_event(ReceiveEvent::Failed { failure, answer: quoted.to_vec() });
@@ -172,7 +172,8 @@ impl ResponseMatcher {
     pub(super) fn finish_http_response(
         &mut self,
         calls: &mut RequestTemplates,
-        (status, excerpt): (u16, &[u8]),
+        status: u16,
+        excerpt: &[u8],
         whole: Option<&[u8]>,
         on_event: &mut impl FnMut(ReceiveEvent),
     ) {
@@ -190,7 +191,7 @@ impl ResponseMatcher {
             _ => Some(Failure::Garbage),
         };
         self.remove_stream(id);
-        self.learn_template(calls, (0, failure), whole);
+        self.learn_template(calls, 0, failure, whole);
         self.complete_request(0, failure, on_event);
         if failure.is_some() {
             on_event(ReceiveEvent::Failed { failure, answer: excerpt.to_vec() });
@@ -210,7 +211,8 @@ impl ResponseMatcher {
     fn learn_template(
         &self,
         calls: &mut RequestTemplates,
-        (place, failure): (usize, Option<Failure>),
+        place: usize,
+        failure: Option<Failure>,
         whole: Option<&[u8]>,
     ) {
         if failure.is_none()

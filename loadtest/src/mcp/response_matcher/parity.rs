@@ -28,7 +28,8 @@ impl ResponseMatcher {
     /// Handles a message of the parity dialect; see [`ResponseMatcher::handle_message`].
     pub(super) fn handle_parity_message(
         &mut self,
-        (calls, reader): (&mut RequestTemplates, &mut MessageReader),
+        calls: &mut RequestTemplates,
+        reader: &mut MessageReader,
         text: &[u8],
         whole: Option<&[u8]>,
         on_event: &mut impl FnMut(ReceiveEvent),
@@ -43,10 +44,10 @@ impl ResponseMatcher {
                 on_event(ReceiveEvent::Keepalive(timeout_hint));
             }
             Some(Envelope::Error { id, stream_id, error }) => {
-                self.handle_error((id, stream_id), failure_of(error), received, on_event);
+                self.handle_error(id, stream_id, failure_of(error), received, on_event);
             }
             // It takes the place of a response: the oldest request fails.
-            _ => self.handle_error((None, None), Failure::Garbage, received, on_event),
+            _ => self.handle_error(None, None, Failure::Garbage, received, on_event),
         });
     }
 
@@ -70,7 +71,7 @@ impl ResponseMatcher {
         let is_stream = call.is_some_and(RequestTemplate::is_stream);
         let failure = match response.outcome {
             Err(error) => Some(failure_of(error)),
-            Ok(result) if is_stream => match self.open_stream(result, (id, number)) {
+            Ok(result) if is_stream => match self.open_stream(result, id, number) {
                 Ok(()) => return,
                 Err(failure) => Some(failure),
             },
@@ -83,16 +84,16 @@ impl ResponseMatcher {
             return;
         }
         if !is_stream {
-            self.learn_template(calls, (place, failure), received.whole);
+            self.learn_template(calls, place, failure, received.whole);
         }
-        self.finish_request((id, failure), received.quoted, on_event);
+        self.finish_request(id, failure, received.quoted, on_event);
     }
 
     /// Records the stream of a request.
-    fn open_stream(&mut self, result: Value<'_>, request: (u64, u16)) -> Result<(), Failure> {
+    fn open_stream(&mut self, result: Value<'_>, request: u64, call: u16) -> Result<(), Failure> {
         let stream_id = result.as_object().and_then(|result| result.find("streamId")?.as_str());
         let streams = self.requests.streams_or_default();
-        let is_new = stream_id.is_some_and(|stream_id| streams.open(stream_id, request));
+        let is_new = stream_id.is_some_and(|stream_id| streams.open(stream_id, request, call));
         if is_new { Ok(()) } else { Err(Failure::Wrong) }
     }
 
@@ -126,7 +127,7 @@ impl ResponseMatcher {
                 self.body_result = Some(failure.map_or(Ok(()), Err));
             }
             ChunkEffect::Ended { request, failure } => {
-                self.finish_request((request, failure), received.quoted, on_event);
+                self.finish_request(request, failure, received.quoted, on_event);
             }
         }
     }
@@ -134,7 +135,8 @@ impl ResponseMatcher {
     /// Handles an error that is no response: the request that it is about fails, else the oldest.
     fn handle_error(
         &mut self,
-        (id, stream_id): (Option<Id<'_>>, Option<&str>),
+        id: Option<Id<'_>>,
+        stream_id: Option<&str>,
         failure: Failure,
         received: ReceivedText<'_>,
         on_event: &mut impl FnMut(ReceiveEvent),
@@ -147,7 +149,7 @@ impl ResponseMatcher {
         let of_stream = streams.and_then(|streams| streams.request_of(stream_id?));
         match id.and_then(request_id).or(of_stream) {
             Some(request) => {
-                self.finish_request((request, Some(failure)), received.quoted, on_event);
+                self.finish_request(request, Some(failure), received.quoted, on_event);
             }
             None => self.fail_oldest(failure, received.quoted, on_event),
         }
@@ -156,7 +158,8 @@ impl ResponseMatcher {
     /// Completes a request by its id, with its stream.
     fn finish_request(
         &mut self,
-        (id, failure): (u64, Option<Failure>),
+        id: u64,
+        failure: Option<Failure>,
         quoted: &[u8],
         on_event: &mut impl FnMut(ReceiveEvent),
     ) {

@@ -67,15 +67,17 @@ impl Subscriber {
     /// and the session id. Appends the first requests to `out`.
     pub fn new(
         subscription: &Subscription,
-        (mut reader, mut begun, session): (Reader, Vec<u8>, Option<Box<str>>),
+        mut reader: Reader,
+        mut buffered: Vec<u8>,
+        session: Option<Box<str>>,
         out: &mut Vec<u8>,
     ) -> Self {
-        begun.shrink_to_fit();
+        buffered.shrink_to_fit();
         reader.stop_quoting();
         let streams = vec![StreamState::Requested; subscription.streams()].into();
         let mut listening = Self {
             reader,
-            buffered: begun,
+            buffered,
             session,
             streams,
             answered: 0,
@@ -243,7 +245,7 @@ impl Subscriber {
             }
             MessageKind::Request { .. } => {}
             MessageKind::Response { id, failure } => {
-                return self.handle_response(subscription, (id, failure), text, on_event);
+                return self.handle_response(subscription, id, failure, text, on_event);
             }
             MessageKind::UnmatchedResponse => return Err(ConnectError::new(Failure::Rpc, text)),
             MessageKind::Invalid => return Err(ConnectError::new(Failure::Garbage, text)),
@@ -265,7 +267,8 @@ impl Subscriber {
     fn handle_response(
         &mut self,
         subscription: &Subscription,
-        (id, failure): (u64, Option<Failure>),
+        id: u64,
+        failure: Option<Failure>,
         text: &[u8],
         on_event: &mut impl FnMut(SubscriberEvent),
     ) -> Result<(), ConnectError> {

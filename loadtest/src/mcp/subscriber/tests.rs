@@ -14,8 +14,8 @@ struct Fixture {
 
 impl Fixture {
     fn new(transport: Transport, era: Era, subject: SubscriptionFilter, streams: usize) -> Self {
-        let place = ("localhost:1", "/mcp");
-        let speech = RequestSettings::new(transport, era, place, Vec::new()).unwrap();
+        let (authority, path) = ("localhost:1", "/mcp");
+        let speech = RequestSettings::new(transport, era, authority, path, Vec::new()).unwrap();
         let reader = match transport {
             Transport::Http => Reader::Responses(Box::default()),
             Transport::WebSocket => Reader::Frames(Box::default()),
@@ -24,8 +24,7 @@ impl Fixture {
         let subscription = Subscription::new(&speech, subject, streams);
         let session = (era == Era::Legacy).then(|| Box::from("s1"));
         let mut asked = Vec::new();
-        let opened = (reader, Vec::new(), session);
-        let subscriber = Subscriber::new(&subscription, opened, &mut asked);
+        let subscriber = Subscriber::new(&subscription, reader, Vec::new(), session, &mut asked);
         let sent = String::from_utf8_lossy(&asked).into();
         Self { subscription, subscriber, sent }
     }

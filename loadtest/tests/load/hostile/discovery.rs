@@ -332,8 +332,7 @@ fn result_that_breaks_output_schema_is_wrong() {
         let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
         let call = CallPlan { output_schema: Some(schema), ..CallPlan::tool("count") };
         plan.calls = vec![call];
-        let finding =
-            generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
+        let finding = generator::run(&plan.run_config().unwrap(), 1, &[], None, |_, _| {}).unwrap();
         assert_eq!(finding.total.outcomes.failed(Failure::Wrong), failure);
     }
 }

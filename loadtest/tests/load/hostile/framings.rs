@@ -41,7 +41,7 @@ fn body_without_length_ends_with_connection() {
         let mut plan = plan(&server, Era::Modern);
         (plan.closed, plan.requests) = (true, Some(DUE));
         plan.phases[0].duration = HumanDuration::from(Duration::from_hours(1));
-        let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {});
+        let finding = generator::run(&plan.run_config().unwrap(), 1, &[], None, |_, _| {});
         let result = RunResult::new(plan, Manifest::default(), &finding.unwrap());
         assert_eq!((result.totals.answered, result.totals.lost), (DUE, 0), "{head}");
         assert!(result.verdict.has_passed(), "{head}: {:?}", result.verdict);

@@ -17,7 +17,7 @@ fn handshake_error(server: &ScriptedServer) -> String {
     let mut plan = plan(server, Era::Legacy);
     plan.connect_timeout = HumanDuration::from(RESPONSE_TIMEOUT);
     let job = plan.run_config().unwrap();
-    match generator::run(&job, (1, &[]), None, |_, _| {}) {
+    match generator::run(&job, 1, &[], None, |_, _| {}) {
         Err(RunError::Unreachable(why)) => why,
         other => panic!("{other:?}"),
     }
@@ -86,7 +86,7 @@ fn rejected_connections_fail_the_run() {
         plan.connect_timeout = HumanDuration::from(RESPONSE_TIMEOUT);
         let mut job = plan.run_config().unwrap();
         job.limits.retry_after = Duration::from_hours(1);
-        let finding = generator::run(&job, (1, &[]), None, |_, _| {}).unwrap();
+        let finding = generator::run(&job, 1, &[], None, |_, _| {}).unwrap();
         let result = RunResult::new(plan, Manifest::default(), &finding);
         assert_eq!((result.totals.opened, result.totals.answered), (1, DUE), "{transport:?}");
         let failed = &result.verdict.failed;

@@ -56,7 +56,7 @@ fn run_plan(mut plan: Plan, answer_max: Option<Duration>) -> RunResult {
     plan.response_timeout = answer_max.map_or(plan.response_timeout, HumanDuration::from);
     let mut job = plan.run_config().unwrap();
     job.limits.retry_after = Duration::from_millis(1);
-    let finding = generator::run(&job, (1, &[]), None, |_, _| {}).unwrap();
+    let finding = generator::run(&job, 1, &[], None, |_, _| {}).unwrap();
     let total = &finding.total;
     assert_eq!((total.due, total.outcomes.requests()), (DUE, DUE), "{:?}", total.outcomes);
     assert_eq!(total.latencies.response().len(), total.outcomes.answered);

@@ -143,7 +143,7 @@ fn rejected_handshake_is_reported_by_code() {
             });
         let mut plan = plan(&server, Era::Parity);
         plan.connect_timeout = HumanDuration::from(RESPONSE_TIMEOUT);
-        let run = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {});
+        let run = generator::run(&plan.run_config().unwrap(), 1, &[], None, |_, _| {});
         let Err(RunError::Unreachable(why)) = run else { panic!("{run:?}") };
         for part in ["error.rate_limited: ", "too many; retry after 2 s"] {
             assert!(why.contains(part), "{transport:?}: {why}");

@@ -160,7 +160,7 @@ fn run_closing(is_closing: impl Fn(usize, usize) -> bool + Send + Sync + 'static
     (plan.closed, plan.requests, plan.connections) = (true, Some(200), 1);
     plan.phases[0].duration = HumanDuration::from(Duration::from_hours(1));
     plan.thresholds = Thresholds::default();
-    let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {});
+    let finding = generator::run(&plan.run_config().unwrap(), 1, &[], None, |_, _| {});
     RunResult::new(plan, Manifest::default(), &finding.unwrap())
 }
 
@@ -201,7 +201,7 @@ fn close_between_requests_loses_no_connection() {
         });
         let mut plan = plan(&server, Era::Modern);
         plan.closed = true;
-        let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {});
+        let finding = generator::run(&plan.run_config().unwrap(), 1, &[], None, |_, _| {});
         let result = RunResult::new(plan, Manifest::default(), &finding.unwrap());
         assert_eq!((result.totals.lost, result.totals.failures.len()), (0, 0), "{closes}");
         assert!(result.totals.answered > 10, "{closes}: {:?}", result.totals);

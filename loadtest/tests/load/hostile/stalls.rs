@@ -63,7 +63,7 @@ fn counted_requests_end_without_server() {
         plan.phases[0].duration = HumanDuration::from(Duration::from_hours(1));
         (plan.response_timeout, plan.connect_timeout) =
             (HumanDuration::from(RESPONSE_TIMEOUT), HumanDuration::from(RESPONSE_TIMEOUT));
-        let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {});
+        let finding = generator::run(&plan.run_config().unwrap(), 1, &[], None, |_, _| {});
         let totals = RunResult::new(plan, Manifest::default(), &finding.unwrap()).totals;
         assert_eq!((totals.due, totals.sent, totals.answered), (DUE, 12, 10), "{transport:?}");
         assert_eq!((totals.failures["timeout"], totals.failures["unsent"]), (2, DUE - 12));
@@ -129,8 +129,7 @@ fn stall_shows_in_response_time_not_service_time() {
             phases: vec![PhasePlan::constant(1_000.0, HumanDuration::from_secs(1))],
             ..Plan::new(server.target())
         };
-        let finding =
-            generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
+        let finding = generator::run(&plan.run_config().unwrap(), 1, &[], None, |_, _| {}).unwrap();
         let total = &finding.total;
         let counts = (total.due, total.sent, total.outcomes.answered, total.outcomes.unsolicited);
         assert_eq!(counts, (REQUESTS, REQUESTS, REQUESTS, 0), "{transport:?}");
@@ -165,7 +164,7 @@ fn warm_up_backlog_is_not_sent_afterwards() {
         phases: vec![PhasePlan::constant(1_000.0, HumanDuration::from(STALL))],
         ..Plan::new(server.target())
     };
-    let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
+    let finding = generator::run(&plan.run_config().unwrap(), 1, &[], None, |_, _| {}).unwrap();
     let total = &finding.total;
     assert_eq!((total.due, total.outcomes.answered), (300, 300));
     let received = received.load(Ordering::Relaxed);
@@ -186,7 +185,7 @@ fn rate_above_capacity_is_saturation() {
         phases: vec![PhasePlan::constant(400.0, HumanDuration::from(STALL))],
         ..Plan::new(server.target())
     };
-    let finding = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap();
+    let finding = generator::run(&plan.run_config().unwrap(), 1, &[], None, |_, _| {}).unwrap();
     let result = RunResult::new(plan, Manifest::default(), &finding);
     // All requests are answered, but after the end of the schedule.
     assert_eq!((result.totals.due, result.totals.answered), (120, 120));

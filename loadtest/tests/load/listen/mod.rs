@@ -38,11 +38,11 @@ fn plan(target: String, era: Era, listen: ListenPlan, heard_max: Duration) -> Pl
 }
 
 fn run(plan: &Plan) -> Measurements {
-    generator::run(&plan.run_config().unwrap(), (2, &[]), None, |_, _| {}).unwrap()
+    generator::run(&plan.run_config().unwrap(), 2, &[], None, |_, _| {}).unwrap()
 }
 
 /// Asserts that all streams received every publication once, and that all requests succeeded.
-fn assert_all_delivered(finding: &Measurements, (streams, publications): (u64, usize), what: &str) {
+fn assert_all_delivered(finding: &Measurements, streams: u64, publications: usize, what: &str) {
     let total = &finding.total;
     assert_eq!(
         (finding.open_streams, finding.publications.len()),
@@ -74,7 +74,7 @@ fn list_change_reaches_every_stream_beside_requests() {
                 let finding = run(&plan(target.clone(), era, listen, TIMEOUT));
                 // Two for requests, six streams, one publisher.
                 assert_eq!(finding.opened, 9);
-                assert_all_delivered(&finding, (6, 1), &format!("{target} {era:?} {what}"));
+                assert_all_delivered(&finding, 6, 1, &format!("{target} {era:?} {what}"));
                 assert_eq!(finding.total.due, 100);
             }
         }
@@ -91,7 +91,7 @@ fn resource_update_reaches_every_stream() {
             let publish = Some(CallPlan::tool("touch"));
             let listen = ListenPlan { to, publish, ..ListenPlan::new(5) };
             let finding = run(&plan(target.clone(), era, listen, TIMEOUT));
-            assert_all_delivered(&finding, (5, 1), &format!("{target} {era:?}"));
+            assert_all_delivered(&finding, 5, 1, &format!("{target} {era:?}"));
         }
     }
 }
@@ -103,7 +103,7 @@ fn streams_sharing_a_connection_each_receive_notification() {
         let listen = ListenPlan { per_connection: 4, ..ListenPlan::new(12) };
         let finding = run(&plan(target.clone(), Era::Modern, listen, TIMEOUT));
         assert_eq!(finding.opened, 2 + 3 + 1);
-        assert_all_delivered(&finding, (12, 1), &target);
+        assert_all_delivered(&finding, 12, 1, &target);
     }
 }
 
@@ -231,7 +231,7 @@ fn rejected_subscription_is_reported_with_reason() {
     let notifying_server = NotifyingServer::start(NotifyBehaviour::RejectListen);
     let mut plan = four_stream_plan(notifying_server.address);
     plan.connect_timeout = HumanDuration::from(Duration::from_millis(500));
-    let error = generator::run(&plan.run_config().unwrap(), (1, &[]), None, |_, _| {}).unwrap_err();
+    let error = generator::run(&plan.run_config().unwrap(), 1, &[], None, |_, _| {}).unwrap_err();
     let RunError::NoSubscription(why) = error else { panic!("{error}") };
     assert!(why.contains("rpc_error") && why.contains("-32601"), "{why}");
 }

@@ -30,7 +30,7 @@ fn job(target: &str, rest: &str) -> RunConfig {
 }
 
 fn run(job: &RunConfig) -> Measurements {
-    generator::run(job, (2, &[]), None, |_, _| {}).unwrap()
+    generator::run(job, 2, &[], None, |_, _| {}).unwrap()
 }
 
 /// 400 requests.

@@ -12,7 +12,7 @@ use corelane_protocol::revision::Revision;
 use serde_json::Value;
 
 use super::response_reader::SseEvent;
-use crate::http_simulation::client::http_requests;
+use crate::http_simulation::client::http_requests::{self, SessionName};
 
 /// Number of the first stream that belongs to no request.
 pub(crate) const GENERAL_STREAM: u32 = 0;
@@ -110,8 +110,8 @@ impl SessionChecker {
     }
 
     /// Returns its id and revision, for its next request.
-    pub(crate) fn id_and_revision(&self) -> (&str, Revision) {
-        (&self.id, self.revision)
+    pub(crate) fn name(&self) -> SessionName<'_> {
+        SessionName { id: &self.id, revision: self.revision }
     }
 
     /// Records a request.

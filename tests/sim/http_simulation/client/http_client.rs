@@ -98,7 +98,8 @@ impl HttpClient {
         actions: Vec<HttpAction>,
         is_slow: bool,
         random: Random,
-        (shared_model, proxy): (Rc<RefCell<HttpSharedModel>>, Rc<RefCell<HttpFaultProxy>>),
+        shared_model: Rc<RefCell<HttpSharedModel>>,
+        proxy: Rc<RefCell<HttpFaultProxy>>,
         now: Instant,
     ) -> Self {
         Self {
@@ -334,7 +335,7 @@ impl HttpClient {
         let request = HttpRequest::new(RequestKind::Delete, None, Some(session), now);
         let text = http_requests::session_request(
             "DELETE",
-            self.sessions[session].id_and_revision(),
+            self.sessions[session].name(),
             None,
             RequestStyle::default(),
         );

@@ -41,9 +41,23 @@ impl RequestStyle {
     }
 }
 
+/// What the requests of a session name it by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SessionName<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) revision: Revision,
+}
+
+impl<'a> SessionName<'a> {
+    fn fields(self) -> [(&'a str, &'a str); 2] {
+        [("Mcp-Session-Id", self.id), ("MCP-Protocol-Version", self.revision.as_str())]
+    }
+}
+
 /// Encodes a request with these header fields besides the usual ones.
 pub(crate) fn http_request(
-    (verb, path): (&str, &str),
+    verb: &str,
+    path: &str,
     fields: &[(&str, &str)],
     body: Option<&str>,
     style: RequestStyle,
@@ -74,7 +88,7 @@ pub(crate) fn http_request(
 /// Encodes the POST of a message, in a session or modern.
 pub(crate) fn post_message(
     message: &Value,
-    session: Option<(&str, Revision)>,
+    session: Option<SessionName<'_>>,
     style: RequestStyle,
 ) -> Vec<u8> {
     let body = message.to_string();
@@ -82,9 +96,7 @@ pub(crate) fn post_message(
     let params = &message["params"];
     let name = params["name"].as_str().or_else(|| params["taskId"].as_str());
     let fields: Vec<(&str, &str)> = match session {
-        Some((session, revision)) => {
-            vec![("Mcp-Session-Id", session), ("MCP-Protocol-Version", revision.as_str())]
-        }
+        Some(session) => session.fields().to_vec(),
         None if method == "initialize" => {
             let version = params["protocolVersion"].as_str().unwrap_or_default();
             vec![("MCP-Protocol-Version", version)]
@@ -97,26 +109,25 @@ pub(crate) fn post_message(
         }
     };
     match session {
-        Some((session, Revision::V2024_11_05)) => {
-            let path = format!("/messages?sessionId={session}");
-            http_request(("POST", &path), &[], Some(&body), style)
+        Some(SessionName { id, revision: Revision::V2024_11_05 }) => {
+            let path = format!("/messages?sessionId={id}");
+            http_request("POST", &path, &[], Some(&body), style)
         }
-        _ => http_request(("POST", "/mcp"), &fields, Some(&body), style),
+        _ => http_request("POST", "/mcp", &fields, Some(&body), style),
     }
 }
 
 /// Encodes a GET or DELETE of a session.
 pub(crate) fn session_request(
     verb: &str,
-    (session, revision): (&str, Revision),
+    session: SessionName<'_>,
     last: Option<(u32, u32)>,
     style: RequestStyle,
 ) -> Vec<u8> {
     let last = last.map(|(stream, number)| format!("{stream}-{number}"));
-    let version = ("MCP-Protocol-Version", revision.as_str());
-    let mut fields = vec![("Mcp-Session-Id", session), version];
+    let mut fields = session.fields().to_vec();
     fields.extend(last.as_deref().map(|last| ("Last-Event-ID", last)));
-    http_request((verb, "/mcp"), &fields, None, style)
+    http_request(verb, "/mcp", &fields, None, style)
 }
 
 /// The params of a call of the tool `work`.

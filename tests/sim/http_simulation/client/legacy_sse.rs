@@ -21,7 +21,7 @@ use crate::http_simulation::checks::session_checker::SessionChecker;
 impl HttpClient {
     /// Opens the stream on a connection of its own.
     pub(super) fn open_legacy_sse(&mut self, world: &World, now: Instant) {
-        let text = http_requests::http_request(("GET", "/sse"), &[], None, RequestStyle::default());
+        let text = http_requests::http_request("GET", "/sse", &[], None, RequestStyle::default());
         let place = self.connect(world, now);
         self.connections[place].send_request(
             HttpRequest::new(RequestKind::LegacySse, None, None, now),
@@ -63,7 +63,7 @@ impl HttpClient {
         let message = messages::initialize(id, Revision::V2024_11_05);
         let text = http_requests::post_message(
             &message,
-            Some(self.sessions[session].id_and_revision()),
+            Some(self.sessions[session].name()),
             RequestStyle::default(),
         );
         self.send(

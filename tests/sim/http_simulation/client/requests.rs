@@ -68,10 +68,10 @@ impl HttpClient {
     ) {
         let id = self.new_id();
         let checker = &self.sessions[session];
-        let (name, revision) = checker.id_and_revision();
+        let name = checker.name();
         let style = RequestStyle::draw(&mut self.random);
-        let message = messages::request(id, method, params, revision);
-        let text = http_requests::post_message(&message, Some((name, revision)), style);
+        let message = messages::request(id, method, params, name.revision);
+        let text = http_requests::post_message(&message, Some(name), style);
         let mut asked = HttpRequest::new(RequestKind::Request, Some(id), Some(session), now);
         if checker.is_legacy_sse() {
             // The response comes on the stream.
@@ -118,7 +118,7 @@ impl HttpClient {
         };
         let text = http_requests::post_message(
             &message,
-            Some(self.sessions[session].id_and_revision()),
+            Some(self.sessions[session].name()),
             RequestStyle::default(),
         );
         let kind = if action == HttpAction::Initialize {
@@ -132,7 +132,7 @@ impl HttpClient {
     pub(super) fn open_general_stream(&mut self, session: usize, world: &World, now: Instant) {
         let text = http_requests::session_request(
             "GET",
-            self.sessions[session].id_and_revision(),
+            self.sessions[session].name(),
             None,
             RequestStyle::default(),
         );
@@ -156,7 +156,7 @@ impl HttpClient {
         let checker = &mut self.sessions[session];
         let text = http_requests::session_request(
             "GET",
-            checker.id_and_revision(),
+            checker.name(),
             Some(last),
             RequestStyle::default(),
         );
@@ -207,9 +207,9 @@ impl HttpClient {
 
     pub(super) fn draw_plain_request(&mut self, now: Instant) -> (HttpRequest, Vec<u8>) {
         let get =
-            |path| http_requests::http_request(("GET", path), &[], None, RequestStyle::default());
+            |path| http_requests::http_request("GET", path, &[], None, RequestStyle::default());
         let put = |path, body| {
-            http_requests::http_request(("POST", path), &[], Some(body), RequestStyle::default())
+            http_requests::http_request("POST", path, &[], Some(body), RequestStyle::default())
         };
         let (kind, text) = match self.random.below(9) {
             0 => (RequestKind::Status(200), get("/healthz")),
@@ -220,26 +220,17 @@ impl HttpClient {
             5 => (RequestKind::Status(405), put("/healthz", "{}")),
             6 => (
                 RequestKind::Bodiless(200),
-                http_requests::http_request(
-                    ("HEAD", "/healthz"),
-                    &[],
-                    None,
-                    RequestStyle::default(),
-                ),
+                http_requests::http_request("HEAD", "/healthz", &[], None, RequestStyle::default()),
             ),
             7 => (
                 RequestKind::Bodiless(204),
-                http_requests::http_request(
-                    ("OPTIONS", "/mcp"),
-                    &[],
-                    None,
-                    RequestStyle::default(),
-                ),
+                http_requests::http_request("OPTIONS", "/mcp", &[], None, RequestStyle::default()),
             ),
             _ => {
                 let fields = [("Mcp-Session-Id", "12345678-1234-4123-8123-123456789abc")];
                 let text = http_requests::http_request(
-                    ("DELETE", "/mcp"),
+                    "DELETE",
+                    "/mcp",
                     &fields,
                     None,
                     RequestStyle::default(),
@@ -264,7 +255,7 @@ impl HttpClient {
             let message = messages::request(id, "ping", json!({}), Revision::LATEST_LEGACY);
             let text = http_requests::post_message(
                 &message,
-                Some(self.sessions[session].id_and_revision()),
+                Some(self.sessions[session].name()),
                 RequestStyle::default(),
             );
             let mut asked = HttpRequest::new(RequestKind::Request, Some(id), Some(session), now);

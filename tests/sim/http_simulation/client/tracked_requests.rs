@@ -63,11 +63,8 @@ impl HttpClient {
         }
         let style = RequestStyle::draw(&mut self.random);
         let messages = Value::Array(messages);
-        let text = http_requests::post_message(
-            &messages,
-            Some(self.sessions[session].id_and_revision()),
-            style,
-        );
+        let text =
+            http_requests::post_message(&messages, Some(self.sessions[session].name()), style);
         let asked = HttpRequest::new(RequestKind::Request, Some(first), Some(session), now);
         self.totals.batches += 1;
         self.send(
@@ -102,20 +99,15 @@ impl HttpClient {
                 params["task"] = json!({"ttl": ttl});
             }
             let expectation = RequestExpectation::Call { tool, state: None, texts: Vec::new() };
-            return self.send_tracked(
-                session,
-                ("tools/call", params),
-                Some(expectation),
-                world,
-                now,
-            );
+            return self.send_tracked(session, "tools/call", params, Some(expectation), world, now);
         }
         let Some(task) = self.choose_task(session.is_none()) else { return };
         let method = ["tasks/get", "tasks/get", "tasks/cancel"][self.random.below(3)];
         let params = json!({"taskId": task});
         self.send_tracked(
             session,
-            (method, params),
+            method,
+            params,
             Some(RequestExpectation::Task(task)),
             world,
             now,
@@ -134,19 +126,20 @@ impl HttpClient {
     /// Calls the tool that changes the catalog.
     pub(super) fn change_catalog(&mut self, session: Option<usize>, world: &World, now: Instant) {
         let params = json!({"name": "vary", "arguments": {}});
-        self.send_tracked(session, ("tools/call", params), None, world, now);
+        self.send_tracked(session, "tools/call", params, None, world, now);
     }
 
     /// Sends `server/discover`, which returns the catalog version.
     pub(super) fn discover(&mut self, world: &World, now: Instant) {
-        self.send_tracked(None, ("server/discover", json!({})), None, world, now);
+        self.send_tracked(None, "server/discover", json!({}), None, world, now);
     }
 
     /// Sends a request whose response is checked by [`Self::check_tracked_response`].
     fn send_tracked(
         &mut self,
         session: Option<usize>,
-        (method, params): (&'static str, Value),
+        method: &'static str,
+        params: Value,
         expectation: Option<RequestExpectation>,
         world: &World,
         now: Instant,
@@ -201,7 +194,7 @@ impl HttpClient {
         let model = &mut *self.shared_model.borrow_mut();
         if let Some(expectation) = expectation {
             let (span, shared) = (RequestSpan { sent: sent_at, received: now }, &mut model.shared);
-            let begun = expectation.check_response(message, (method, is_modern), span, shared)?;
+            let begun = expectation.check_response(message, method, is_modern, span, shared)?;
             if let (Some(task), Some(session)) = (begun, session) {
                 self.sessions[session].created_tasks.insert(task);
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use corelane::{Options, Server, Transport};
 use corelane_base::random::Random;
-use corelane_engine::entropy::Entropy;
+use corelane_engine::process::Entropy;
 use corelane_engine::ring::RingOptions;
 use corelane_engine::ring::sim::{Faults, World};
 use corelane_protocol::revision::Revision;
@@ -22,7 +22,7 @@ use crate::harness::shard::SimShard;
 use crate::harness::socket::ClientSocket;
 use crate::http_simulation::catalog;
 use crate::http_simulation::checks::response_reader::{ResponsePart, ResponseReader};
-use crate::http_simulation::client::http_requests::{self, RequestStyle};
+use crate::http_simulation::client::http_requests::{self, RequestStyle, SessionName};
 use crate::http_simulation::plan;
 
 /// A simulated server without faults.
@@ -124,7 +124,7 @@ impl WellBehavedClient {
         let listener = simulation.connect();
         let mut client = Self { socket: wire, reader, session, listener, last_id: 0 };
         client.send(simulation, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        let name = (&*client.session, Revision::LATEST_LEGACY);
+        let name = SessionName { id: &client.session, revision: Revision::LATEST_LEGACY };
         client.listener.write(&http_requests::session_request(
             "GET",
             name,
@@ -136,7 +136,7 @@ impl WellBehavedClient {
 
     /// Sends a message in the session and returns the body of the response.
     fn send(&mut self, simulation: &mut CrowdSimulation, message: &Value) -> Vec<u8> {
-        let name = (&*self.session, Revision::LATEST_LEGACY);
+        let name = SessionName { id: &self.session, revision: Revision::LATEST_LEGACY };
         self.socket.write(&http_requests::post_message(
             message,
             Some(name),

@@ -14,7 +14,7 @@ use corelane_test_support::damage::damage;
 use serde_json::json;
 
 use crate::feature_simulation::messages;
-use crate::http_simulation::client::http_requests::{self, RequestStyle};
+use crate::http_simulation::client::http_requests::{self, RequestStyle, SessionName};
 
 /// Valid requests of every kind.
 fn valid_requests() -> Vec<Vec<u8>> {
@@ -22,7 +22,8 @@ fn valid_requests() -> Vec<Vec<u8>> {
     let modern = |id, method, params| messages::request(id, method, params, Revision::LATEST);
     let echo = json!({"name": "echo", "arguments": {"message": "é"}});
     let slow = json!({"name": "slow", "arguments": {"steps": 2, "step_ms": 3}});
-    let unknown = ("12345678-1234-4123-8123-123456789abc", Revision::LATEST_LEGACY);
+    let (id, revision) = ("12345678-1234-4123-8123-123456789abc", Revision::LATEST_LEGACY);
+    let unknown = SessionName { id, revision };
     let ping = messages::request(3, "ping", json!({}), Revision::LATEST_LEGACY);
     let origin = [("Origin", "http://localhost"), ("Access-Control-Request-Method", "POST")];
     let mut corpus = vec![
@@ -39,11 +40,12 @@ fn valid_requests() -> Vec<Vec<u8>> {
         http_requests::post_message(&json!([ping]), Some(unknown), plain),
         http_requests::session_request("GET", unknown, Some((3, 17)), plain),
         http_requests::session_request("DELETE", unknown, None, plain),
-        http_requests::http_request(("OPTIONS", "/mcp"), &origin, None, plain),
-        http_requests::http_request(("GET", "/healthz"), &[], None, plain),
-        http_requests::http_request(("HEAD", "/status"), &[], None, plain),
+        http_requests::http_request("OPTIONS", "/mcp", &origin, None, plain),
+        http_requests::http_request("GET", "/healthz", &[], None, plain),
+        http_requests::http_request("HEAD", "/status", &[], None, plain),
         http_requests::http_request(
-            ("GET", "/"),
+            "GET",
+            "/",
             &[("Origin", "https://elsewhere.example")],
             None,
             plain,

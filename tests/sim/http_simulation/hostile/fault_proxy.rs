@@ -100,7 +100,7 @@ impl HttpFaultProxy {
                     self.forward_response(breaks, address, bytes, &mut out);
                 }
                 ProxyFrame::Event(bytes) if !frames.is_cut => {
-                    self.forward_event(breaks, address, (frames, bytes), &mut out);
+                    self.forward_event(breaks, address, frames, bytes, &mut out);
                 }
                 ProxyFrame::Event(_) => {}
                 ProxyFrame::Other(bytes) if !frames.is_cut => out.extend(bytes),
@@ -215,7 +215,8 @@ impl HttpFaultProxy {
         &mut self,
         breaks: ServerFault,
         to: SocketAddr,
-        (frames, mut bytes): (&mut ProxyFrames, Vec<u8>),
+        frames: &mut ProxyFrames,
+        mut bytes: Vec<u8>,
         out: &mut Vec<u8>,
     ) {
         let is_news = memchr::memmem::find(&bytes, b"tools/list_changed").is_some();
