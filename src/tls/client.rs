@@ -1,19 +1,21 @@
-//! TLS client configuration: trusted certificates and the client certificate.
+//! TLS client configuration: trusted certificates, the client certificate, and the checks of
+//! server certificates besides those of rustls.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use rustls::ClientConfig;
-use rustls::client::Resumption;
-use rustls::client::WebPkiServerVerifier;
-use rustls::pki_types::ServerName;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, SignatureScheme,
+};
 
-use super::pin::Pin;
+use super::error::UnpinnedKey;
 use super::provider;
-use super::trust::{Identity, Trust};
-use super::verifier::AnyCertificate;
-use super::verifier::PinVerifier;
+use super::trust::{Identity, Pin, Trust};
 
 /// TLS sessions that a load thread stores for resumption.
 const SESSIONS_MAX: usize = 256;
@@ -53,13 +55,14 @@ impl TlsClient {
     /// # Errors
     ///
     /// Returns a one-line message if the name is invalid for a certificate, no authority is
-    /// trusted, or the private key does not match the client certificate.
+    /// trusted, the private key does not match the client certificate, or the program was built
+    /// without cryptography.
     pub fn new(options: TlsClientOptions<'_>) -> Result<Self, String> {
+        let provider = Arc::new(provider::default()?);
         let name = ServerName::try_from(options.server_name.to_owned()).map_err(|_| {
             let name = options.server_name;
             format!("invalid certificate name '{name}': pass --server-name NAME")
         })?;
-        let provider = Arc::new(provider::default());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
         let builder = builder.with_safe_default_protocol_versions().map_err(|error| {
             // Only possible if rustls supports none of its default TLS versions.
@@ -116,5 +119,107 @@ impl TlsClient {
 impl fmt::Debug for TlsClient {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "TlsClient({})", self.name.to_str())
+    }
+}
+
+/// Accepts a server whose certificate is valid and whose public key has one of the pins.
+///
+/// The pins are those of the certificate of the server itself: certificates that it adds to the
+/// handshake prove nothing.
+#[derive(Debug)]
+struct PinVerifier {
+    inner: Arc<WebPkiServerVerifier>,
+    pins: Box<[Pin]>,
+}
+
+impl PinVerifier {
+    fn new(inner: Arc<WebPkiServerVerifier>, pins: &[Pin]) -> Self {
+        Self { inner, pins: pins.into() }
+    }
+}
+
+impl ServerCertVerifier for PinVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified = self.inner.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        )?;
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let pin = Pin::of_public_key(&certificate.subject_public_key_info());
+        if self.pins.contains(&pin) {
+            return Ok(verified);
+        }
+        Err(CertificateError::Other(OtherError(Arc::new(UnpinnedKey(pin)))).into())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+/// Accepts any certificate.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -6,56 +6,36 @@
 //! and which clients are trusted. A [`TlsFilter`] is one connection of either; [`TlsStream`] runs
 //! that of a client over a stream that blocks. TLS 1.3 (RFC 8446) and 1.2 (RFC 5246).
 //!
-//! Without one of these features neither can be created.
+//! Without one of these features neither can be created: whatever reads a certificate or a key
+//! returns an error that says so.
 
 #![forbid(unsafe_code)]
 
-mod pin;
+mod der;
+mod provider;
+
+mod trust;
 
 mod error;
 
-#[cfg(feature = "_tls")]
-mod provider;
-#[cfg(feature = "_tls")]
-mod trust;
-#[cfg(feature = "_tls")]
-mod verifier;
-
-#[cfg(feature = "_tls")]
 mod client;
-#[cfg(feature = "_tls")]
+mod tickets;
+
 mod server;
 
-#[cfg(feature = "_tls")]
 mod side;
 
-#[cfg(feature = "_tls")]
 mod filter;
-
-#[cfg(not(feature = "_tls"))]
-mod disabled;
 
 mod stream;
 
-#[cfg(feature = "_tls")]
 pub use self::client::{TlsClient, TlsClientOptions};
-#[cfg(not(feature = "_tls"))]
-pub use self::disabled::{
-    ClientCertificates, Identity, OcspStaple, Revocations, Roots, ServerSide, TicketKeys,
-    TlsClient, TlsClientOptions, TlsFilter, TlsScratch, TlsServer, TlsServerOptions, Trust,
-    TrustedClients,
-};
 pub use self::error::{TlsError, TlsErrorKind};
-#[cfg(feature = "_tls")]
 pub use self::filter::{TlsFilter, TlsScratch};
-pub use self::pin::Pin;
-#[cfg(feature = "_tls")]
 pub use self::server::{
-    ClientCertificates, OcspStaple, Revocations, TicketKeys, TlsServer, TlsServerOptions,
-    TrustedClients,
+    ClientCertificates, OcspStaple, Revocations, TlsServer, TlsServerOptions, TrustedClients,
 };
-#[cfg(feature = "_tls")]
 pub use self::side::ServerSide;
 pub use self::stream::TlsStream;
-#[cfg(feature = "_tls")]
-pub use self::trust::{Identity, Roots, Trust};
+pub use self::tickets::TicketKeys;
+pub use self::trust::{Identity, Pin, Roots, Trust};

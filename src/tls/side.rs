@@ -7,7 +7,7 @@ use rustls::unbuffered::UnbufferedStatus;
 use rustls::{Error, HandshakeKind};
 
 use super::client::TlsClient;
-use super::error::{TlsError, of_clients};
+use super::error::TlsError;
 use super::server::TlsServer;
 
 /// One end of a TLS connection.
@@ -58,6 +58,7 @@ impl ClientSide {
     }
 }
 
+#[cfg(feature = "_tls")]
 #[cfg(test)]
 impl ClientSide {
     /// Returns how the handshake was done.
@@ -100,7 +101,7 @@ impl ServerSide {
     /// Creates it; fails if the system has no random bytes.
     pub(super) fn new(server: &TlsServer) -> Result<Self, TlsError> {
         let connection = UnbufferedServerConnection::new(server.config.clone());
-        let connection = connection.map_err(|error| of_clients::handshake_error(&error))?;
+        let connection = connection.map_err(|error| TlsError::from_client_handshake(&error))?;
         Ok(Self { connection })
     }
 
@@ -137,11 +138,11 @@ impl Side for ServerSide {
     fn record_open(&mut self) {}
 
     fn handshake_error(error: &Error) -> TlsError {
-        of_clients::handshake_error(error)
+        TlsError::from_client_handshake(error)
     }
 
     fn connection_error(error: &Error) -> TlsError {
-        of_clients::connection_error(error)
+        TlsError::from_client_connection(error)
     }
 }
 

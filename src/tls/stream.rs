@@ -5,14 +5,9 @@ use std::io::{self, ErrorKind, Read, Write};
 
 use corelane_engine::stream::ByteFilter;
 
-#[cfg(not(feature = "_tls"))]
-use super::disabled::{TlsClient, TlsFilter, TlsScratch};
+use super::client::TlsClient;
 use super::error::{TlsError, TlsErrorKind};
-#[cfg(feature = "_tls")]
-use super::{
-    client::TlsClient,
-    filter::{TlsFilter, TlsScratch},
-};
+use super::filter::{TlsFilter, TlsScratch};
 
 /// Size of one read.
 const READ_BYTES: usize = 16 << 10;

@@ -1,13 +1,17 @@
-//! Trusted certificates, and the certificate of the client.
+//! What one end of a connection trusts the other for: certificates of authorities, a pinned public
+//! key of the server; and the certificate chain that it shows itself.
 
 use std::fmt;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer;
+use sha2::{Digest, Sha256};
+
+use super::{der, provider};
 
 /// Certificates of trusted authorities. Cloning is cheap.
 #[derive(Clone)]
@@ -22,7 +26,7 @@ pub enum Trust {
     Insecure,
 }
 
-/// A certificate chain of the client and its private key, which the debug format omits.
+/// A certificate chain of this end and its private key, which the debug format omits.
 pub struct Identity {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
@@ -35,6 +39,7 @@ impl Roots {
     ///
     /// Why the text, which an error calls `name`, is unusable.
     pub fn from_pem(pem: &[u8], name: &str) -> Result<Self, String> {
+        provider::require()?;
         let mut roots = RootCertStore::empty();
         for certificate in read_certificates(pem, name)? {
             roots
@@ -81,23 +86,18 @@ impl Identity {
     ///
     /// Why one of the texts is unusable.
     pub fn from_pem(chain: (&[u8], &str), key: (&[u8], &str)) -> Result<Self, String> {
+        provider::require()?;
         let chain = read_certificates(chain.0, chain.1)?;
         let (key, name) = key;
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|error| format!("{name} contains no PEM private key: {error}"))?;
         Ok(Self { chain, key })
     }
-}
 
-impl Identity {
     /// Returns when the first certificate of the chain expires, in seconds since 1970-01-01 UTC, or
     /// `None` if none states it.
     pub fn expires_at(&self) -> Option<i64> {
-        let ends = self.chain.iter().filter_map(|certificate| {
-            let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-            Some(certificate.validity().not_after.timestamp())
-        });
-        ends.min()
+        self.chain.iter().filter_map(|certificate| der::read_expiry(certificate)).min()
     }
 }
 
@@ -115,5 +115,66 @@ fn read_certificates(pem: &[u8], name: &str) -> Result<Vec<CertificateDer<'stati
         )),
         Ok(all) => Ok(all),
         Err(error) => Err(format!("{name} is not PEM: {error}")),
+    }
+}
+
+/// SHA-256 of the `SubjectPublicKeyInfo` of a certificate (RFC 7469, section 2.4).
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub struct Pin([u8; 32]);
+
+impl Pin {
+    /// Reads a pin as RFC 7469 writes it: 32 bytes in base64.
+    ///
+    /// # Errors
+    ///
+    /// What a pin looks like.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let bytes = BASE64_STANDARD.decode(text).ok();
+        let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        bytes.map(Self).ok_or_else(|| {
+            format!(
+                "'{text}' is not a pin: write the SHA-256 of the public key of the server in \
+                 base64, 44 characters"
+            )
+        })
+    }
+
+    /// Returns the pin of a `SubjectPublicKeyInfo` in DER.
+    pub fn of_public_key(public_key: &[u8]) -> Self {
+        Self(Sha256::digest(public_key).into())
+    }
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&BASE64_STANDARD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for Pin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Pin({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pin_is_read_and_written_in_base64() {
+        // RFC 7469, section 2.1.5.
+        let text = "d6qzRu9zOECb90Uez27xWltNsj0e1Md7GkYYkVoZWmM=";
+        assert_eq!(Pin::parse(text).unwrap().to_string(), text);
+        for invalid in ["", "d6qz", "sha256//d6qzRu9zOECb90Uez27xWltNsj0e1Md7GkYYkVoZWmM=", "é"] {
+            assert!(Pin::parse(invalid).unwrap_err().contains("44 characters"), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn pin_is_sha256_of_public_key() {
+        // printf abc | openssl dgst -sha256 -binary | base64
+        let expected = "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=";
+        assert_eq!(Pin::of_public_key(b"abc").to_string(), expected);
     }
 }

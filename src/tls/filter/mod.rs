@@ -396,5 +396,6 @@ fn keys_exhausted() -> TlsError {
     TlsError::new(TlsErrorKind::Other, "the TLS key usage limit of the connection is reached")
 }
 
+#[cfg(feature = "_tls")]
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,7 @@ fn server_and_client(version: &'static SupportedProtocolVersion) -> (Arc<ServerC
     let key = KeyPair::generate().unwrap();
     let names = vec!["localhost".to_owned()];
     let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
-    let builder = ServerConfig::builder_with_provider(Arc::new(provider::default()));
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider::default().unwrap()));
     let builder = builder.with_protocol_versions(&[version]).unwrap().with_no_client_auth();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
@@ -48,7 +48,8 @@ struct Pair {
 }
 
 impl Pair {
-    fn new((config, client): &(Arc<ServerConfig>, TlsClient), cut: usize) -> Self {
+    fn new(configs: &(Arc<ServerConfig>, TlsClient), cut: usize) -> Self {
+        let (config, client) = configs;
         let server = ServerConnection::new(config.clone()).unwrap();
         let filter = TlsFilter::new(client).unwrap();
         Self { server, filter, scratch: TlsScratch::default(), cut }

@@ -1,7 +1,5 @@
-//! TLS server configuration: certificates by name, certificates of clients, tickets.
-
-mod staple;
-mod tickets;
+//! TLS server configuration: certificates by name with their OCSP responses (RFC 6066 section 8),
+//! certificates of clients, tickets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,11 +16,10 @@ use rustls::sign::CertifiedKey;
 use rustls::{Error, ServerConfig};
 use sha2::{Digest, Sha256};
 
-pub use self::staple::OcspStaple;
-pub use self::tickets::TicketKeys;
 use super::client::ALPN_HTTP;
-use super::provider;
+use super::tickets::TicketKeys;
 use super::trust::{Identity, Roots};
+use super::{der, provider};
 
 /// Tickets that a TLS 1.3 handshake gives to the client. Each resumes one connection.
 const TICKETS_PER_HANDSHAKE: usize = 1;
@@ -79,6 +76,7 @@ impl Revocations {
     ///
     /// Why the text, which an error calls `name`, is unusable.
     pub fn from_pem(pem: &[u8], name: &str) -> Result<Self, String> {
+        provider::require()?;
         let all: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
         match all {
             Ok(all) if all.is_empty() => Err(format!(
@@ -102,9 +100,9 @@ impl TlsServer {
     /// # Errors
     ///
     /// Returns a one-line message if there is no certificate, one does not fit its private key, or
-    /// no authority of clients is usable.
+    /// no authority of clients is usable, or the program was built without cryptography.
     pub fn new(options: TlsServerOptions) -> Result<Self, String> {
-        let provider = Arc::new(provider::of_server());
+        let provider = Arc::new(provider::of_server()?);
         let certificates = Certificates::new(options.identities, &provider)?;
         let context = options.clients.digest();
         let verifier = options.clients.verifier(&provider)?;
@@ -217,5 +215,52 @@ impl ResolvesServerCert for Certificates {
         };
         let all = std::iter::once(&self.default).chain(&self.others);
         Some(Arc::clone(all.into_iter().find(is_named).unwrap_or(&self.default)))
+    }
+}
+
+/// `responseStatus` of a response that says something of a certificate (RFC 6960 section 4.2.1).
+const SUCCESSFUL: u32 = 0;
+
+/// An OCSP response in DER. Clients verify its signature, its times and whose certificate it is of.
+#[derive(Debug)]
+pub struct OcspStaple(Vec<u8>);
+
+impl OcspStaple {
+    /// Takes a successful response.
+    ///
+    /// # Errors
+    ///
+    /// Why the file, which an error calls `name`, is unusable.
+    pub fn from_der(der: Vec<u8>, name: &str) -> Result<Self, String> {
+        provider::require()?;
+        match der::read_ocsp_status(&der) {
+            Some(SUCCESSFUL) => Ok(Self(der)),
+            Some(status) => Err(format!(
+                "{name} is an OCSP response with the error {status}: request another one"
+            )),
+            None => Err(format!("{name} is no OCSP response in DER (RFC 6960)")),
+        }
+    }
+}
+
+#[cfg(feature = "_tls")]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ocsp_response_without_certificate_is_error() {
+        // `OCSPResponse { responseStatus successful }`, and `unauthorized`.
+        assert!(OcspStaple::from_der(vec![0x30, 3, 0x0a, 1, 0], "a.der").is_ok());
+        for (der, part) in [
+            (&[0x30, 3, 0x0a, 1, 6][..], "a.der is an OCSP response with the error 6"),
+            (&[0x30, 3, 0x0a, 1, 0, 0], "no OCSP response"),
+            (&[0x30, 4, 0x0a, 1, 0], "no OCSP response"),
+            (b"-----BEGIN", "no OCSP response"),
+            (b"", "no OCSP response"),
+        ] {
+            let error = OcspStaple::from_der(der.to_vec(), "a.der").unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
     }
 }

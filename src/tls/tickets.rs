@@ -10,7 +10,7 @@ use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use rustls::crypto::SecureRandom;
 use rustls::server::ProducesTickets;
 
-use crate::provider;
+use super::provider;
 
 /// Keys that can be in effect: the current one and two previous ones.
 const KEYS_MAX: usize = 3;
@@ -32,10 +32,9 @@ impl TicketKeys {
     ///
     /// # Errors
     ///
-    /// If the system has no random bytes.
+    /// If the system has no random bytes, or the program was built without cryptography.
     pub fn random() -> Result<Self, String> {
-        let ticketer = provider::random_ticketer();
-        ticketer.map(Self).map_err(|error| format!("no TLS ticket keys: {error}"))
+        provider::random_ticketer().map(Self)
     }
 
     /// Reads keys: each line is one in base64, of 16 bytes that name it and 32 secret bytes. The
@@ -48,6 +47,7 @@ impl TicketKeys {
     pub fn from_texts<'a>(
         texts: impl IntoIterator<Item = (&'a [u8], &'a str)>,
     ) -> Result<Self, String> {
+        let provider = provider::default()?;
         let mut keys = Vec::new();
         for (text, name) in texts {
             let before = keys.len();
@@ -77,7 +77,7 @@ impl TicketKeys {
         if keys.is_empty() {
             return Err("no ticket key".to_owned());
         }
-        Ok(Self(Arc::new(StaticTicketer { keys, random: provider::default().secure_random })))
+        Ok(Self(Arc::new(StaticTicketer { keys, random: provider.secure_random })))
     }
 
     /// Returns what seals tickets that only the same keys open, for the same `context`.
@@ -177,6 +177,7 @@ impl ProducesTickets for ContextTicketer {
     }
 }
 
+#[cfg(feature = "_tls")]
 #[cfg(test)]
 mod tests {
     use super::*;
