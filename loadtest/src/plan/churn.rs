@@ -5,8 +5,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PlanError;
 use super::human_duration::HumanDuration;
+use super::{PlanError, RunTimes};
 use crate::generator::run_config::ChurnConfig;
 use crate::schedule::ReconnectStorm;
 
@@ -54,11 +54,11 @@ pub struct StormPlan {
 }
 
 impl ChurnPlan {
-    /// Builds the churn of a run with this many connections, this warm-up and this measured time.
+    /// Builds the churn of a run with this many connections.
     pub(super) fn build(
         &self,
         connections: usize,
-        (warm_up, span): (Duration, Duration),
+        times: RunTimes,
     ) -> Result<ChurnConfig, PlanError> {
         let Self { rate, sessions, storm } = *self;
         if !(0.0..=RATE_MAX).contains(&rate) {
@@ -71,10 +71,10 @@ impl ChurnPlan {
                 "[churn] replaces no connection: write rate = 100, or add a [churn.storm]",
             ));
         }
-        let storm = storm.map(|storm| storm.build(connections, span)).transpose()?;
+        let storm = storm.map(|storm| storm.build(connections, times.measured())).transpose()?;
         Ok(ChurnConfig {
             rate,
-            storm: storm.map(|storm| ReconnectStorm { at: storm.at + warm_up, ..storm }),
+            storm: storm.map(|storm| ReconnectStorm { at: storm.at + times.warm_up, ..storm }),
             leaves_sessions: sessions == SessionEnd::Leave,
         })
     }
@@ -115,7 +115,8 @@ impl StormPlan {
 mod tests {
     use super::*;
 
-    const TIMES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
+    const TIMES: RunTimes =
+        RunTimes { warm_up: Duration::from_secs(2), total: Duration::from_secs(12) };
 
     fn churn(text: &str) -> Result<ChurnConfig, String> {
         let plan: ChurnPlan = toml::from_str(text).map_err(|error| error.to_string())?;

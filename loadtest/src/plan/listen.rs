@@ -17,9 +17,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::PlanError;
 use super::call::CallPlan;
 use super::human_duration::HumanDuration;
+use super::{PlanError, RunTimes};
 use crate::generator::SubscribeConfig;
 use crate::mcp::{RequestSettings, Subscription, SubscriptionFilter};
 use crate::target::{Era, Transport};
@@ -100,17 +100,17 @@ impl ListenPlan {
         }
     }
 
-    /// Builds the fan-out of a run that lasts `span`, of which `warm_up` is not measured.
+    /// Builds the fan-out of a run.
     pub(super) fn build(
         &self,
         speech: &RequestSettings,
-        (warm_up, span): (Duration, Duration),
+        times: RunTimes,
         seed: u64,
     ) -> Result<SubscribeConfig, PlanError> {
         self.check(speech)?;
         let every = self.every.get();
-        let measured = every.checked_mul(publication_count(warm_up, every));
-        if measured.is_none_or(|first| first >= span) {
+        let measured = every.checked_mul(publication_count(times.warm_up, every));
+        if measured.is_none_or(|first| first >= times.total) {
             return Err(PlanError(format!(
                 "[listen] every = \"{}\": nothing would be published while the run is measured; \
                  write a shorter interval",

@@ -45,6 +45,7 @@ mod credentials;
 pub mod reference;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -70,6 +71,22 @@ use crate::target::{Era, Target};
 const CALL_SEED_SHIFT: u32 = 48;
 /// Highest accepted request rate a second.
 pub const RATE_MAX: f64 = 1e8;
+
+/// How long a run lasts.
+#[derive(Clone, Copy, Debug)]
+struct RunTimes {
+    /// Time at the beginning that is not measured.
+    warm_up: Duration,
+    /// The whole time, the warm-up included.
+    total: Duration,
+}
+
+impl RunTimes {
+    /// Returns the time that is measured.
+    const fn measured(self) -> Duration {
+        self.total.saturating_sub(self.warm_up)
+    }
+}
 
 /// A reason why a plan is invalid, with a correction.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -368,7 +385,7 @@ impl Plan {
         }
         let profile = self.profile();
         let warm_up = self.warm_up.get();
-        let times = (warm_up, profile.span().saturating_sub(warm_up));
+        let times = RunTimes { warm_up, total: profile.span() };
         let churn = self.churn.map(|churn| churn.build(self.connections, times)).transpose()?;
         let readers = self.slow_readers.map(|plan| plan.build(self.connections, &speech, times));
         let readers = readers.transpose()?.map(|(mut readers, call)| {
@@ -378,11 +395,10 @@ impl Plan {
             }
             readers
         });
-        let spans = (warm_up, profile.span());
         let listen = self
             .listen
             .as_ref()
-            .map(|listen| listen.build(&speech, spans, self.seed))
+            .map(|listen| listen.build(&speech, times, self.seed))
             .transpose()?;
         Ok(RunConfig {
             request_settings: speech,

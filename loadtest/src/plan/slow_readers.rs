@@ -1,12 +1,10 @@
 //! The `[slow_readers]` section of a plan: connections that read slowly or not at all.
 
-use std::time::Duration;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PlanError;
 use super::human_duration::HumanDuration;
+use super::{PlanError, RunTimes};
 use crate::generator::run_config::SlowReaderConfig;
 use crate::mcp::{RequestSettings, RequestTemplate};
 
@@ -51,12 +49,12 @@ const fn at() -> HumanDuration {
 
 impl SlowReadersPlan {
     /// Builds the slow readers, and their request if it differs from those of the plan, for a run
-    /// with this many connections, this warm-up and this measured time.
+    /// with this many connections.
     pub(super) fn build(
         &self,
         connections: usize,
         speech: &RequestSettings,
-        (warm_up, span): (Duration, Duration),
+        times: RunTimes,
     ) -> Result<(SlowReaderConfig, Option<RequestTemplate>), PlanError> {
         let Self { connections: slow, bytes_per_second, depth, bytes, at } = *self;
         if slow == 0 || slow >= connections {
@@ -68,8 +66,9 @@ impl SlowReadersPlan {
         if depth == 0 {
             return Err(PlanError::new("[slow_readers] depth = 0: write 1 or more"));
         }
-        if at.get() >= span {
-            let span = HumanDuration::from(span);
+        let measured = times.measured();
+        if at.get() >= measured {
+            let span = HumanDuration::from(measured);
             return Err(PlanError(format!(
                 "[slow_readers] at = \"{at}\" is after the end of the run, which is measured for \
                  {span}"
@@ -79,7 +78,7 @@ impl SlowReadersPlan {
             connections: slow,
             bytes_per_second,
             depth,
-            start_after: warm_up + at.get(),
+            start_after: times.warm_up + at.get(),
             call: None,
         };
         Ok((readers, bytes.map(|bytes| RequestTemplate::echo(speech, bytes))))
@@ -88,6 +87,8 @@ impl SlowReadersPlan {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::target::{Era, Transport};
 
@@ -95,7 +96,7 @@ mod tests {
         let plan: SlowReadersPlan = toml::from_str(text).map_err(|error| error.to_string())?;
         let (transport, era) = (Transport::Tcp, Era::Modern);
         let speech = RequestSettings::new(transport, era, "localhost:1", "", Vec::new()).unwrap();
-        let times = (Duration::from_secs(2), Duration::from_secs(10));
+        let times = RunTimes { warm_up: Duration::from_secs(2), total: Duration::from_secs(12) };
         plan.build(64, &speech, times).map_err(|wrong| wrong.to_string())
     }
 

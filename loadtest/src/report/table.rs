@@ -55,7 +55,11 @@ pub fn table(result: &RunResult) -> String {
     if !totals.failures.is_empty() || totals.unsolicited > 0 {
         line(failed(totals));
     }
-    result.failure_examples.iter().flat_map(example_lines).for_each(&mut line);
+    result
+        .failure_examples
+        .iter()
+        .flat_map(|(kind, example)| example_lines(kind, example))
+        .for_each(&mut line);
     connection_lines(result).into_iter().for_each(&mut line);
     for scene in scenario::lines(result) {
         line(scene);
@@ -150,9 +154,9 @@ fn failed(totals: &Totals) -> String {
 }
 
 /// Formats the meaning of a kind of failure and the first answer or error of it.
-fn example_lines((kind, example): (&String, &String)) -> Vec<String> {
+fn example_lines(kind: &str, example: &str) -> Vec<String> {
     let known = Failure::ALL.into_iter().map(|failure| (failure.name(), failure.description()));
-    let known = known.chain([Failure::UNSOLICITED]).find(|(name, _)| name == kind);
+    let known = known.chain([Failure::UNSOLICITED]).find(|(name, _)| *name == kind);
     let meaning = known.map_or("", |(_, meaning)| meaning);
     if example == meaning {
         return vec![format!("  {kind:<11} {meaning}")];

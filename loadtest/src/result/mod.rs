@@ -24,6 +24,7 @@ pub use self::drift::Drift;
 pub use self::listen::ListenResult;
 pub use self::manifest::Manifest;
 pub use self::run_status::RunStatus;
+use self::verdict::RunMeasurements;
 pub use self::verdict::Verdict;
 use crate::generator::{Measurements, Period};
 use crate::metrics::outcome::{Failure, Outcomes};
@@ -245,13 +246,14 @@ impl RunResult {
         let drift = measured.and_then(Drift::of);
         let slow_readers = plan.slow_readers.map(|_| SlowReadersResult::of(finding));
         let connections = ConnectionsResult::of(&total.connects);
-        let mut verdict = Verdict::evaluate(
-            &plan,
-            &totals,
-            (&response, &lag),
-            (&generator, finding.setup.threads),
-            total.open,
-        );
+        let measurements = RunMeasurements {
+            response: &response,
+            lag: &lag,
+            generator: &generator,
+            threads: finding.setup.threads,
+            open_at_end: total.open,
+        };
+        let mut verdict = Verdict::evaluate(&plan, &totals, &measurements);
         if finding.programs.is_some() {
             verdict.check_programs(totals.lost, total.errors.first(Failure::Closed));
         }

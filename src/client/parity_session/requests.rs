@@ -374,7 +374,7 @@ impl<T: Clone> ParityRequests<T> {
             idempotency_key: request.idempotency_key.as_deref(),
             auth_token: new_token.map(Secret::expose),
         };
-        let written = self.protocol.send_request(ctx.text, &params);
+        let written = self.protocol.request(ctx.text, &params);
         let bytes_max = self.protocol.capabilities().max_payload_bytes;
         let error = match (written, bytes_max) {
             (Err(error), _) => ClientError::new(ClientErrorKind::Unsupported, error.message),

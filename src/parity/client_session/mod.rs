@@ -12,7 +12,7 @@ use super::machine::{Event, InvalidTransition, Machine, State};
 use super::stream::{IncomingStreams, Received};
 use super::write::{self, HandshakeParams, RequestParams};
 use corelane_protocol::json::{Array, Value};
-use corelane_protocol::jsonrpc::{Id, IdBuf};
+use corelane_protocol::jsonrpc::IdBuf;
 
 /// The state of one session, which may span several connections.
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ pub enum Violation {
 }
 
 impl ClientSession {
-    /// Returns the state.
+    /// Returns the state of the machine of the dialect.
     pub const fn state(&self) -> State {
         self.machine.state()
     }
@@ -175,23 +175,6 @@ impl ClientSession {
     ///
     /// `error.feature_not_available` if the state or the capabilities do not allow it.
     pub fn request(
-        &mut self,
-        out: &mut Vec<u8>,
-        (id, method): (Id<'_>, &str),
-        params: Option<&[u8]>,
-        (streams, idempotency_key): (bool, Option<&str>),
-    ) -> Result<(), ParityError> {
-        let auth_token = None;
-        let request = RequestParams { id, method, params, streams, idempotency_key, auth_token };
-        self.send_request(out, &request)
-    }
-
-    /// Writes a request.
-    ///
-    /// # Errors
-    ///
-    /// `error.feature_not_available` if the state or the capabilities do not allow it.
-    pub fn send_request(
         &mut self,
         out: &mut Vec<u8>,
         request: &RequestParams<'_>,

@@ -2,6 +2,7 @@
 
 use super::*;
 use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
+use corelane_protocol::jsonrpc::Id;
 
 const ACK: &str = concat!(
     r#"{"type":"handshakeAck","protocolVersion":"1.0","sessionId":"a","resumeToken":"t","#,
@@ -41,7 +42,15 @@ fn ready() -> ClientSession {
 }
 
 fn send(client: &mut ClientSession, id: i64, streams: bool) -> Result<(), ParityError> {
-    client.request(&mut Vec::new(), (Id::Signed(id), "tools/call"), None, (streams, None))
+    let request = RequestParams {
+        id: Id::Signed(id),
+        method: "tools/call",
+        params: None,
+        streams,
+        idempotency_key: None,
+        auth_token: None,
+    };
+    client.request(&mut Vec::new(), &request)
 }
 
 fn open_stream(client: &mut ClientSession, id: i64, stream: &str) {

@@ -293,15 +293,17 @@ impl Peer {
         };
         let key = key.map(|key| format!("key {key}"));
         let params = work.params(&value).to_string();
-        let (head, params) = ((id, work.method()), Some(params.as_bytes()));
+        let request = RequestParams {
+            id,
+            method: work.method(),
+            params: Some(params.as_bytes()),
+            streams,
+            idempotency_key: key.as_deref(),
+            auth_token: None,
+        };
         let mut text = Vec::new();
-        let client = &mut self.session.client;
-        if client.request(&mut text, head, params, (streams, key.as_deref())).is_err() {
+        if self.session.client.request(&mut text, &request).is_err() {
             // It needs a capability that is not there, or comes early.
-            let idempotency_key = key.as_deref();
-            let (id, method, auth_token) = (head.0, head.1, None);
-            let request =
-                RequestParams { id, method, params, streams, idempotency_key, auth_token };
             write::request(&mut text, &request);
         }
         let text = String::from_utf8(text).expect("a request is UTF-8");

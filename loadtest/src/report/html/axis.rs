@@ -3,6 +3,8 @@
 //! A position is a fraction of the axis from 0 to 1. There are at most eight marks, at round
 //! numbers; an axis is never empty, whatever its values.
 
+use std::ops::Range;
+
 /// A tick mark.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mark {
@@ -48,7 +50,7 @@ impl Axis {
         let most = if most > 0.0 { most * 1.02 } else { 1.0 };
         let step = round_step(most / (SPACES_MAX - 1.0));
         let to = (most / step).ceil() * step;
-        Self::marked(Scale::Linear, (0.0, to), multiples(step, to), label)
+        Self::marked(Scale::Linear, 0.0..to, multiples(step, to), label)
     }
 
     /// Returns an axis from zero to exactly `to` seconds.
@@ -56,7 +58,7 @@ impl Axis {
         let to = to.max(1e-3);
         let step = TIME_STEPS.into_iter().find(|step| to / step <= SPACES_MAX);
         let step = step.unwrap_or_else(|| round_step(to / SPACES_MAX));
-        Self::marked(Scale::Linear, (0.0, to), multiples(step, to), label)
+        Self::marked(Scale::Linear, 0.0..to, multiples(step, to), label)
     }
 
     /// Returns a logarithmic axis between round numbers.
@@ -68,7 +70,7 @@ impl Axis {
         {
             marks.push(next_125(last));
         }
-        let range = (marks[0], marks[marks.len() - 1]);
+        let range = marks[0]..marks[marks.len() - 1];
         if marks.len() > 8 {
             marks.retain(|value| is_power_of_ten(*value));
         }
@@ -82,7 +84,7 @@ impl Axis {
         // Closer marks would overlap the last label on a narrow page.
         let marks = marks.into_iter().filter(|mark| nines(*mark) < to * 0.89).chain([100.0]);
         let label = |mark: f64| if mark < 100.0 { format!("{mark}") } else { "max".into() };
-        Self::marked(Scale::Nines, (0.0, to), marks.collect(), label)
+        Self::marked(Scale::Nines, 0.0..to, marks.collect(), label)
     }
 
     /// Returns the position of a value, clamped to the axis.
@@ -98,11 +100,11 @@ impl Axis {
 
     fn marked(
         scale: Scale,
-        (from, to): (f64, f64),
+        range: Range<f64>,
         marks: Vec<f64>,
         label: impl Fn(f64) -> String,
     ) -> Self {
-        let mut axis = Self { scale, from, to, marks: Vec::new() };
+        let mut axis = Self { scale, from: range.start, to: range.end, marks: Vec::new() };
         let mark = |value| Mark { at: axis.place(value), label: label(value) };
         axis.marks = marks.into_iter().map(mark).collect();
         axis

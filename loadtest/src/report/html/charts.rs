@@ -2,9 +2,7 @@
 
 use super::axis::Axis;
 use super::history::{History, Point};
-use super::latencies::{
-    duration_axis, extend_by_thresholds, extent, run_threshold_lines, scale_remark,
-};
+use super::latencies::{Extent, duration_axis, run_threshold_lines, scale_remark};
 use super::plot::{HoverRegion, Plot, PlotLine, Table};
 use crate::figure;
 use crate::result::{ProcessCost, RunResult};
@@ -15,9 +13,9 @@ const CORES_SHOWN_MIN: f64 = 0.05;
 /// Returns the plot of latencies.
 pub(super) fn latencies(result: &RunResult, history: &History) -> Option<Plot> {
     let known = history.points.iter().filter_map(|point| point.latencies);
-    let range = extent(known.flat_map(|latencies| [latencies.p50, latencies.max]))?;
+    let range = Extent::of(known.flat_map(|latencies| [latencies.p50, latencies.max]))?;
     let bounds = run_threshold_lines(result);
-    let (least, most) = extend_by_thresholds(range, &bounds);
+    let axis_range = range.extended_by(&bounds);
     let columns: [Column; 3] = [
         ("median", "one", |point| point.latencies.map(|latencies| latencies.p50)),
         ("99th percentile", "two dashed", |point| point.latencies.map(|latencies| latencies.p99)),
@@ -25,24 +23,20 @@ pub(super) fn latencies(result: &RunResult, history: &History) -> Option<Plot> {
     ];
     let p99 = history.highest(|point| point.latencies.map(|latencies| latencies.p99));
     Some(Plot {
+        id: "latency",
+        title: "Latency over time",
         caption: format!(
             "Response times of each {}{}.",
             point_description(history, "the highest"),
-            scale_remark(least, most)
+            scale_remark(axis_range)
         ),
         description: format!(
             "The 99th percentile was at most {}, the longest response {}.",
             figure::duration(p99),
-            figure::duration(range.1)
+            figure::duration(range.most)
         ),
         thresholds: bounds,
-        ..over_time(
-            ("latency", "Latency over time"),
-            (result, history),
-            duration_axis(least, most),
-            &columns,
-            figure::duration,
-        )
+        ..over_time(result, history, duration_axis(axis_range), &columns, figure::duration)
     })
 }
 
@@ -59,19 +53,15 @@ pub(super) fn throughput(result: &RunResult, history: &History) -> Option<Plot> 
         ("failed", "four", |point| point.rates.map(|rates| rates.failed)),
     ];
     Some(Plot {
+        id: "throughput",
+        title: "Throughput over time",
         caption: format!("Requests a second, of each {}.", point_description(history, "the mean")),
         description: format!(
             "{} successful responses a second on average; {} of all requests failed.",
             figure::rate(result.totals.rate),
             figure::percent(result.totals.failure_ratio)
         ),
-        ..over_time(
-            ("throughput", "Throughput over time"),
-            (result, history),
-            Axis::linear(most, figure::rate),
-            &columns,
-            figure::rate,
-        )
+        ..over_time(result, history, Axis::linear(most, figure::rate), &columns, figure::rate)
     })
 }
 
@@ -80,6 +70,8 @@ pub(super) fn connections(result: &RunResult, history: &History) -> Option<Plot>
     history.points.first()?;
     let columns: [Column; 1] = [("open", "one filled", |point| Some(point.open))];
     Some(Plot {
+        id: "connections",
+        title: "Connections over time",
         caption: format!(
             "Connections open at the end of each {}.",
             point_description(history, "the last")
@@ -91,8 +83,8 @@ pub(super) fn connections(result: &RunResult, history: &History) -> Option<Plot>
             figure::count(result.totals.lost)
         ),
         ..over_time(
-            ("connections", "Connections over time"),
-            (result, history),
+            result,
+            history,
             Axis::linear(history.highest(|point| Some(point.open)), figure::rate),
             &columns,
             figure::rate,
@@ -103,26 +95,22 @@ pub(super) fn connections(result: &RunResult, history: &History) -> Option<Plot>
 /// Returns the plot of the lag of the load generator.
 pub(super) fn lag(result: &RunResult, history: &History) -> Option<Plot> {
     let columns: [Column; 1] = [("99th percentile", "two", |point| point.lag_p99)];
-    let (least, most) = extent(history.points.iter().filter_map(|point| point.lag_p99))?;
+    let range = Extent::of(history.points.iter().filter_map(|point| point.lag_p99))?;
     Some(Plot {
+        id: "lag",
+        title: "Lag of the generator over time",
         caption: format!(
             "Delay between the intended send time of a request and its processing by the load \
              generator, in each {}{}: part of the response time that the server did not cause.",
             point_description(history, "the highest"),
-            scale_remark(least, most)
+            scale_remark(range)
         ),
         description: format!(
             "The load generator's lag was {} at the 99th percentile, {} at most.",
             figure::duration(result.lag.p99_us),
             figure::duration(result.lag.max_us)
         ),
-        ..over_time(
-            ("lag", "Lag of the generator over time"),
-            (result, history),
-            duration_axis(least, most),
-            &columns,
-            figure::duration,
-        )
+        ..over_time(result, history, duration_axis(range), &columns, figure::duration)
     })
 }
 
@@ -136,11 +124,13 @@ pub(super) fn cores(result: &RunResult, history: &History) -> Option<Plot> {
     let most = highest_value(history, &columns);
     let cores = |cores: f64| figure::without_zeros(&figure::digits(cores)).to_owned();
     Some(Plot {
+        id: "cores",
+        title: "CPU over time",
         caption: format!("Cores in use, of each {}.", point_description(history, "the mean")),
         description: costs(result, |cost| format!("{:.2} cores", cost.cores)),
         ..over_time(
-            ("cores", "CPU over time"),
-            (result, history),
+            result,
+            history,
             Axis::linear(most.max(CORES_SHOWN_MIN), cores),
             &columns,
             cores,
@@ -176,6 +166,8 @@ pub(super) fn memory(result: &RunResult, history: &History) -> Option<Plot> {
         ..*history
     };
     Some(Plot {
+        id: "memory",
+        title: "Memory over time",
         caption: format!(
             "Resident memory at the end of each {}.",
             point_description(history, "the highest")
@@ -183,23 +175,17 @@ pub(super) fn memory(result: &RunResult, history: &History) -> Option<Plot> {
         description: costs(result, |cost| {
             format!("at most {}", figure::bytes(cost.resident_bytes_max))
         }),
-        ..over_time(
-            ("memory", "Memory over time"),
-            (result, &scaled),
-            Axis::linear(most / unit, shown),
-            &columns,
-            shown,
-        )
+        ..over_time(result, &scaled, Axis::linear(most / unit, shown), &columns, shown)
     })
 }
 
 /// Name, CSS classes (`filled` for an area) and value of a line over time.
 type Column = (&'static str, &'static str, fn(&Point) -> Option<f64>);
 
-/// Returns a plot over time without caption and description.
+/// Returns a plot over time without id, title, caption and description.
 fn over_time(
-    (id, title): (&'static str, &'static str),
-    (result, history): (&RunResult, &History),
+    result: &RunResult,
+    history: &History,
     y: Axis,
     columns: &[Column],
     shown: impl Fn(f64) -> String,
@@ -229,8 +215,8 @@ fn over_time(
     let names = columns.iter().map(|&(name, _, _)| name.to_owned());
     let warm_up = result.plan.warm_up.get().as_secs_f64();
     Plot {
-        id,
-        title,
+        id: "",
+        title: "",
         caption: String::new(),
         description: String::new(),
         x: Axis::time(history.end(), figure::elapsed),

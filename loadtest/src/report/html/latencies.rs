@@ -14,8 +14,8 @@ pub(super) fn percentiles(result: &RunResult) -> Option<Plot> {
     let response = points(&result.response_distribution, &result.response);
     let service = points(&result.service_distribution, &result.service);
     let bounds = run_threshold_lines(result);
-    let range = extent(response.iter().chain(&service).map(|point| point.1))?;
-    let (least, most) = extend_by_thresholds(range, &bounds);
+    let range = Extent::of(response.iter().chain(&service).map(|point| point.1))?;
+    let range = range.extended_by(&bounds);
     #[expect(clippy::cast_precision_loss, reason = "what is drawn")]
     let x = Axis::nines(result.response.count as f64);
     let pairs = response.windows(2);
@@ -31,7 +31,7 @@ pub(super) fn percentiles(result: &RunResult) -> Option<Plot> {
         caption: format!(
             "Percentiles of the response time{}. Response time counts from the intended send \
              time of a request, service time from the actual one.",
-            scale_remark(least, most)
+            scale_remark(range)
         ),
         description: format!(
             "Half of the requests were answered within {}, 99 of 100 within {}, all within {}.",
@@ -52,60 +52,71 @@ pub(super) fn percentiles(result: &RunResult) -> Option<Plot> {
             ),
         ],
         x,
-        y: duration_axis(least, most),
+        y: duration_axis(range),
     })
 }
 
-/// Extends a range of latencies by threshold lines.
-pub(super) fn extend_by_thresholds(
-    (least, most): (f64, f64),
-    bounds: &[ThresholdLine],
-) -> (f64, f64) {
-    let places = || bounds.iter().map(|bound| bound.at);
-    (places().fold(least, f64::min), places().fold(most, f64::max))
+/// The smallest and the largest of some values that are plotted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    pub(super) least: f64,
+    pub(super) most: f64,
+}
+
+impl Extent {
+    /// Returns the extent of the positive values, or `None` if there are none.
+    pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let values = values.filter(|value| *value > 0.0);
+        values.fold(None, |extent: Option<Self>, value| {
+            let Self { least, most } = extent.unwrap_or(Self { least: value, most: value });
+            Some(Self { least: least.min(value), most: most.max(value) })
+        })
+    }
+
+    /// Extends a range of latencies by threshold lines.
+    pub(super) fn extended_by(self, bounds: &[ThresholdLine]) -> Self {
+        let places = || bounds.iter().map(|bound| bound.at);
+        Self {
+            least: places().fold(self.least, f64::min),
+            most: places().fold(self.most, f64::max),
+        }
+    }
+
+    /// Returns whether an axis of it is logarithmic.
+    fn is_wide(self) -> bool {
+        self.least > 0.0 && self.most / self.least > RATIO_LINEAR_MAX
+    }
 }
 
 /// Returns a latency axis, logarithmic for a wide range.
-pub(super) fn duration_axis(least: f64, most: f64) -> Axis {
-    if is_wide(least, most) {
-        Axis::logarithmic(least, most, figure::round_duration)
+pub(super) fn duration_axis(range: Extent) -> Axis {
+    if range.is_wide() {
+        Axis::logarithmic(range.least, range.most, figure::round_duration)
     } else {
-        Axis::linear(most, figure::round_duration)
+        Axis::linear(range.most, figure::round_duration)
     }
 }
 
 /// Returns the remark of a caption about such an axis.
-pub(super) fn scale_remark(least: f64, most: f64) -> &'static str {
-    if is_wide(least, most) { ", on a logarithmic scale" } else { "" }
-}
-
-fn is_wide(least: f64, most: f64) -> bool {
-    least > 0.0 && most / least > RATIO_LINEAR_MAX
+pub(super) fn scale_remark(range: Extent) -> &'static str {
+    if range.is_wide() { ", on a logarithmic scale" } else { "" }
 }
 
 /// Returns the threshold lines of a run.
 pub(super) fn run_threshold_lines(result: &RunResult) -> Vec<ThresholdLine> {
-    threshold_lines(&result.plan.thresholds, (result.response.p50_us, result.response.max_us))
+    let range = Extent { least: result.response.p50_us, most: result.response.max_us };
+    threshold_lines(&result.plan.thresholds, range)
 }
 
 /// Returns the latency thresholds that are within two orders of magnitude of the range.
-pub(super) fn threshold_lines(set: &Thresholds, (least, most): (f64, f64)) -> Vec<ThresholdLine> {
+pub(super) fn threshold_lines(set: &Thresholds, range: Extent) -> Vec<ThresholdLine> {
     let set = [("p50", set.p50), ("p99", set.p99), ("p99.9", set.p999)];
     let set = set.into_iter().filter_map(|(name, bound)| Some((name, bound?)));
     let all = set.map(|(name, bound)| ThresholdLine {
         at: bound.get().as_secs_f64() * 1e6,
         label: format!("{name} limit: {bound}"),
     });
-    all.filter(|bound| bound.at > least / 100.0 && bound.at < most * 100.0).collect()
-}
-
-/// Returns the smallest positive value and the largest.
-pub(super) fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let values = values.filter(|value| *value > 0.0);
-    values.fold(None, |extent: Option<(f64, f64)>, value| {
-        let (least, most) = extent.unwrap_or((value, value));
-        Some((least.min(value), most.max(value)))
-    })
+    all.filter(|bound| bound.at > range.least / 100.0 && bound.at < range.most * 100.0).collect()
 }
 
 /// Returns the points of a distribution, or of its percentiles for results of earlier versions.

@@ -6,8 +6,13 @@ use crate::figure;
 use crate::metrics::outcome::Failure;
 use crate::result::{RunResult, Totals};
 
-/// Kind, description, count, whether it is a success.
-type Row<'a> = (&'a str, &'a str, u64, bool);
+/// The requests with one outcome.
+struct Row<'a> {
+    kind: &'a str,
+    meaning: &'a str,
+    count: u64,
+    is_success: bool,
+}
 
 /// Returns the section of outcomes.
 pub(super) fn outcomes(result: &RunResult) -> Markup {
@@ -18,11 +23,20 @@ pub(super) fn outcomes(result: &RunResult) -> Markup {
         let kind = Failure::ALL.into_iter().find(|failure| failure.name() == kind);
         kind.map_or("", Failure::description)
     };
-    let failed = failures.iter().map(|(kind, count)| (&kind[..], meaning(kind), *count, false));
-    let rows: Vec<Row<'_>> = std::iter::once(("answered", "successful response", *answered, true))
-        .chain(failed)
-        .collect();
-    let all: u64 = rows.iter().map(|row| row.2).sum();
+    let failed = failures.iter().map(|(kind, count)| Row {
+        kind,
+        meaning: meaning(kind),
+        count: *count,
+        is_success: false,
+    });
+    let succeeded = Row {
+        kind: "answered",
+        meaning: "successful response",
+        count: *answered,
+        is_success: true,
+    };
+    let rows: Vec<Row<'_>> = std::iter::once(succeeded).chain(failed).collect();
+    let all: u64 = rows.iter().map(|row| row.count).sum();
     html! {
         section class="card wide" id="outcomes" {
             h2 { "Outcomes" }
@@ -53,7 +67,8 @@ pub(super) fn outcomes(result: &RunResult) -> Markup {
     }
 }
 
-fn shown(&(kind, meaning, count, is_good): &Row<'_>, all: u64) -> Markup {
+fn shown(row: &Row<'_>, all: u64) -> Markup {
+    let &Row { kind, meaning, count, is_success } = row;
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     let part = if all == 0 { 0.0 } else { count as f64 / all as f64 };
     html! {
@@ -63,7 +78,7 @@ fn shown(&(kind, meaning, count, is_good): &Row<'_>, all: u64) -> Markup {
             td { (figure::count(count)) }
             td { (figure::percent(part)) }
             td class="share" {
-                svg class={ "bar " (if is_good { "one" } else { "four" }) } aria-hidden="true" {
+                svg class={ "bar " (if is_success { "one" } else { "four" }) } aria-hidden="true" {
                     rect class="rest" width="100%" height="100%" rx="3" {}
                     rect class="part" width=(format!("{:.3}%", part * 100.0)) height="100%"
                         rx="3" {}

@@ -4,9 +4,7 @@
 //! is a dot, including invalid ones.
 
 use super::axis::Axis;
-use super::latencies::{
-    duration_axis, extend_by_thresholds, extent, scale_remark, threshold_lines,
-};
+use super::latencies::{Extent, duration_axis, scale_remark, threshold_lines};
 use super::plot::{HoverRegion, Plot, PlotLine, Table};
 use crate::figure;
 use crate::plan::Thresholds;
@@ -37,15 +35,17 @@ const TRIALS: [(RunStatus, &str); 3] = [
 pub(super) fn latencies(result: &SweepResult) -> Option<Plot> {
     let range = value_range(result, &LATENCIES)?;
     let bounds = threshold_lines(&result.plan.thresholds, range);
-    let (least, most) = extend_by_thresholds(range, &bounds);
+    let range = range.extended_by(&bounds);
     let mut known = by_rate(result).into_iter().rev();
     let (part, p99) =
         known.find_map(|step| Some((step.fraction, step.spread(LATENCIES[1].2)?.median)))?;
     Some(Plot {
+        id: "rates",
+        title: "Response time by rate",
         caption: format!(
             "Time from the intended send time of a request to its response, at fractions of the \
              highest rate: medians of the runs{}.",
-            scale_remark(least, most)
+            scale_remark(range)
         ),
         description: format!(
             "At {} the 99th percentile was {}.",
@@ -53,37 +53,29 @@ pub(super) fn latencies(result: &SweepResult) -> Option<Plot> {
             figure::duration(p99)
         ),
         thresholds: bounds,
-        ..over_rate(
-            ("rates", "Response time by rate"),
-            result,
-            &LATENCIES,
-            duration_axis(least, most),
-        )
+        ..over_rate(result, &LATENCIES, duration_axis(range))
     })
 }
 
 /// Returns the plot of CPU time per response.
 pub(super) fn cpu(result: &SweepResult) -> Option<Plot> {
-    let (_, most) = value_range(result, &CPU)?;
+    let most = value_range(result, &CPU)?.most;
     Some(Plot {
+        id: "cpu",
+        title: "CPU per response by rate",
         caption: "CPU time of both processes per successful response: medians of the runs.".into(),
         description: "CPU time per response at each fraction of the highest rate.".into(),
-        ..over_rate(
-            ("cpu", "CPU per response by rate"),
-            result,
-            &CPU,
-            Axis::linear(most, figure::round_duration),
-        )
+        ..over_rate(result, &CPU, Axis::linear(most, figure::round_duration))
     })
 }
 
 /// Returns the plot of the 99th percentile of all runs of the search.
 pub(super) fn search(result: &SweepResult) -> Option<Plot> {
     let probes = &result.search.probes;
-    let range = extent(probes.iter().map(|probe| probe.trial.p99_us))?;
+    let range = Extent::of(probes.iter().map(|probe| probe.trial.p99_us))?;
     let set = Thresholds { p99: result.plan.thresholds.p99, ..Thresholds::default() };
     let bounds = threshold_lines(&set, range);
-    let (least, most) = extend_by_thresholds(range, &bounds);
+    let range = range.extended_by(&bounds);
     let fastest = probes.iter().map(|probe| probe.rate).fold(0.0, f64::max);
     let lines = TRIALS.map(|(word, stroke)| {
         let those = probes.iter().filter(|probe| trial_status(&probe.trial) == word);
@@ -102,11 +94,11 @@ pub(super) fn search(result: &SweepResult) -> Option<Plot> {
             "The 99th percentile of each of its {} runs, by the tried rate{}. Invalid runs measure \
              the load generator, not the server.",
             probes.len(),
-            scale_remark(least, most)
+            scale_remark(range)
         ),
         description: format!("Rates up to {} a second were tried.", figure::rate(fastest)),
         x: Axis::linear(fastest, figure::rate),
-        y: duration_axis(least, most),
+        y: duration_axis(range),
         warm_up: None,
         lines: lines.into_iter().filter(|line| !line.points.is_empty()).collect(),
         thresholds: bounds,
@@ -158,13 +150,8 @@ fn table_of(probes: &[Probe]) -> Table {
     Table { head: head.map(Into::into).to_vec(), rows: probes.iter().map(row).collect() }
 }
 
-/// Returns a plot over the rate without caption and description.
-fn over_rate(
-    (id, title): (&'static str, &'static str),
-    result: &SweepResult,
-    columns: &[Column],
-    y: Axis,
-) -> Plot {
+/// Returns a plot over the rate without id, title, caption and description.
+fn over_rate(result: &SweepResult, columns: &[Column], y: Axis) -> Plot {
     let steps = by_rate(result);
     let spreads = |of| steps.iter().map(move |step| (step.rate, step.spread(of)));
     let mut lines: Vec<PlotLine> = columns
@@ -203,8 +190,8 @@ fn over_rate(
             .collect()
     });
     Plot {
-        id,
-        title,
+        id: "",
+        title: "",
         caption: String::new(),
         description: String::new(),
         x: Axis::linear(result.search.answer.rate().unwrap_or_default(), figure::rate),
@@ -228,12 +215,12 @@ fn by_rate(result: &SweepResult) -> Vec<&SweepStep> {
 }
 
 /// Returns the range of these columns over all runs.
-fn value_range(result: &SweepResult, columns: &[Column]) -> Option<(f64, f64)> {
+fn value_range(result: &SweepResult, columns: &[Column]) -> Option<Extent> {
     let spreads = result
         .steps
         .iter()
         .flat_map(|step| columns.iter().filter_map(|column| step.spread(column.2)));
-    extent(spreads.flat_map(|spread| [spread.low, spread.high]))
+    Extent::of(spreads.flat_map(|spread| [spread.low, spread.high]))
 }
 
 fn shown(step: &SweepStep, column: &Column) -> String {

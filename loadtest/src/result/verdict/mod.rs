@@ -39,6 +39,19 @@ pub struct Verdict {
     pub missed_thresholds: Vec<String>,
 }
 
+/// What was measured in a run besides its totals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunMeasurements<'a> {
+    pub(super) response: &'a Percentiles,
+    /// Lag of the load generator.
+    pub(super) lag: &'a Percentiles,
+    pub(super) generator: &'a ProcessCost,
+    /// Load threads.
+    pub(super) threads: u32,
+    /// Connections that are open at the end.
+    pub(super) open_at_end: u64,
+}
+
 impl Verdict {
     /// Returns whether the run measures the server at its rate: requests were sent in time and
     /// answered.
@@ -134,13 +147,9 @@ impl Verdict {
         }
     }
 
-    pub(super) fn evaluate(
-        plan: &Plan,
-        totals: &Totals,
-        (response, lag): (&Percentiles, &Percentiles),
-        (generator, threads): (&ProcessCost, u32),
-        open_at_end: u64,
-    ) -> Self {
+    /// Evaluates the requests and the connections of a run.
+    pub(super) fn evaluate(plan: &Plan, totals: &Totals, run: &RunMeasurements<'_>) -> Self {
+        let &RunMeasurements { response, lag, generator, threads, open_at_end } = run;
         let missed_thresholds = missed_thresholds(plan, totals, response);
         let mut verdict = Self { missed_thresholds, ..Self::default() };
         let lateness = Lateness::new(plan, response, lag);
@@ -159,7 +168,7 @@ impl Verdict {
                     .into(),
             );
         }
-        verdict.check_sent(totals, lateness.is_late || is_busy, (generator, threads));
+        verdict.check_sent(totals, lateness.is_late || is_busy, run);
         if lateness.is_late {
             verdict.invalid.push(lateness.reason());
         }
@@ -238,12 +247,7 @@ impl Verdict {
     }
 
     /// Checks the share of the due requests that were sent in time.
-    fn check_sent(
-        &mut self,
-        totals: &Totals,
-        is_generator_slow: bool,
-        (generator, threads): (&ProcessCost, u32),
-    ) {
+    fn check_sent(&mut self, totals: &Totals, is_generator_slow: bool, run: &RunMeasurements<'_>) {
         // Those of the backlog may have been sent after the end of the schedule.
         let in_time = totals.sent.min(totals.due.saturating_sub(totals.backlog));
         let sent = ratio(in_time, totals.due);
@@ -264,10 +268,10 @@ impl Verdict {
             }
         };
         self.saturated.push(format!(
-            "the server is saturated: {only}. The load generator was in time ({:.2} of {threads} \
-             cores used), but every connection was busy{lost}: lower the rate, or allow more \
-             connections or depth",
-            generator.cores,
+            "the server is saturated: {only}. The load generator was in time ({:.2} of {} cores \
+             used), but every connection was busy{lost}: lower the rate, or allow more connections \
+             or depth",
+            run.generator.cores, run.threads,
         ));
     }
 

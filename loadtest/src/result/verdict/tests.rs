@@ -25,7 +25,14 @@ fn verdict_at(
     let mut lag = Percentiles::default();
     change(&mut plan, &mut totals, &mut response, &mut lag);
     let generator = ProcessCost { cores, ..ProcessCost::default() };
-    Verdict::evaluate(&plan, &totals, (&response, &lag), (&generator, 1), 64)
+    let run = RunMeasurements {
+        response: &response,
+        lag: &lag,
+        generator: &generator,
+        threads: 1,
+        open_at_end: 64,
+    };
+    Verdict::evaluate(&plan, &totals, &run)
 }
 
 #[test]
@@ -129,8 +136,14 @@ fn lost_connections_fail_even_a_late_run() {
     let generator = ProcessCost::default();
     let mut status = |open, errors| {
         plan.thresholds.errors = errors;
-        let all = (&Percentiles::default(), &lag);
-        let verdict = Verdict::evaluate(&plan, &totals, all, (&generator, 1), open);
+        let run = RunMeasurements {
+            response: &Percentiles::default(),
+            lag: &lag,
+            generator: &generator,
+            threads: 1,
+            open_at_end: open,
+        };
+        let verdict = Verdict::evaluate(&plan, &totals, &run);
         (verdict.status(&plan.thresholds), verdict.reason_texts().concat())
     };
     assert_eq!(status(60, None).0, RunStatus::Invalid);
@@ -145,8 +158,14 @@ fn closed_loop_without_connections_at_end_fails() {
     let mut totals = Totals { due: 500, sent: 500, answered: 499, opened: 64, ..Totals::default() };
     totals.failures.insert("closed".into(), 1);
     let reasons = |totals: &Totals, open| {
-        let all = (&Percentiles { count: 499, ..Percentiles::default() }, &Percentiles::default());
-        Verdict::evaluate(&plan, totals, all, (&ProcessCost::default(), 1), open).failed
+        let run = RunMeasurements {
+            response: &Percentiles { count: 499, ..Percentiles::default() },
+            lag: &Percentiles::default(),
+            generator: &ProcessCost::default(),
+            threads: 1,
+            open_at_end: open,
+        };
+        Verdict::evaluate(&plan, totals, &run).failed
     };
     // Connections that the server closes between requests are not lost.
     assert!(reasons(&totals, 0).is_empty());

@@ -11,7 +11,7 @@ use corelane_parity::error::ErrorCode;
 use corelane_parity::machine::State;
 use corelane_parity::server_session::{Action, Expired, Input, Rejection, ServerSession};
 use corelane_parity::stream::Received;
-use corelane_parity::write::{self, HandshakeAckParams};
+use corelane_parity::write::{self, HandshakeAckParams, RequestParams};
 use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser, Value};
 use corelane_protocol::jsonrpc::Id;
 use proptest::prelude::*;
@@ -232,8 +232,17 @@ fn client_and_server_agree() {
     let text = String::from_utf8(std::mem::take(&mut out)).unwrap();
     assert_eq!(deliver(&mut client, &text).unwrap(), "ready None");
     assert_eq!(client.capabilities(), server.capabilities());
-    client.request(&mut out, (Id::Signed(1), "tools/call"), None, (true, None)).unwrap();
-    assert!(client.request(&mut out, (Id::Signed(2), "prompts/get"), None, (false, None)).is_err());
+    let call = RequestParams {
+        id: Id::Signed(1),
+        method: "tools/call",
+        params: None,
+        streams: true,
+        idempotency_key: None,
+        auth_token: None,
+    };
+    client.request(&mut out, &call).unwrap();
+    let get = RequestParams { id: Id::Signed(2), method: "prompts/get", streams: false, ..call };
+    assert!(client.request(&mut out, &get).is_err());
     let request = String::from_utf8(std::mem::take(&mut out)).unwrap();
     assert_eq!(receive(&mut server, &request, 0), "start tools/call");
     let window = server.window(&settings);
