@@ -57,7 +57,7 @@ impl Message {
         self.is("error") && (is_named || id.is_none()) || self.is("response") && is_named
     }
 
-    /// Returns `seq`.
+    /// Returns `seq` of a chunk, or zero.
     pub fn seq(&self) -> u64 {
         self.value["seq"].as_u64().unwrap_or_default()
     }

@@ -55,7 +55,7 @@ pub enum CheckError {
 /// The result of a check.
 pub type CheckResult = Result<(), CheckError>;
 
-/// A check.
+/// A check: one rule, and the steps that find whether the server keeps it.
 #[derive(Clone, Copy)]
 pub struct Check {
     /// `family.rule`.

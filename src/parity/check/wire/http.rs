@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
+use super::Received;
 use super::byte_stream::ByteStream;
-use super::exchange::{Exchange, Head, HttpRequest, SseEvent};
-use super::{Received, proxy};
+use super::exchange::{
+    Exchange, Head, HttpRequest, SseEvent, explain_cut_stream, explain_missing_event,
+    explain_missing_token,
+};
 use crate::deadline::Deadline;
 use crate::endpoint::Address;
 
@@ -161,7 +164,7 @@ impl HttpChannel {
             take_events(events, &mut self.queue);
             let end = match read {
                 Err(error) => {
-                    let cause = proxy::explain_cut_stream(events.head());
+                    let cause = explain_cut_stream(events.head());
                     Some(format!("the event stream broke off: {error}; {cause}"))
                 }
                 Ok(()) => events.is_complete().then(|| "the event stream ended".to_owned()),
@@ -178,13 +181,13 @@ impl HttpChannel {
             Some(_) => "no `handshake` event in time",
             None => "GET events: no response head in time",
         };
-        format!("{missing}; {}", proxy::explain_missing_event(head.or(self.last_head.as_ref())))
+        format!("{missing}; {}", explain_missing_event(head.or(self.last_head.as_ref())))
     }
 
     /// Returns why the token may not have reached the server, if it asks for one.
     pub fn explain_missing_token(&self) -> Option<String> {
         self.token.as_ref()?;
-        proxy::explain_missing_token(self.last_head.as_ref()?)
+        explain_missing_token(self.last_head.as_ref()?)
     }
 
     /// Closes the session, so that the server keeps nothing of it.

@@ -1,24 +1,23 @@
-//! Messages over each transport, with blocking sockets and timeouts.
+//! Messages over each transport, with blocking sockets and timeouts: on lines, in text messages of
+//! a WebSocket, or in requests of HTTP.
 
 pub mod byte_stream;
-
 pub mod exchange;
-mod lines;
-mod proxy;
-mod websocket;
-
 pub mod http;
 
-use std::io;
+use std::io::{self, Write};
 use std::time::Duration;
 
-use self::byte_stream::ByteStream;
+use memchr::memchr;
+use tungstenite::client::IntoClientRequest;
+use tungstenite::http::HeaderValue;
+use tungstenite::{Error, HandshakeError, Message, WebSocket};
+
+use self::byte_stream::{ByteStream, is_timeout};
 use self::exchange::SseEvent;
 use self::http::HttpChannel;
-use self::lines::Lines;
-use self::websocket::WebSocketChannel;
 use super::deadline::Deadline;
-use super::endpoint::{Endpoint, Transport};
+use super::endpoint::{Address, Endpoint, Transport};
 
 /// Longest message or body that is accepted.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
@@ -138,6 +137,114 @@ impl Channel {
         match self {
             Self::Http(channel) => Some(channel),
             Self::Lines(_) | Self::WebSocket(_) => None,
+        }
+    }
+}
+
+/// Lines over TCP, TLS or pipes.
+pub struct Lines {
+    stream: ByteStream,
+    input: Vec<u8>,
+}
+
+impl Lines {
+    pub const fn new(stream: ByteStream) -> Self {
+        Self { stream, input: Vec::new() }
+    }
+
+    pub fn send(&mut self, text: &str) -> io::Result<()> {
+        self.stream.write_all(format!("{text}\n").as_bytes())?;
+        self.stream.flush()
+    }
+
+    /// Sends a part of a line.
+    pub fn send_part(&mut self, text: &str) -> io::Result<()> {
+        self.stream.write_all(text.as_bytes())?;
+        self.stream.flush()
+    }
+
+    pub fn receive(&mut self, deadline: Deadline) -> Received {
+        loop {
+            if let Some(end) = memchr(b'\n', &self.input) {
+                let line: Vec<u8> = self.input.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line[..end]).trim_end().to_owned();
+                if line.is_empty() {
+                    continue;
+                }
+                return Received::text(line);
+            }
+            if self.input.len() > MESSAGE_BYTES_MAX {
+                return Received::closed("the server sent a line that is too long");
+            }
+            match self.stream.read_within(deadline.left()) {
+                Ok(None) if deadline.is_over() => return Received::Nothing,
+                Ok(None) => {}
+                Ok(Some(bytes)) if bytes.is_empty() => return Received::closed("end of stream"),
+                Ok(Some(bytes)) => self.input.extend_from_slice(&bytes),
+                Err(error) => return Received::closed(&error.to_string()),
+            }
+        }
+    }
+}
+
+/// A WebSocket after its upgrade.
+pub struct WebSocketChannel {
+    socket: Box<WebSocket<ByteStream>>,
+}
+
+impl WebSocketChannel {
+    /// Makes the upgrade request.
+    pub fn open(
+        stream: ByteStream,
+        address: &Address,
+        path: &str,
+        token: Option<&str>,
+    ) -> Result<Self, OpenError> {
+        let invalid = |error: &dyn std::fmt::Display| OpenError::new(format!("upgrade: {error}"));
+        let url = format!("ws://{}{path}", address.authority());
+        let mut request = url.into_client_request().map_err(|error| invalid(&error))?;
+        if let Some(token) = token {
+            let value = HeaderValue::from_str(&format!("Bearer {token}"));
+            let value = value.map_err(|error| invalid(&error))?;
+            request.headers_mut().insert("authorization", value);
+        }
+        match tungstenite::client(request, stream) {
+            Ok((socket, _)) => Ok(Self { socket: Box::new(socket) }),
+            Err(HandshakeError::Failure(Error::Http(response))) => {
+                let status = response.status().as_u16();
+                Err(OpenError { status: Some(status), ..invalid(&format!("status {status}")) })
+            }
+            Err(HandshakeError::Failure(error)) => Err(invalid(&error)),
+            Err(HandshakeError::Interrupted(_)) => Err(invalid(&"no response in time")),
+        }
+    }
+
+    pub fn send(&mut self, text: &str) -> io::Result<()> {
+        self.socket.send(Message::text(text)).map_err(io::Error::other)
+    }
+
+    pub fn receive(&mut self, deadline: Deadline) -> Received {
+        loop {
+            let limited = self.socket.get_mut().set_read_timeout(deadline.left());
+            if let Err(error) = limited {
+                return Received::closed(&error.to_string());
+            }
+            match self.socket.read() {
+                Ok(Message::Text(text)) => return Received::text(text.to_string()),
+                Ok(Message::Close(frame)) => {
+                    let code = frame.as_ref().map(|frame| frame.code.into());
+                    let reason = frame.map(|frame| frame.reason.to_string()).unwrap_or_default();
+                    return Received::Closed { code, reason };
+                }
+                Ok(Message::Binary(_)) => return Received::text("(a binary message)".to_owned()),
+                Ok(_) => {}
+                Err(Error::Io(error)) if is_timeout(&error) => {
+                    if deadline.is_over() {
+                        return Received::Nothing;
+                    }
+                }
+                Err(error) => return Received::closed(&error.to_string()),
+            }
         }
     }
 }
