@@ -12,14 +12,12 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod sync;
 #[doc(hidden)]
-pub mod oneshot;
 mod target;
 mod tls_options;
 
 mod proxy;
-
-mod sync;
 
 mod results;
 
@@ -105,6 +103,8 @@ pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
 #[cfg(feature = "skills")]
 pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};
 pub use self::subscription::{Change, ListWatch, Subscription, SubscriptionFilter, WatchedItem};
+#[doc(hidden)]
+pub use self::sync::Oneshot;
 pub use self::sync::block_on;
 pub use self::target::{HttpEndpoint, IntoTarget, Program, ProgramStderr, Target};
 #[doc(hidden)]

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::thread;
 
-use corelane_client::oneshot::Oneshot;
+use corelane_client::Oneshot;
 use corelane_client::{ElicitRequestParams, InputResult};
 use corelane_protocol::model::{ElicitAction, ElicitResult};
 use serde_json::{Map, Value};

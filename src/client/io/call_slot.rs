@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::Waker;
 
 use crate::error::{ClientError, ClientErrorKind};
-use crate::oneshot::Oneshot;
 use crate::session::{CallId, CallRequest, Progress, ReceivedMessage, ServerInfo};
+use crate::sync::Oneshot;
 
 /// What is called on the I/O thread for the notifications of a call.
 #[derive(Clone, Default)]

@@ -5,21 +5,21 @@ use std::io;
 use std::sync::Arc;
 
 use super::call_slot::{CallOutcome, Outcome};
-use super::commands::connect_job::ConnectJob;
-use super::commands::{Command, Connector, PeerId, own_commands};
+use super::commands::{Command, NewParityPeer, OwnCommands, ParityCommand};
 use super::connect::{OpenError, OpenStreams, RegisteredStreams, TlsConnection};
+use super::connector::ConnectJob;
+use super::connector::Connector;
 use super::http::{FlowRun, RedirectSender};
-use super::input_tasks::InputTasks;
 use super::link::PeerAction;
 use super::loss::Loss;
 use super::mcp::Mcp;
 use super::messages::ClosingSockets;
 use super::parity::Parity;
-use super::parity_commands::{NewParityPeer, ParityCommand};
 use super::peer::Peer;
-use super::peer_handle::PeerHandle;
+use super::peer_handle::{PeerHandle, PeerId};
 use super::peer_io::PeerIo;
 use super::protocol::ClientProtocol;
+use super::tasks::InputTasks;
 use super::workspace::Workspace;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::reconnect::Reconnection;
@@ -538,13 +538,13 @@ impl<R: Ring> Driver<R> for IoDriver {
 
     fn receive_messages(&mut self, ring: &mut R, now: Instant) -> bool {
         let mut commands = std::mem::take(&mut self.commands);
-        let has_more = own_commands::receive(&mut self.inbox, &mut commands, COMMANDS_PER_TURN_MAX);
+        let has_more = OwnCommands::receive(&mut self.inbox, &mut commands, COMMANDS_PER_TURN_MAX);
         for command in commands.drain(..) {
             self.handle_command(ring, command, now);
         }
         self.commands = commands;
         // A command to itself may need what another thread has sent before it.
-        while !has_more && let Some(command) = own_commands::pop() {
+        while !has_more && let Some(command) = OwnCommands::pop() {
             self.handle_command(ring, command, now);
         }
         self.make_calls(ring, now);
@@ -561,7 +561,7 @@ impl<R: Ring> Driver<R> for IoDriver {
             });
         }
         self.workspace.ended.wake_all();
-        has_more || !own_commands::is_empty()
+        has_more || !OwnCommands::is_empty()
     }
 
     fn flush(&mut self, ring: &mut R, now: Instant) {
@@ -583,9 +583,7 @@ impl<R: Ring> Driver<R> for IoDriver {
     }
 
     fn prepare_park(&mut self) -> bool {
-        own_commands::is_empty()
-            && self.workspace.inputs.prepare_park()
-            && self.inbox.prepare_park()
+        OwnCommands::is_empty() && self.workspace.inputs.prepare_park() && self.inbox.prepare_park()
     }
 
     fn is_finished(&self) -> bool {

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::exit_wait::ExitWait;
 use super::http::{FlowRun, HttpAuthorization, HttpLink, HttpRules, UpgradeVerdict};
-use super::loss::Loss;
+use super::loss::{ExitWait, Loss};
 use super::messages::{ClosingSocket, MessageStream, StreamOutput};
 use super::process::{ExitNotifier, ServerProcess};
 use crate::error::ClientError;

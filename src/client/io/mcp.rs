@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call_slot::{CallOutcome, CallSlot, CallToken};
-use super::commands::{NewCall, PeerId};
+use super::commands::NewCall;
 use super::http::StreamableHttp;
-use super::input_tasks::FinishedInput;
-use super::peer_handle::PeerHandle;
+use super::peer_handle::{PeerHandle, PeerId};
 use super::protocol::{ClientProtocol, HandshakeEnd, Step};
+use super::tasks::FinishedInput;
 use super::workspace::Workspace;
 use crate::error::ClientError;
 use crate::reconnect::Reconnection;

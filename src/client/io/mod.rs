@@ -5,24 +5,19 @@ mod process;
 
 mod loss;
 mod peer_handle;
-mod task;
 
+mod tasks;
 mod tunnel;
 
 mod connect;
 
-mod parity_commands;
-
 mod commands;
-mod input_tasks;
 
 mod workspace;
 
 mod http;
 
 mod messages;
-
-mod exit_wait;
 
 mod link;
 
@@ -33,21 +28,21 @@ mod mcp;
 mod parity;
 mod peer;
 
+mod connector;
+
 mod driver;
 
 mod thread;
 
 pub(super) use self::call_slot::{CallCallbacks, CallOutcome, CallSlot};
+pub use self::commands::ParityEvent;
+pub(super) use self::commands::{ChunkCallback, NewParityPeer, ParityEventCallback, ParitySlot};
 pub use self::driver::IoDriver;
 #[cfg(feature = "test-support")]
 pub use self::messages::WebSocketEcho;
-pub use self::parity_commands::ParityEvent;
-pub(super) use self::parity_commands::{
-    ChunkCallback, NewParityPeer, ParityEventCallback, ParitySlot,
-};
 pub(super) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle, RetryCallback};
 pub(super) use self::process::ProgramCallback;
 pub use self::process::ProgramEvent;
-pub use self::task::IoTask;
+pub use self::tasks::IoTask;
 pub use self::thread::IoThread;
 pub(super) use self::thread::{ParityPeerRef, PeerRef, ShardIo};

@@ -1,4 +1,4 @@
-//! What an I/O thread knows of a server from the start.
+//! What an I/O thread knows of a server from the start: its name, its address, and how to talk to it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,13 +10,17 @@ use crate::cache::Cache;
 use crate::inputs::InputHandlers;
 use crate::notifications::NotificationHandlers;
 use crate::oauth::OAuthOptions;
-use crate::proxy::ProxyOptions;
+use crate::proxy::{ProxyOptions, Route};
 use crate::reconnect::{ConnectionEvent, ReconnectOptions};
 use crate::retry::RetryEvent;
 use crate::session::{ReceivedMessage, SessionConfig};
-use crate::target::{HostAddress, Target};
+use crate::target::{HostAddress, HttpEndpoint, Target};
 use corelane_tls::TlsClient;
-use corelane_transport::http::client::request_writer::ExtraFields;
+use corelane_transport::http::client::request_writer::{ExtraFields, RequestWriter};
+
+/// Names a server of an I/O thread.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PeerId(pub u64);
 
 /// Called on the I/O thread when a connection begins or ends.
 pub type ConnectionCallback = Box<dyn Fn(ConnectionEvent) + Send + Sync>;
@@ -70,6 +74,16 @@ impl PeerHandle {
         tracing::debug!(target = %self.target, ?event, "a request is sent again");
         if let Some(on_retry) = &self.on_retry {
             run_callback(|| on_retry(event));
+        }
+    }
+
+    /// Returns what writes the HTTP requests to an endpoint of the server.
+    pub(super) fn request_writer(&self, endpoint: &HttpEndpoint) -> RequestWriter {
+        let (scheme, authority) = (endpoint.scheme(), endpoint.authority());
+        let writer = RequestWriter::new(scheme, &authority, &endpoint.path, &self.extra_fields);
+        match self.connect.proxies.route(&self.target) {
+            Route::Forward(proxy) => writer.for_proxy(proxy.authorization()),
+            Route::Direct | Route::Tunnel(_) => writer,
         }
     }
 

@@ -10,7 +10,7 @@ use super::loss::Loss;
 use super::messages::{ClosingSocket, MessageStream};
 use super::peer_handle::PeerHandle;
 use super::workspace::Workspace;
-use crate::oneshot::CloseSlot;
+use crate::sync::CloseSlot;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{ReceiveBuffer, Ring, Socket};
 

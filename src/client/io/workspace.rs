@@ -1,9 +1,9 @@
 //! Memory that the servers of a thread share.
 
 use super::call_slot::{CallToken, WakeList};
-use super::commands::CallBatch;
-use super::input_tasks::InputTasks;
-use super::parity_commands::ParityToken;
+use super::commands::{NewCall, ParityToken};
+use super::peer_handle::PeerId;
+use super::tasks::InputTasks;
 use crate::parity_session::{ParityContext, ParitySessionEvent};
 use crate::session::{SessionBuffers, SessionContext, SessionEvent};
 use corelane_base::time::Instant;
@@ -63,5 +63,40 @@ impl Workspace {
         now: Instant,
     ) -> SessionContext<'a, CallToken, S> {
         SessionContext { now, sink, events: &mut self.events, buffers: &mut self.buffers }
+    }
+}
+
+/// Consecutive calls of one server.
+#[derive(Debug, Default)]
+pub(super) struct CallBatch {
+    /// `None` if there are no calls.
+    peer: Option<PeerId>,
+    calls: Vec<NewCall>,
+}
+
+impl CallBatch {
+    /// Returns whether a call of the server `peer` may be added.
+    pub(super) fn accepts(&self, peer: PeerId) -> bool {
+        self.peer.is_none_or(|it| it == peer)
+    }
+
+    /// Adds a call, which [`CallBatch::accepts`] allows.
+    pub(super) fn push(&mut self, peer: PeerId, call: NewCall) {
+        debug_assert!(self.accepts(peer), "calls of two servers in a batch");
+        self.peer = Some(peer);
+        self.calls.push(call);
+    }
+
+    /// Takes the calls, if there are any, and their server.
+    pub(super) fn take(&mut self) -> Option<(PeerId, Vec<NewCall>)> {
+        Some((self.peer.take()?, std::mem::take(&mut self.calls)))
+    }
+
+    /// Takes back the memory of calls that were made.
+    pub(super) fn put_memory(&mut self, calls: Vec<NewCall>) {
+        debug_assert!(calls.is_empty(), "a call was not made");
+        if self.calls.capacity() == 0 {
+            self.calls = calls;
+        }
     }
 }

@@ -6,13 +6,11 @@
 
 mod challenge;
 pub(super) mod signing;
-mod urls;
 
 mod metadata;
 
 mod tokens;
 
-mod credentials;
 mod store;
 
 mod options;
@@ -20,15 +18,15 @@ mod options;
 mod flow;
 
 pub use self::challenge::Challenge;
-pub(super) use self::credentials::Credentials;
 pub(super) use self::flow::{FetchRequest, FetchResponse, Flow, FlowCause, FlowInput, FlowStep};
-pub use self::metadata::{ResourceMetadata, ServerMetadata};
+pub use self::metadata::{
+    ResourceMetadata, ServerMetadata, parse_endpoint, resource_metadata_urls, server_metadata_urls,
+};
 pub(super) use self::options::UserAgent;
 pub use self::options::{IdentityAssertion, OAuthOptions};
 #[cfg(feature = "oauth-jwt")]
 pub use self::signing::SigningAlgorithm;
 pub(super) use self::store::TokenEntry;
 pub use self::store::{FileTokenStore, MemoryTokenStore, TokenLock, TokenStore};
-pub(super) use self::tokens::Secret;
 pub use self::tokens::StoredTokens;
-pub use self::urls::{parse_endpoint, resource_metadata_urls, server_metadata_urls};
+pub(super) use self::tokens::{Credentials, Secret};

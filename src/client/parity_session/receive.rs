@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call_table;
 use super::call_table::{Call, CallState, ParityCallRequest};
 use super::event::{
     ParityChunk, ParityContext, ParityMessageKind, ParityServerInfo, ParitySessionEvent, ParitySink,
 };
-use super::requests::{Acknowledged, ParityRequests};
+use super::{Acknowledged, ParityRequests, call_table};
 use crate::error::{ClientError, ClientErrorKind, quote};
 use corelane_parity::client_session::{ClientEvent, Violation};
 use corelane_parity::envelope::{Chunk, ChunkType, Envelope, HandshakeAck, Response};

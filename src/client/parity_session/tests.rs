@@ -1,13 +1,10 @@
 //! Tests of the requests of a session, on virtual time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::error::{ClientError, ClientErrorKind};
-use corelane_base::time::Instant;
 use corelane_parity::error::ErrorCode;
 use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseLimits, Parser};
 

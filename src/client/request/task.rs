@@ -11,9 +11,8 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::Request;
-use super::attempt::Attempt;
 use super::call::read_result;
+use super::{Attempt, Request};
 use crate::error::{ClientError, ClientErrorKind};
 use crate::io::PeerRef;
 use crate::results::{CallToolResult, TaskInfo};

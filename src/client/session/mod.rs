@@ -24,15 +24,14 @@ mod event;
 
 mod context;
 
-mod repeats;
-
 mod side_requests;
+
+mod restart;
+
 mod subscriptions;
 mod tasks;
 
 mod receive;
-
-mod restart;
 
 #[cfg(test)]
 mod tests;
@@ -220,14 +219,14 @@ impl<T: Clone> Session<T> {
                 _ => self.timeout_error(id, call.timeout),
             };
             if id.is_some() && call.task.is_none() {
-                repeats::fail_or_repeat(self, call, error, ctx);
+                restart::fail_or_repeat(self, call, error, ctx);
                 continue;
             }
             tasks::abandon(self, &mut call, ctx);
             let result = Err(error);
             ctx.events.push(SessionEvent::Completed { token: call.token, result });
         }
-        repeats::send_due(self, ctx);
+        restart::send_due(self, ctx);
         tasks::expire(self, ctx);
         self.send_waiting(ctx);
     }
@@ -360,7 +359,7 @@ impl<T: Clone> Session<T> {
                 tasks::abandon(self, &mut call, ctx);
                 ctx.events.push(SessionEvent::Completed { token: call.token, result: Err(error) });
             } else {
-                repeats::fail_or_repeat(self, call, error, ctx);
+                restart::fail_or_repeat(self, call, error, ctx);
             }
             self.send_waiting(ctx);
         }

@@ -18,7 +18,7 @@ use super::inputs::{InputKey, InputKind, InputTarget};
 use super::refusal::{ResultType, read_result_type};
 use super::side_requests::SideRequest;
 use super::{
-    CallRequest, Phase, Session, SessionBuffers, SessionContext, repeats, subscriptions, tasks,
+    CallRequest, Phase, Session, SessionBuffers, SessionContext, restart, subscriptions, tasks,
 };
 use crate::error::{ClientError, ClientErrorKind, quote};
 use crate::results::CallToolResult;
@@ -142,7 +142,7 @@ impl<T: Clone> Session<T> {
                 Err(error) => Err(error),
             },
             Err(error) => {
-                repeats::fail_or_repeat(self, call, ClientError::from_response(error), ctx);
+                restart::fail_or_repeat(self, call, ClientError::from_response(error), ctx);
                 return self.send_waiting(ctx);
             }
         };

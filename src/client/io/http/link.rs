@@ -7,10 +7,9 @@ use std::io;
 
 use super::authorization::{FlowRun, RedirectSender};
 use super::connection::ExchangeLoss;
-use super::http_session::Closing;
 use super::pool::HttpPool;
 use super::rules::HttpRules;
-use super::session_input::SessionInput;
+use super::session::{Closing, SessionInput};
 use crate::error::ClientError;
 use crate::io::loss::Loss;
 use crate::io::peer_handle::PeerHandle;

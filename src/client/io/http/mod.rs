@@ -5,18 +5,16 @@
 //! [`StreamableHttp`] are those of MCP, whose messages wait in an [`HttpQueue`](queue::HttpQueue).
 
 mod connection;
-mod request_writer;
 mod waiting;
 
 mod exchange;
 
-mod http_session;
 mod path_search;
 mod response;
 
 mod queue;
 
-mod session_input;
+mod session;
 
 mod authorization;
 mod pool;
@@ -33,8 +31,7 @@ pub(super) use self::authorization::{
 pub(super) use self::connection::{ExchangeLoss, HttpRequest, LostExchange, Response};
 pub(super) use self::link::HttpLink;
 pub(super) use self::pool::HttpPool;
-pub(super) use self::request_writer::request_writer;
 pub(super) use self::rules::HttpRules;
-pub(super) use self::session_input::SessionInput;
+pub(super) use self::session::SessionInput;
 pub(super) use self::streamable::StreamableHttp;
 pub(super) use self::waiting::{ExchangeClass, HttpExchange, WaitingExchanges};

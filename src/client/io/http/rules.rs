@@ -3,7 +3,7 @@
 use super::authorization::{HttpAuthorization, RedirectSender};
 use super::connection::{ExchangeLoss, HttpRequest, LostExchange, Response};
 use super::pool::HttpPool;
-use super::session_input::SessionInput;
+use super::session::SessionInput;
 use super::waiting::{HttpExchange, WaitingExchanges};
 use crate::error::ClientError;
 use crate::io::peer_handle::PeerHandle;

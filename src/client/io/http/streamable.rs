@@ -8,14 +8,12 @@ use std::time::Duration;
 use super::authorization::{FlowEnd, HttpAuthorization, RedirectSender, Verdict};
 use super::connection::{ExchangeLoss, HttpRequest, LostExchange, Response};
 use super::exchange::{Exchange, ExchangeKind, StreamCursor};
-use super::http_session::HttpSession;
 use super::path_search::{LegacySse, PathSearch};
 use super::pool::HttpPool;
 use super::queue::HttpQueue;
-use super::request_writer::request_writer;
 use super::response::{loss_error, no_notifications, unresumed};
 use super::rules::HttpRules;
-use super::session_input::McpInput;
+use super::session::{HttpSession, McpInput};
 use super::stream_retries::{SeenEvents, StreamRetries};
 use super::waiting::{ExchangeClass, HttpExchange, WaitingExchanges};
 use crate::error::{ClientError, ClientErrorKind};
@@ -61,7 +59,7 @@ impl HttpRules for StreamableHttp {
         redirects: &RedirectSender,
         seed: u64,
     ) -> Self {
-        let writer = request_writer(endpoint, handle);
+        let writer = handle.request_writer(endpoint);
         Self {
             path_search: PathSearch::new(&writer),
             writer,

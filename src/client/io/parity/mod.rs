@@ -1,9 +1,177 @@
-//! The parity dialect on an I/O thread.
-
-mod outbox;
+//! The session with a server of the parity dialect, on an I/O thread.
 
 mod http;
 
-mod session;
+use std::sync::Arc;
+use std::time::Duration;
 
-pub(super) use self::session::Parity;
+use self::http::ParityHttp;
+use super::call_slot::run_callback;
+use super::commands::{ParityCall, ParityEvent, ParityEventCallback, ParitySlot, ParityToken};
+use super::peer_handle::PeerHandle;
+use super::protocol::{ClientProtocol, HandshakeEnd, Step};
+use super::workspace::Workspace;
+use crate::error::ClientError;
+use crate::parity_session::{ParityConfig, ParityRequests, ParityServerInfo, ParitySessionEvent};
+use crate::reconnect::Reconnection;
+use crate::session::CallId;
+use corelane_base::time::Instant;
+use corelane_protocol::json::PaddedText;
+
+/// The session with one server.
+pub struct Parity {
+    requests: ParityRequests<ParityToken>,
+    on_event: Option<ParityEventCallback>,
+}
+
+impl Parity {
+    /// Creates a session without a connection. `seed` determines its delays.
+    pub fn new(
+        config: Arc<ParityConfig>,
+        on_event: Option<ParityEventCallback>,
+        seed: u64,
+    ) -> Self {
+        Self { requests: ParityRequests::new(config, seed), on_event }
+    }
+
+    /// Makes a request.
+    pub fn call(&mut self, call: ParityCall, step: &mut Step<'_, Self>) {
+        let ParityCall { request, token } = call;
+        token.set_id(CallId(self.requests.next_id()));
+        let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
+        self.requests.call(request, token, &mut ctx);
+    }
+
+    /// Cancels a request.
+    pub fn cancel(&mut self, slot: &ParitySlot, step: &mut Step<'_, Self>) {
+        if let Some(CallId(id)) = slot.id() {
+            let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
+            self.requests.cancel(id, &mut ctx);
+        }
+    }
+
+    /// Replaces the token of the caller.
+    pub fn set_auth_token(&mut self, token: &str) {
+        self.requests.set_auth_token(token);
+    }
+
+    fn report(&self, event: impl FnOnce() -> ParityEvent) {
+        if let Some(on_event) = &self.on_event {
+            let event = event();
+            run_callback(|| on_event(event));
+        }
+    }
+}
+
+impl ClientProtocol for Parity {
+    type Server = ParityServerInfo;
+    type Event = ParitySessionEvent<ParityToken>;
+    type Session = ParityRequests<ParityToken>;
+    type Http = ParityHttp;
+
+    /// Chunks may be lost with the event stream.
+    const ENDS_WITH_HTTP: bool = true;
+
+    fn server(&self) -> Option<&Arc<ParityServerInfo>> {
+        self.requests.server()
+    }
+
+    fn failure(&self) -> Option<&ClientError> {
+        self.requests.failure()
+    }
+
+    fn end_error(&mut self, stream: Option<ClientError>) -> Option<ClientError> {
+        let failure = self.requests.failure().cloned();
+        failure.or_else(|| self.requests.take_server_error()).or(stream)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.requests.deadline()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.requests.is_idle()
+    }
+
+    fn has_waiting(&self) -> bool {
+        !self.requests.is_idle()
+    }
+
+    fn start(&mut self, step: &mut Step<'_, Self>) {
+        self.requests.connect(&mut step.workspace.parity.context(&mut step.sink, step.now));
+    }
+
+    fn receive(&mut self, text: PaddedText<'_>, step: &mut Step<'_, Self>) {
+        let Workspace { parser, parity, .. } = &mut *step.workspace;
+        self.requests.receive(text, parser, &mut parity.context(&mut step.sink, step.now));
+    }
+
+    fn reject_oversized(&mut self, id: Option<u64>, error: ClientError, step: &mut Step<'_, Self>) {
+        if let Some(id) = id {
+            let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
+            self.requests.fail_request(id, error, &mut ctx);
+        }
+    }
+
+    fn send_waiting(&mut self, step: &mut Step<'_, Self>) {
+        self.requests.send_waiting(&mut step.workspace.parity.context(&mut step.sink, step.now));
+    }
+
+    fn expire(&mut self, step: &mut Step<'_, Self>) {
+        self.requests.expire(&mut step.workspace.parity.context(&mut step.sink, step.now));
+    }
+
+    fn handle_end(&mut self, error: &ClientError, _is_established: bool) {
+        self.report(|| ParityEvent::Disconnected { reason: error.clone() });
+    }
+
+    fn suspend(
+        &mut self,
+        error: &ClientError,
+        _reconnection: &Reconnection,
+        workspace: &mut Workspace,
+        _now: Instant,
+    ) -> Duration {
+        self.requests.disconnect(error, &mut workspace.parity.events);
+        error.retry_after().unwrap_or_default()
+    }
+
+    fn end(&mut self, error: &ClientError, workspace: &mut Workspace) {
+        self.requests.end(error, &mut workspace.parity.events);
+    }
+
+    fn session(&mut self) -> &mut ParityRequests<ParityToken> {
+        &mut self.requests
+    }
+
+    fn events(workspace: &mut Workspace) -> &mut Vec<Self::Event> {
+        &mut workspace.parity.events
+    }
+
+    fn handle_event(
+        &mut self,
+        event: Self::Event,
+        handle: &PeerHandle,
+        workspace: &mut Workspace,
+    ) -> Option<HandshakeEnd> {
+        match event {
+            ParitySessionEvent::Ready => {
+                let server = Arc::clone(self.requests.server()?);
+                self.report(|| ParityEvent::Ready(server));
+                return Some(HandshakeEnd::Ready);
+            }
+            ParitySessionEvent::Restarted { reason } => {
+                self.report(|| ParityEvent::Restarted { reason });
+            }
+            ParitySessionEvent::Retried { error } => self.report(|| ParityEvent::Retried { error }),
+            ParitySessionEvent::Completed { token, result } => {
+                workspace.ended.extend(token.end(result));
+            }
+            ParitySessionEvent::Chunk { token, chunk } => token.report_chunk(chunk),
+            ParitySessionEvent::Violation(text) => {
+                tracing::debug!(target = %handle.target, "the server sent {text}");
+            }
+        }
+        None
+    }
+}

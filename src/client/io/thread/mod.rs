@@ -1,31 +1,32 @@
-//! Start and end of an I/O thread.
+//! Start and end of an I/O thread, and of the driver of clients on a shard of a server; the I/O of
+//! the calling thread.
 
-mod current;
 mod peer_ref;
 
-use std::fmt;
-use std::io;
-use std::sync::Arc;
+use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
 use std::thread::ThreadId;
+use std::{fmt, io};
 
 use crossbeam::channel::bounded;
 
-pub use self::current::ShardIo;
 pub use self::peer_ref::{ParityPeerRef, PeerRef};
 use super::call_slot::stopped;
-use super::commands::{Command, Connector, SHARD, own_commands};
+use super::commands::{Command, OwnCommands, SHARD};
+use super::connector::Connector;
 use super::driver::IoDriver;
-use super::task::{IoTask, NewTask};
+use super::tasks::{IoTask, NewTask};
 use crate::error::{ClientError, ClientErrorKind};
 use crate::sync::block_on;
 use corelane_engine::clock::Clock;
+use corelane_engine::driver_pair::{AttachedDriver, DriverFactory};
 use corelane_engine::executor::native;
 use corelane_engine::mesh::{Endpoint, MeshOptions, Sender, TrySendError, build_mesh};
 use corelane_engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
 use corelane_engine::ring::uring::UringRing;
-use corelane_engine::ring::{Ring, RingOptions};
+use corelane_engine::ring::{Ring, RingOptions, Waker};
 use corelane_engine::shard_loop::ShardLoop;
 
 /// A thread that moves the bytes of clients, over `io_uring` or, where that is not available, over
@@ -77,7 +78,7 @@ impl Shared {
         let mut attempts = 0;
         let retry = || {
             attempts += 1;
-            attempts <= ATTEMPTS_OF_IO_THREAD || !current::is_set()
+            attempts <= ATTEMPTS_OF_IO_THREAD || !Current::is_set()
         };
         self.commands.send_while(SHARD, command, retry).map_err(|_| {
             if self.commands.has_ended(SHARD) {
@@ -91,7 +92,7 @@ impl Shared {
     /// Passes a command to the thread; waits while it has too many of other threads.
     fn send(&self, command: Command) -> Result<(), ClientError> {
         if THREAD.with(|thread| Some(*thread) == self.thread) {
-            return own_commands::push(command).map_err(|()| stopped());
+            return OwnCommands::push(command).map_err(|()| stopped());
         }
         match self.commands.try_send(SHARD, command) {
             Ok(()) => Ok(()),
@@ -130,7 +131,7 @@ impl IoThread {
             let sender = commands.clone();
             let started = || {
                 let thread = Self::new(Shared::new(commands, true));
-                current::set_thread(&thread);
+                CURRENT.set(Current::Thread(Arc::downgrade(&thread.shared)));
                 // Fails if the starting thread is gone.
                 drop(started_tx.send(Ok(thread)));
             };
@@ -162,12 +163,12 @@ impl IoThread {
     /// A client of it ([`ClientBuilder::io_thread`](crate::ClientBuilder::io_thread)) is
     /// called without a wake-up of another thread, and can be called from others too.
     pub fn current() -> Option<Self> {
-        current::get()
+        Current::thread()
     }
 
     /// Returns the shard that runs the caller.
     pub(crate) fn current_shard() -> Option<Self> {
-        current::shard()
+        Current::shard()
     }
 
     /// Creates the loop of a thread over `ring`, for the caller to run: a simulation. The ring
@@ -245,4 +246,82 @@ fn shard_loop<R: Ring>(
     let waker = ring.waker();
     let driver = IoDriver::new(endpoint.open(waker.clone()), sender, waker, connector);
     ShardLoop::new(ring, driver)
+}
+
+thread_local! {
+    static CURRENT: RefCell<Current> = const { RefCell::new(Current::None) };
+}
+
+/// What drives clients on a thread.
+enum Current {
+    None,
+    /// A thread that ends with its last handle.
+    Thread(Weak<Shared>),
+    /// A shard of a server, which ends with its server.
+    Shard(IoThread),
+}
+
+impl Current {
+    /// Returns whether the calling thread does I/O.
+    fn is_set() -> bool {
+        Self::with(|current| !matches!(current, Self::None)).unwrap_or(false)
+    }
+
+    /// Returns the I/O of the calling thread.
+    fn thread() -> Option<IoThread> {
+        Self::with(|current| match current {
+            Self::None => None,
+            Self::Thread(shared) => shared.upgrade().map(|shared| IoThread { shared }),
+            Self::Shard(io) => Some(io.clone()),
+        })
+        .flatten()
+    }
+
+    /// Returns the I/O of the calling thread if that is a shard.
+    fn shard() -> Option<IoThread> {
+        Self::with(|current| match current {
+            Self::Shard(io) => Some(io.clone()),
+            Self::None | Self::Thread(_) => None,
+        })
+        .flatten()
+    }
+
+    /// Reads the I/O of the calling thread; `None` if the thread is ending.
+    fn with<O>(read: impl FnOnce(&Self) -> O) -> Option<O> {
+        CURRENT.try_with(|current| read(&current.borrow())).ok()
+    }
+}
+
+/// Has each shard of a server drive clients.
+#[derive(Debug)]
+pub struct ShardIo;
+
+/// Commands of other threads that may wait; those of the shard itself do not count.
+const COMMANDS_MAX: u32 = 1_024;
+
+impl DriverFactory for ShardIo {
+    fn create(&self, waker: Waker) -> Box<dyn AttachedDriver> {
+        let options = MeshOptions { inbox_messages_max: COMMANDS_MAX, ..MeshOptions::default() };
+        let (mut endpoints, commands) = build_mesh(1, &options);
+        let endpoint = endpoints.pop().expect("a mesh of one shard has one endpoint");
+        let driver = IoDriver::new(
+            endpoint.open(waker.clone()),
+            commands.clone(),
+            waker,
+            Connector::with_threads(),
+        );
+        CURRENT.set(Current::Shard(IoThread::new(Shared::new(commands, false))));
+        Box::new(driver)
+    }
+
+    fn sockets_max(&self) -> u32 {
+        RING_OPTIONS.sockets_max
+    }
+}
+
+impl AttachedDriver for IoDriver {
+    fn begin_stop(&mut self) {
+        // Fails if the thread is ending.
+        OwnCommands::push(Command::Stop).unwrap_or(());
+    }
 }

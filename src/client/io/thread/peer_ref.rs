@@ -7,14 +7,13 @@ use super::IoThread;
 use crate::cache::Cache;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::io::call_slot::{CallSlot, CallToken, ConnectToken};
-use crate::io::commands::{Command, PeerId};
-use crate::io::parity_commands::{NewParityPeer, ParityCall, ParityCommand, ParitySlot};
-use crate::io::peer_handle::PeerHandle;
+use crate::io::commands::{Command, NewParityPeer, ParityCall, ParityCommand, ParitySlot};
+use crate::io::peer_handle::{PeerHandle, PeerId};
 use crate::known_tools::KnownTools;
 use crate::oauth::Secret;
-use crate::oneshot::Oneshot;
 use crate::parity_session::{ParityCallRequest, ParityServerInfo};
 use crate::session::{CallRequest, ServerInfo, SessionConfig};
+use crate::sync::Oneshot;
 use crate::target::Target;
 
 /// A server of an I/O thread, with what its callers share. Dropping it disconnects the server.

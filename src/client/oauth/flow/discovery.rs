@@ -9,10 +9,9 @@ use url::Url;
 use super::channel::Channel;
 use crate::error::{ClientError, quote};
 use crate::oauth::challenge::Challenge;
-use crate::oauth::metadata::{ResourceMetadata, ServerMetadata};
-use crate::oauth::urls::{
-    parse_endpoint, parse_reference, resource_contains, resource_metadata_urls,
-    server_metadata_urls, server_root,
+use crate::oauth::metadata::{
+    ResourceMetadata, ServerMetadata, parse_endpoint, parse_reference, resource_contains,
+    resource_metadata_urls, server_metadata_urls, server_root,
 };
 
 /// What discovery has found.

@@ -8,10 +8,9 @@ use url::Url;
 use super::channel::{Channel, FetchRequest};
 use super::token::error_of;
 use crate::error::ClientError;
-use crate::oauth::metadata::ServerMetadata;
+use crate::oauth::metadata::{ServerMetadata, parse_endpoint};
 use crate::oauth::options::ClientIdentity;
 use crate::oauth::tokens::{ClientAuth, RegisteredClient, Secret};
-use crate::oauth::urls::parse_endpoint;
 
 /// The answer to a registration (RFC 7591, section 3.2.1).
 #[derive(Deserialize)]

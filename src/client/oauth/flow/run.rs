@@ -16,11 +16,10 @@ use super::registration::{known_client, register};
 use super::token::{TokenEndpoint, TokenFailure, TokenResponse};
 use crate::error::ClientError;
 use crate::oauth::challenge::{Challenge, PROOF_ALGORITHM};
-use crate::oauth::metadata::{OFFLINE_ACCESS, ServerMetadata};
+use crate::oauth::metadata::{OFFLINE_ACCESS, ServerMetadata, parse_endpoint};
 use crate::oauth::options::{Grant, OAuthOptions, UserAgent};
 use crate::oauth::signing::DpopKey;
 use crate::oauth::tokens::{RegisteredClient, Secret, StoredTokens};
-use crate::oauth::urls::parse_endpoint;
 
 /// The client, the token that it was issued, and whether the token is bound to its key.
 type IssuedToken = (RegisteredClient, TokenResponse, bool);

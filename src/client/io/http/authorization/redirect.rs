@@ -10,7 +10,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use url::form_urlencoded;
 
-use crate::io::commands::{Command, PeerId, SHARD};
+use crate::io::commands::{Command, SHARD};
+use crate::io::peer_handle::PeerId;
 use crate::oauth::Secret;
 use corelane_engine::mesh::Sender;
 

@@ -1,7 +1,7 @@
 //! Authorization of the upgrade to WebSocket: a flow runs between two connections.
 
 use super::redirect::RedirectSender;
-use super::server_authorization::{HttpAuthorization, RefusalVerdict, judge};
+use super::{HttpAuthorization, RefusalVerdict, judge};
 use crate::error::ClientError;
 use crate::io::peer_handle::PeerHandle;
 use corelane_base::time::Instant;

@@ -1,13 +1,63 @@
-//! A value that one thread sends and one task receives.
+//! What threads share, and how they wait: a value that is set once, a value that clients have in
+//! common, a future on a thread without an executor.
 
-use std::fmt;
 use std::future::poll_fn;
-use std::mem;
-use std::sync::{Arc, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::pin::pin;
+use std::sync::{Arc, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::{fmt, mem, thread};
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;
+
+/// The value that was shared last: the clients of a process mostly have equal options.
+pub(super) struct SharedValue<T>(Mutex<Weak<T>>);
+
+impl<T: PartialEq> SharedValue<T> {
+    pub const fn new() -> Self {
+        Self(Mutex::new(Weak::new()))
+    }
+
+    /// Returns the value that was shared last, if it is in use and equals `value`, else `value`.
+    pub fn share(&self, value: T) -> Arc<T> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = last.upgrade()
+            && *last == value
+        {
+            return last;
+        }
+        let shared = Arc::new(value);
+        *last = Arc::downgrade(&shared);
+        shared
+    }
+}
+
+/// Wakes a parked thread.
+struct ThreadWaker(Thread);
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+thread_local! {
+    static WAKER: Waker = Arc::new(ThreadWaker(thread::current())).into();
+}
+
+/// Runs a future to its end on this thread, for programs and tests without a runtime.
+pub fn block_on<F: IntoFuture>(future: F) -> F::Output {
+    let mut future = pin!(future.into_future());
+    let waker = WAKER.with(Waker::clone);
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
 
 /// Set once a connection is closed.
 pub(super) type CloseSlot = Arc<Oneshot<()>>;
@@ -84,5 +134,21 @@ impl<T> Oneshot<T> {
 impl<T> fmt::Debug for Oneshot<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Oneshot").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_are_stored_once() {
+        let values = SharedValue::new();
+        let first = values.share("a".to_owned());
+        assert!(Arc::ptr_eq(&first, &values.share("a".to_owned())));
+        let other = values.share("b".to_owned());
+        assert_eq!((&**first, &**other), ("a", "b"));
+        drop(other);
+        assert_eq!(*values.share("b".to_owned()), "b");
     }
 }
