@@ -157,7 +157,7 @@ impl Freshness {
 const RESULTS_MAX: usize = 1_024;
 /// Bytes of all results of one server.
 const BYTES_MAX: usize = 8 << 20;
-/// Bytes of one result.
+/// Longest result that is stored; a longer one is not.
 const RESULT_BYTES_MAX: usize = 2 << 20;
 
 /// What a notification of a change concerns.

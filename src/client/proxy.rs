@@ -43,7 +43,7 @@ pub struct ProxyOptions {
     excludes_loopback: bool,
 }
 
-/// A proxy.
+/// One proxy: its address, and its protocol with the credentials for it.
 #[derive(Clone, Eq, PartialEq)]
 pub(super) struct ProxyServer {
     pub(super) host: String,

@@ -14,9 +14,9 @@ use super::error::{ClientError, ClientErrorKind};
 use super::handle::Client;
 use super::request::Listed;
 
-/// Files of one skill.
+/// Most files of one skill.
 const FILES_MAX: usize = 512;
-/// Bytes of all files of one skill.
+/// Most bytes of all files of one skill.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// A skill as the server lists it: `client.pages::<SkillInfo>()`.
@@ -32,12 +32,12 @@ pub struct SkillInfo {
 }
 
 impl SkillInfo {
-    /// Returns the name.
+    /// Returns the member `name` of the front matter, or `None` if it is no text.
     pub fn name(&self) -> Option<&str> {
         self.frontmatter.get("name").and_then(Value::as_str)
     }
 
-    /// Returns what it is for.
+    /// Returns the member `description` of the front matter, or `None` if it is no text.
     pub fn description(&self) -> Option<&str> {
         self.frontmatter.get("description").and_then(Value::as_str)
     }

@@ -30,13 +30,13 @@ const MESSAGES_MAX: usize = 1_024;
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubscriptionFilter {
-    /// The list of tools.
+    /// Changes of the list of tools.
     #[serde(skip_serializing_if = "is_false")]
     pub tools_list_changed: bool,
-    /// The list of prompts.
+    /// Changes of the list of prompts.
     #[serde(skip_serializing_if = "is_false")]
     pub prompts_list_changed: bool,
-    /// The list of resources.
+    /// Changes of the list of resources.
     #[serde(skip_serializing_if = "is_false")]
     pub resources_list_changed: bool,
     /// URIs of resources.

@@ -8,7 +8,7 @@ use crate::cache::{Cache, CachePolicy};
 use crate::error::{ClientError, ClientErrorKind};
 use crate::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputHandlers, InputResult};
 use crate::io::{
-    ConnectOptions, ConnectionCallback, IoThread, PeerHandle, ProgramCallback, ProgramEvent,
+    ConnectOptions, ConnectionCallback, IoThread, PeerSettings, ProgramCallback, ProgramEvent,
     RetryCallback,
 };
 use crate::notifications::{LogMessage, NotificationHandlers};
@@ -322,7 +322,7 @@ impl ClientBuilder {
     }
 
     /// Returns the server, and its I/O thread.
-    pub(crate) fn into_parts(self) -> Result<(PeerHandle, IoThread), ClientError> {
+    pub(crate) fn into_parts(self) -> Result<(PeerSettings, IoThread), ClientError> {
         let target = self.target?;
         let Security { tls, oauth, auth_token } = self.security;
         let oauth = match oauth {
@@ -345,7 +345,7 @@ impl ClientBuilder {
         if let Some(level) = self.notifications.log_level() {
             config.set_log_level(level);
         }
-        let handle = PeerHandle {
+        let settings = PeerSettings {
             target: TARGET.share(target),
             tls: tls.map(Box::new),
             config: Arc::new(config),
@@ -360,7 +360,7 @@ impl ClientBuilder {
             on_connection_event: self.on_connection_event,
             on_retry: self.on_retry,
         };
-        Ok((handle, thread))
+        Ok((settings, thread))
     }
 }
 

@@ -330,7 +330,7 @@ impl ClientBuilder {
     /// [`ClientErrorKind::Connect`]: crate::ClientErrorKind::Connect
     /// [`ClientErrorKind::InvalidInput`]: crate::ClientErrorKind::InvalidInput
     pub fn connect_lazy(self) -> Result<Client, ClientError> {
-        let (handle, thread) = self.into_parts()?;
-        Ok(Client { peer: Arc::new(PeerRef::of_mcp(thread, handle)?) })
+        let (settings, thread) = self.into_parts()?;
+        Ok(Client { peer: Arc::new(PeerRef::of_mcp(thread, settings)?) })
     }
 }

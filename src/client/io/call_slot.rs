@@ -54,7 +54,7 @@ impl<T> Outcome for Result<T, ClientError> {
     }
 }
 
-/// The outcome of a call and its callbacks.
+/// What a caller and the I/O thread share of a call: where its outcome goes, and its callbacks.
 pub struct CallSlot<O = CallOutcome, C = CallCallbacks> {
     outcome: Oneshot<O>,
     callbacks: C,

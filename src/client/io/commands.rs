@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::call_slot::{CallSlot, CallToken, ConnectToken, run_callback};
 use super::connect::{OpenError, OpenStreams};
-use super::peer_handle::{PeerHandle, PeerId};
+use super::peer_settings::{PeerId, PeerSettings};
 use super::tasks::NewTask;
 use crate::error::ClientError;
 use crate::oauth::Secret;
@@ -20,13 +20,17 @@ use corelane_engine::mesh::{Inbox, ShardId};
 pub const SHARD: ShardId = ShardId(0);
 
 /// A call to make.
-pub type NewCall = (Box<CallRequest>, CallToken);
+#[derive(Debug)]
+pub struct NewCall {
+    pub request: Box<CallRequest>,
+    pub token: CallToken,
+}
 
 /// A message to the I/O thread.
 #[derive(Debug)]
 pub enum Command {
     /// Adds a server, which is not connected yet.
-    AddPeer(PeerId, Box<PeerHandle>),
+    AddPeer(PeerId, Box<PeerSettings>),
     /// Adds a server of the parity dialect, which is not connected yet.
     AddParityPeer(PeerId, Box<NewParityPeer>),
     /// Passes a command to a server of the parity dialect.
@@ -87,8 +91,8 @@ impl OwnCommands {
         pushed.map_err(|_| ())
     }
 
-    /// Appends to `commands` the servers that the calling thread adds, and then at most `commands_max`
-    /// commands of other threads. Returns whether more of these wait.
+    /// Appends to `commands` the servers that the calling thread adds, and then at most
+    /// `commands_max` commands of other threads. Returns whether more of these wait.
     pub fn receive(
         inbox: &mut Inbox<Command>,
         commands: &mut Vec<Command>,
@@ -151,7 +155,7 @@ pub type ParityEventCallback = Box<dyn Fn(ParityEvent) + Send + Sync>;
 
 /// A server of the parity dialect that is not connected yet.
 pub struct NewParityPeer {
-    pub handle: PeerHandle,
+    pub settings: PeerSettings,
     pub config: Arc<ParityConfig>,
     pub on_event: Option<ParityEventCallback>,
 }
@@ -169,14 +173,14 @@ impl fmt::Debug for NewParityPeer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("NewParityPeer")
-            .field("handle", &self.handle)
+            .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }
 
 /// A request of the parity dialect to make.
 #[derive(Debug)]
-pub(super) struct ParityCall {
+pub(super) struct NewParityCall {
     pub(super) request: Box<ParityCallRequest>,
     pub(super) token: ParityToken,
 }
@@ -187,7 +191,7 @@ pub(super) enum ParityCommand {
     /// Connects, unless the session is ready, and reports the end of the handshake.
     Connect(ConnectToken<ParityServerInfo>),
     /// Makes a request.
-    Call(ParityCall),
+    Call(NewParityCall),
     /// Cancels a request.
     Cancel(Arc<ParitySlot>),
     /// Replaces the token of the caller.

@@ -88,7 +88,7 @@ pub(super) struct RegisteredStreams {
 }
 
 impl OpenStreams {
-    /// Registers the streams with the ring.
+    /// Registers the streams with the ring, which owns their sockets then.
     pub(super) fn register<R: Ring>(self, ring: &mut R) -> io::Result<RegisteredStreams> {
         let mut socket = |stream: OpenStream| match stream {
             OpenStream::Source(source) => match ring.register(source)? {
@@ -203,7 +203,7 @@ fn open_tcp(host: &str, port: u16, deadline: &Deadline) -> io::Result<TcpStream>
     Err(last)
 }
 
-/// Starts a program.
+/// Starts a program; its standard output and input are the streams.
 fn start(program: &Program, on_event: Option<ProgramCallback>) -> io::Result<OpenStreams> {
     let StartedProgram { input, output, process } = process::start(program, on_event)?;
     let [receive, send] = [output, input].map(|pipe| OpenStream::Source(Source::Pipe(pipe)));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::commands::{Command, SHARD};
 use super::connect;
 use super::connect::{OpenError, OpenStream, OpenStreams, Path};
-use super::peer_handle::{PeerHandle, PeerId};
+use super::peer_settings::{PeerId, PeerSettings};
 use super::process::ProgramCallback;
 use crate::oauth::OAuthOptions;
 use crate::proxy::Route;
@@ -157,11 +157,11 @@ impl ConnectJob {
     /// Creates the job for a server, or for the target of a request of a flow.
     pub fn new(
         peer: PeerId,
-        handle: &PeerHandle,
+        settings: &PeerSettings,
         flow_target: Option<(u64, Arc<Target>)>,
         commands: Sender<Command>,
     ) -> Self {
-        let PeerHandle { target, tls, connect, oauth, on_event, .. } = handle;
+        let PeerSettings { target, tls, connect, oauth, on_event, .. } = settings;
         let (purpose, target) = if let Some((number, target)) = flow_target {
             (Purpose::Flow { number, oauth: oauth.clone() }, target)
         } else {
@@ -182,7 +182,7 @@ impl ConnectJob {
     }
 
     /// Returns the report of the streams that were opened.
-    pub(super) fn report(self, opened: Result<OpenStreams, OpenError>) -> Command {
+    fn report(self, opened: Result<OpenStreams, OpenError>) -> Command {
         let opened = Box::new(opened);
         match self.purpose {
             Purpose::Server { .. } => Command::Opened(self.peer, opened),
@@ -215,11 +215,11 @@ impl Job for ConnectJob {
 /// Attempts that the kernel may go on with after their time. Each occupies a socket of the ring.
 const UNFINISHED_MAX: usize = 1_024;
 
-/// The connections that the ring is opening. They use no thread, and over `io_uring` no open file of
-/// the process.
+/// The connections that the ring is opening. They use no thread, and over `io_uring` no open file
+/// of the process.
 ///
 /// Invariant: each attempt is reported once: with its socket, its error, or the end of its time.
-pub(super) struct RingConnector {
+struct RingConnector {
     jobs: HashMap<u64, ConnectJob>,
     /// By token; of attempts that have ended, too, until then.
     deadlines: TimerWheel<u64>,
@@ -229,18 +229,12 @@ pub(super) struct RingConnector {
 }
 
 impl RingConnector {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Self { jobs: HashMap::new(), deadlines: TimerWheel::new(), last_token: 0, unfinished: 0 }
     }
 
     /// Begins to open the connection of `job` to `address`.
-    pub(super) fn open<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        job: ConnectJob,
-        address: SocketAddr,
-        now: Instant,
-    ) {
+    fn open<R: Ring>(&mut self, ring: &mut R, job: ConnectJob, address: SocketAddr, now: Instant) {
         self.last_token += 1;
         let token = self.last_token;
         self.deadlines.insert(now.after(job.timeout), token);
@@ -250,7 +244,7 @@ impl RingConnector {
 
     /// Returns the report of an attempt that has completed. The socket of one whose time is over
     /// is closed.
-    pub(super) fn report<R: Ring>(
+    fn report<R: Ring>(
         &mut self,
         ring: &mut R,
         token: u64,
@@ -277,7 +271,7 @@ impl RingConnector {
     }
 
     /// Returns the report of an attempt whose time is over. The kernel goes on with it.
-    pub(super) fn expire(&mut self, now: Instant) -> Option<Command> {
+    fn expire(&mut self, now: Instant) -> Option<Command> {
         loop {
             let token = self.deadlines.pop_expired(now)?;
             if let Some(job) = self.jobs.remove(&token) {
@@ -289,22 +283,22 @@ impl RingConnector {
     }
 
     /// Returns whether so few attempts are unfinished that others may begin.
-    pub(super) const fn has_room(&self) -> bool {
+    const fn has_room(&self) -> bool {
         self.unfinished < UNFINISHED_MAX
     }
 
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
+    fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.next_deadline()
     }
 
     /// Returns the number of attempts.
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.jobs.len()
     }
 }
 
 /// Returns the address that the ring can open, if it can open the connection of `job`.
-pub(super) fn address_of(job: &ConnectJob) -> Option<SocketAddr> {
+fn address_of(job: &ConnectJob) -> Option<SocketAddr> {
     let (Target::Http(HttpEndpoint { host, port, .. })
     | Target::WebSocket(HttpEndpoint { host, port, .. })
     | Target::Tcp { host, port }) = &*job.target

@@ -16,8 +16,8 @@ use super::mcp::Mcp;
 use super::messages::ClosingSockets;
 use super::parity::Parity;
 use super::peer::Peer;
-use super::peer_handle::{PeerHandle, PeerId};
 use super::peer_io::PeerIo;
+use super::peer_settings::{PeerId, PeerSettings};
 use super::protocol::ClientProtocol;
 use super::tasks::InputTasks;
 use super::workspace::Workspace;
@@ -98,12 +98,12 @@ impl IoDriver {
         match command {
             // Their requests fail.
             Command::AddPeer(..) | Command::AddParityPeer(..) if self.is_stopping => {}
-            Command::AddPeer(id, handle) => {
-                self.add(id, *handle, |handle, _| Mcp::new(id, &handle.config));
+            Command::AddPeer(id, settings) => {
+                self.add(id, *settings, |settings, _| Mcp::new(id, &settings.config));
             }
             Command::AddParityPeer(id, new) => {
-                let NewParityPeer { handle, config, on_event } = *new;
-                self.add(id, handle, |_, reconnection| {
+                let NewParityPeer { settings, config, on_event } = *new;
+                self.add(id, settings, |_, reconnection| {
                     Parity::new(config, on_event, reconnection.draw_seed())
                 });
             }
@@ -162,12 +162,12 @@ impl IoDriver {
     fn add<P: ClientProtocol>(
         &mut self,
         id: PeerId,
-        handle: PeerHandle,
-        protocol: impl FnOnce(&PeerHandle, &mut Reconnection) -> P,
+        settings: PeerSettings,
+        protocol: impl FnOnce(&PeerSettings, &mut Reconnection) -> P,
     ) {
         let redirects = RedirectSender::new(id, self.sender.clone());
         let seed = self.connector.backoff_seed(id);
-        self.peers.insert(id, Box::new(Peer::new(handle, redirects, seed, protocol)));
+        self.peers.insert(id, Box::new(Peer::new(settings, redirects, seed, protocol)));
     }
 
     /// Makes the calls that commands have asked for.
@@ -175,10 +175,10 @@ impl IoDriver {
         let Some((id, mut calls)) = self.workspace.calls.take() else { return };
         if self.peers.contains_key(&id) {
             self.with_client::<Mcp, _>(ring, id, now, |peer, workspace| {
-                peer.request(workspace, now, |session, step| session.call(&mut calls, step))
+                peer.make_requests(workspace, now, |session, step| session.call(&mut calls, step))
             });
         }
-        let refused = calls.drain(..).map(|(_, token)| token.end(CallOutcome::failed(closed())));
+        let refused = calls.drain(..).map(|call| call.token.end(CallOutcome::failed(closed())));
         refused.for_each(|waker| self.workspace.ended.extend(waker));
         self.workspace.calls.put_memory(calls);
     }
@@ -257,7 +257,8 @@ impl IoDriver {
             match command {
                 ParityCommand::Connect(token) => return peer.connect(token, workspace, now),
                 ParityCommand::Call(call) => {
-                    return peer.request(workspace, now, |session, step| session.call(call, step));
+                    return peer
+                        .make_requests(workspace, now, |session, step| session.call(call, step));
                 }
                 ParityCommand::Cancel(slot) => {
                     peer.run(workspace, now, |session, step| session.cancel(&slot, step));
@@ -433,7 +434,7 @@ impl IoDriver {
         now: Instant,
     ) {
         let Some(peer) = self.peers.get(&id) else { return };
-        let job = ConnectJob::new(id, peer.handle(), flow_target, self.sender.clone());
+        let job = ConnectJob::new(id, peer.settings(), flow_target, self.sender.clone());
         if let Some(report) = self.connector.open(ring, job, now) {
             self.handle_command(ring, report, now);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::call_slot::{CallOutcome, CallSlot, CallToken};
 use super::commands::NewCall;
 use super::http::StreamableHttp;
-use super::peer_handle::{PeerHandle, PeerId};
+use super::peer_settings::{PeerId, PeerSettings};
 use super::protocol::{ClientProtocol, HandshakeEnd, Step};
 use super::tasks::FinishedInput;
 use super::workspace::Workspace;
@@ -43,7 +43,7 @@ impl Mcp {
     /// Makes calls, which it takes from `calls`.
     pub(super) fn call(&mut self, calls: &mut Vec<NewCall>, step: &mut Step<'_, Self>) {
         let mut ctx = step.workspace.context(&mut step.sink, step.now);
-        for (request, token) in calls.drain(..) {
+        for NewCall { request, token } in calls.drain(..) {
             token.set_id(self.session.next_call_id());
             self.session.call(request, token, &mut ctx);
         }
@@ -177,17 +177,17 @@ impl ClientProtocol for Mcp {
         &mut workspace.events
     }
 
-    fn handle_event(
+    fn handle_session_event(
         &mut self,
         event: Self::Event,
-        handle: &PeerHandle,
+        settings: &PeerSettings,
         workspace: &mut Workspace,
     ) -> Option<HandshakeEnd> {
         match event {
             SessionEvent::InputRequired(RequiredInput { key, kind, params }) => {
                 let revision = self.session.server().map(|server| server.revision);
                 let revision = revision.unwrap_or(Revision::LATEST);
-                let input = handle.inputs.provide(kind, &params, revision);
+                let input = settings.inputs.provide(kind, &params, revision);
                 self.inputs.insert(key, workspace.inputs.spawn(self.id, key, input));
             }
             SessionEvent::InputCancelled(key) => drop(self.inputs.remove(&key)),
@@ -202,14 +202,14 @@ impl ClientProtocol for Mcp {
             }
             SessionEvent::Progress { token, progress } => token.report_progress(progress),
             SessionEvent::Subscription { token, message } => {
-                handle.cache.handle_notification(&message);
+                settings.cache.handle_notification(&message);
                 token.report_message(message);
             }
             SessionEvent::TaskStatus { token, message } => token.report_message(message),
-            SessionEvent::Notification(message) => handle.notify(message),
-            SessionEvent::Repeated(event) => handle.report_retry(*event),
+            SessionEvent::Notification(message) => settings.notify(message),
+            SessionEvent::Repeated(event) => settings.report_retry(*event),
             SessionEvent::Violation(text) => {
-                tracing::debug!(target = %handle.target, "the server sent {text}");
+                tracing::debug!(target = %settings.target, "the server sent {text}");
             }
         }
         None

@@ -4,7 +4,7 @@ mod call_slot;
 mod process;
 
 mod loss;
-mod peer_handle;
+mod peer_settings;
 
 mod tasks;
 mod tunnel;
@@ -40,7 +40,9 @@ pub(super) use self::commands::{ChunkCallback, NewParityPeer, ParityEventCallbac
 pub use self::driver::IoDriver;
 #[cfg(feature = "test-support")]
 pub use self::messages::WebSocketEcho;
-pub(super) use self::peer_handle::{ConnectOptions, ConnectionCallback, PeerHandle, RetryCallback};
+pub(super) use self::peer_settings::{
+    ConnectOptions, ConnectionCallback, PeerSettings, RetryCallback,
+};
 pub(super) use self::process::ProgramCallback;
 pub use self::process::ProgramEvent;
 pub use self::tasks::IoTask;

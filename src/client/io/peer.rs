@@ -9,13 +9,13 @@ use std::sync::Arc;
 use super::call_slot::ConnectToken;
 use super::connect::{OpenError, RegisteredStreams};
 use super::http::{
-    FlowRun, HttpLink, HttpRules, RedirectSender, SessionInput, UpgradeAuthorization,
+    FlowRun, HttpLink, HttpRules, RedirectSender, SessionAccess, UpgradeAuthorization,
 };
 use super::link::{Link, LinkSink, PeerAction};
 use super::loss::Loss;
 use super::messages::{ClosingSocket, MessageReceiver, MessageStream, StreamOutput, open_stream};
-use super::peer_handle::PeerHandle;
 use super::peer_io::PeerIo;
+use super::peer_settings::PeerSettings;
 use super::process::ExitNotifier;
 use super::protocol::{ClientProtocol, HandshakeEnd, Step};
 use super::workspace::Workspace;
@@ -30,7 +30,7 @@ use corelane_protocol::json::PaddedText;
 use corelane_transport::websocket::client::UpgradeRefusal;
 
 pub(super) struct Peer<P: ClientProtocol> {
-    handle: PeerHandle,
+    settings: PeerSettings,
     protocol: P,
     link: Link<P::Http>,
     connect_waiters: Vec<ConnectToken<P::Server>>,
@@ -48,16 +48,16 @@ impl<P: ClientProtocol> Peer<P> {
     /// Creates a server that is not connected. `seed` determines its delays, and the seed that the
     /// session is created with.
     pub(super) fn new(
-        handle: PeerHandle,
+        settings: PeerSettings,
         redirects: RedirectSender,
         seed: u64,
-        protocol: impl FnOnce(&PeerHandle, &mut Reconnection) -> P,
+        protocol: impl FnOnce(&PeerSettings, &mut Reconnection) -> P,
     ) -> Self {
-        let is_program = matches!(*handle.target, Target::Stdio(_));
-        let mut reconnection = Reconnection::new(Arc::clone(&handle.reconnect), is_program, seed);
+        let is_program = matches!(*settings.target, Target::Stdio(_));
+        let mut reconnection = Reconnection::new(Arc::clone(&settings.reconnect), is_program, seed);
         Self {
-            protocol: protocol(&handle, &mut reconnection),
-            handle,
+            protocol: protocol(&settings, &mut reconnection),
+            settings,
             link: Link::Idle,
             connect_waiters: Vec::new(),
             timer: None,
@@ -84,7 +84,7 @@ impl<P: ClientProtocol> Peer<P> {
     }
 
     /// Makes requests, which need a connection.
-    pub(super) fn request(
+    pub(super) fn make_requests(
         &mut self,
         workspace: &mut Workspace,
         now: Instant,
@@ -111,11 +111,11 @@ impl<P: ClientProtocol> Peer<P> {
         &mut self,
         workspace: &mut Workspace,
         now: Instant,
-        act: impl FnOnce(&mut HttpLink<P::Http>, &mut SessionInput<'_, P::Session>) -> O,
+        act: impl FnOnce(&mut HttpLink<P::Http>, &mut SessionAccess<'_, P::Session>) -> O,
     ) -> Option<O> {
         let Link::Http(link) = &mut self.link else { return None };
         let session = self.protocol.session();
-        let outcome = act(link, &mut SessionInput { session, workspace: &mut *workspace, now });
+        let outcome = act(link, &mut SessionAccess { session, workspace: &mut *workspace, now });
         self.handle_events(workspace, now);
         Some(outcome)
     }
@@ -123,7 +123,7 @@ impl<P: ClientProtocol> Peer<P> {
     /// Returns whether the connection is one that is lost and opened again, unlike those of HTTP
     /// whose loss ends an exchange only.
     fn has_one_connection(&self) -> bool {
-        P::ENDS_WITH_HTTP || !matches!(*self.handle.target, Target::Http(_))
+        P::ENDS_WITH_HTTP || !matches!(*self.settings.target, Target::Http(_))
     }
 
     fn need_link(&mut self, workspace: &mut Workspace, now: Instant) -> PeerAction {
@@ -135,12 +135,12 @@ impl<P: ClientProtocol> Peer<P> {
             self.link = Link::Waiting(until);
             return PeerAction::None;
         }
-        let Target::Http(endpoint) = &*self.handle.target else {
+        let Target::Http(endpoint) = &*self.settings.target else {
             self.link = Link::Connecting;
             return PeerAction::Connect;
         };
         let (seed, redirects) = (self.reconnection.draw_seed(), self.upgrades.redirects());
-        let http = HttpLink::new(endpoint, &self.handle, redirects, seed);
+        let http = HttpLink::new(endpoint, &self.settings, redirects, seed);
         self.link = Link::Http(Box::new(http));
         self.run(workspace, now, P::start);
         PeerAction::None
@@ -153,7 +153,7 @@ impl<P: ClientProtocol> Peer<P> {
     fn handle_events(&mut self, workspace: &mut Workspace, now: Instant) {
         let mut events = std::mem::take(P::events(workspace));
         for event in events.drain(..) {
-            match self.protocol.handle_event(event, &self.handle, workspace) {
+            match self.protocol.handle_session_event(event, &self.settings, workspace) {
                 None => {}
                 Some(HandshakeEnd::Ready) => self.handle_ready(now),
                 Some(HandshakeEnd::Failed(error)) => self.fail_waiters(&error),
@@ -170,7 +170,7 @@ impl<P: ClientProtocol> Peer<P> {
         if self.has_one_connection() {
             self.reconnection.handle_ready(now);
             self.upgrades.handle_ready();
-            self.handle.report(ConnectionEvent::Connected);
+            self.settings.report(ConnectionEvent::Connected);
         }
         let waiters = self.connect_waiters.drain(..);
         waiters.for_each(|token| token.complete(Ok(Arc::clone(server))));
@@ -186,15 +186,15 @@ impl<P: ClientProtocol> Peer<P> {
 impl<P: ClientProtocol> Peer<P> {
     /// Handles the last line of a stream that has ended.
     fn receive_last(&mut self, workspace: &mut Workspace, now: Instant) {
-        let Self { handle, protocol, link, .. } = self;
+        let Self { settings, protocol, link, .. } = self;
         let Some(stream) = link.stream() else { return };
-        stream.receive_last(&mut SessionReceiver { protocol, handle, workspace, now });
+        stream.receive_last(&mut SessionReceiver { protocol, settings, workspace, now });
         self.handle_events(workspace, now);
     }
 
     /// Closes an idle connection.
     fn end_idle(&mut self, workspace: &mut Workspace, now: Instant) {
-        self.reconnection.handle_idle_close().into_iter().for_each(|it| self.handle.report(it));
+        self.reconnection.handle_idle_close().into_iter().for_each(|it| self.settings.report(it));
         let error = ClientError::new(ClientErrorKind::Closed, "the connection was idle");
         self.end(&error, workspace, now);
     }
@@ -213,7 +213,7 @@ impl<P: ClientProtocol> Peer<P> {
         refusal: Option<&UpgradeRefusal>,
         now: Instant,
     ) -> Result<Link<P::Http>, Option<ClientError>> {
-        let link = self.upgrades.handle_refusal(refusal, &self.handle, now);
+        let link = self.upgrades.handle_refusal(refusal, &self.settings, now);
         let link = Link::after_refusal(link, now)?;
         if let Link::Authorizing(_) = link {
             self.protocol.pause(now);
@@ -226,7 +226,7 @@ impl<P: ClientProtocol> Peer<P> {
         self.link = Link::Idle;
         let (next, event) = self.reconnection.handle_end(error, now);
         if self.has_one_connection() {
-            self.handle.report(event);
+            self.settings.report(event);
         }
         self.protocol.handle_end(error, self.reconnection.is_established());
         let NextAttempt::At(next) = next else { return self.end(error, workspace, now) };
@@ -256,8 +256,8 @@ impl<P: ClientProtocol> Peer<P> {
             // The session that needed the connection has ended.
             (Ok(streams), _) => ring.submit(Operation::Close(streams.sockets[0])),
             (Err(error), Link::Http(_)) if is_ready => {
-                self.with_http(workspace, now, |link, input| {
-                    link.handle_connect_failure(error, input);
+                self.with_http(workspace, now, |link, access| {
+                    link.handle_connect_failure(error, access);
                 });
             }
             (Err(error), Link::Http(_)) => {
@@ -272,8 +272,8 @@ impl<P: ClientProtocol> Peer<P> {
 
 /// What the driver does with a server of any dialect.
 impl<P: ClientProtocol> PeerIo for Peer<P> {
-    fn handle(&self) -> &PeerHandle {
-        &self.handle
+    fn settings(&self) -> &PeerSettings {
+        &self.settings
     }
 
     fn stream(&mut self) -> Option<&mut MessageStream> {
@@ -289,7 +289,7 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
     }
 
     fn advance_authorization(&mut self, workspace: &mut Workspace, now: Instant) {
-        self.with_http(workspace, now, |link, input| link.rules.advance_authorization(input));
+        self.with_http(workspace, now, |link, access| link.rules.advance_authorization(access));
     }
 
     fn advance(&mut self, ring: &mut dyn Ring, workspace: &mut Workspace, now: Instant) -> usize {
@@ -302,7 +302,7 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
             Some(Err(error)) => self.end_session(&error, workspace, now),
             None => {}
         }
-        self.with_http(workspace, now, |link, input| link.advance(ring, input)).unwrap_or(0)
+        self.with_http(workspace, now, |link, access| link.advance(ring, access)).unwrap_or(0)
     }
 
     fn handle_opened(
@@ -312,8 +312,8 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
         workspace: &mut Workspace,
         now: Instant,
     ) -> Option<[Socket; 2]> {
-        let opened = opened.map_err(|error| error.describe(&self.handle.target));
-        if let Target::Http(_) = *self.handle.target {
+        let opened = opened.map_err(|error| error.describe(&self.settings.target));
+        if let Target::Http(_) = *self.settings.target {
             return self.handle_http_opened(opened, ring, workspace, now);
         }
         match opened {
@@ -321,7 +321,7 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
                 if let Some(process) = &mut process {
                     process.hold(self.exit.get_or_insert_default());
                 }
-                let stream = open_stream(&self.handle, &self.upgrades, ring, sockets, now);
+                let stream = open_stream(&self.settings, &self.upgrades, ring, sockets, now);
                 let is_open = stream.is_open();
                 self.link = Link::open(stream, process);
                 if is_open {
@@ -346,20 +346,22 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
     ) {
         let length = buffer.len as usize;
         if let Link::Http(_) | Link::Authorizing(_) = self.link {
-            let mut bytes = std::mem::take(&mut workspace.input);
+            let mut bytes = std::mem::take(&mut workspace.received);
             bytes.clear();
             bytes.extend_from_slice(&ring.bytes(buffer)[..length]);
-            self.with_http(workspace, now, |link, input| link.receive(ring, socket, &bytes, input));
+            self.with_http(workspace, now, |link, access| {
+                link.receive(ring, socket, &bytes, access);
+            });
             if let Some(flow) = self.link.upgrade_flow_of(socket) {
                 flow.receive(ring, &bytes, now);
             }
-            workspace.input = bytes;
+            workspace.received = bytes;
             return;
         }
         let text = PaddedText::new(ring.bytes(buffer), length);
-        let Self { handle, protocol, link, .. } = self;
+        let Self { settings, protocol, link, .. } = self;
         let Some(stream) = link.stream_of(socket) else { return };
-        stream.receive(text, &mut SessionReceiver { protocol, handle, workspace, now });
+        stream.receive(text, &mut SessionReceiver { protocol, settings, workspace, now });
         self.handle_events(workspace, now);
     }
 
@@ -394,7 +396,7 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
         workspace: &mut Workspace,
         now: Instant,
     ) -> bool {
-        self.with_http(workspace, now, |link, input| link.handle_end(ring, socket, loss, input));
+        self.with_http(workspace, now, |link, access| link.handle_end(ring, socket, loss, access));
         if let Some(flow) = self.link.upgrade_flow_of(socket) {
             flow.handle_end(ring, loss.error().is_some(), now);
         }
@@ -422,16 +424,16 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
         let is_final = loss.tls_error().is_some()
             || failure.as_ref().is_some_and(|error| error.kind() == ClientErrorKind::Protocol);
         let may_fall_back = !is_final && loss.may_be_answer();
-        let error = failure.unwrap_or_else(|| loss.describe(&self.handle.target));
+        let error = failure.unwrap_or_else(|| loss.describe(&self.settings.target));
         if may_fall_back && !self.reconnection.is_established() && self.protocol.fall_back(&error) {
             self.link = Link::Connecting;
             return (PeerAction::Connect, left);
         }
         if let Some(UpgradeRefusal { status: 200..300 | 404 | 405 | 426 | 501, .. }) =
             refusal.as_deref()
-            && let Some(target) = self.handle.target.at_usual_path()
+            && let Some(target) = self.settings.target.at_usual_path()
         {
-            self.handle.target = Arc::new(target);
+            self.settings.target = Arc::new(target);
             self.link = Link::Connecting;
             return (PeerAction::Connect, left);
         }
@@ -462,7 +464,7 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
         if let Link::Http(link) = &mut self.link {
             link.begin_close(ring, self.protocol.server().map(|server| &**server), now);
         }
-        self.reconnection.handle_close(&error).into_iter().for_each(|it| self.handle.report(it));
+        self.reconnection.handle_close(&error).into_iter().for_each(|it| self.settings.report(it));
         self.protocol.end(&error, workspace);
         self.handle_events(workspace, now);
         self.fail_waiters(&error);
@@ -491,7 +493,7 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
         if self.link.expire(ring, now) {
             return self.need_link(workspace, now);
         }
-        self.with_http(workspace, now, |link, input| link.expire(ring, input));
+        self.with_http(workspace, now, |link, access| link.expire(ring, access));
         PeerAction::None
     }
 
@@ -515,7 +517,7 @@ impl<P: ClientProtocol> PeerIo for Peer<P> {
 /// A session as the messages of its stream reach it.
 struct SessionReceiver<'a, P> {
     protocol: &'a mut P,
-    handle: &'a PeerHandle,
+    settings: &'a PeerSettings,
     workspace: &'a mut Workspace,
     now: Instant,
 }
@@ -533,7 +535,7 @@ impl<P: ClientProtocol> MessageReceiver for SessionReceiver<'_, P> {
     }
 
     fn message_bytes_max(&self) -> usize {
-        self.handle.config.options().message_bytes_max
+        self.settings.config.options().message_bytes_max
     }
 
     fn start(&mut self, output: &mut StreamOutput) {

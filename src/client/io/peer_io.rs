@@ -8,7 +8,7 @@ use super::http::FlowRun;
 use super::link::PeerAction;
 use super::loss::Loss;
 use super::messages::{ClosingSocket, MessageStream};
-use super::peer_handle::PeerHandle;
+use super::peer_settings::PeerSettings;
 use super::workspace::Workspace;
 use crate::sync::CloseSlot;
 use corelane_base::time::Instant;
@@ -17,7 +17,7 @@ use corelane_engine::ring::{ReceiveBuffer, Ring, Socket};
 /// What the driver does with a server.
 pub(super) trait PeerIo: Any {
     /// Returns its address, and how to talk to it.
-    fn handle(&self) -> &PeerHandle;
+    fn settings(&self) -> &PeerSettings;
 
     /// Returns the open connection, unless it is one of HTTP.
     fn stream(&mut self) -> Option<&mut MessageStream>;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::http::HttpRules;
 use super::link::LinkSink;
-use super::peer_handle::PeerHandle;
+use super::peer_settings::PeerSettings;
 use super::workspace::Workspace;
 use crate::error::ClientError;
 use crate::reconnect::Reconnection;
@@ -113,17 +113,16 @@ pub(super) trait ClientProtocol: Sized + 'static {
     /// Ends a pause.
     fn resume(&mut self, _now: Instant) {}
 
-    /// Returns the session.
     fn session(&mut self) -> &mut Self::Session;
 
     /// Returns the events of the operation that has ended.
     fn events(workspace: &mut Workspace) -> &mut Vec<Self::Event>;
 
     /// Handles an event, unless it concerns the peer: that is returned.
-    fn handle_event(
+    fn handle_session_event(
         &mut self,
         event: Self::Event,
-        handle: &PeerHandle,
+        settings: &PeerSettings,
         workspace: &mut Workspace,
     ) -> Option<HandshakeEnd>;
 }

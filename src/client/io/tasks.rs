@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::peer_handle::PeerId;
+use super::peer_settings::PeerId;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::inputs::InputFuture;
 use crate::session::InputKey;

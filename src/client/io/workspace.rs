@@ -2,7 +2,7 @@
 
 use super::call_slot::{CallToken, WakeList};
 use super::commands::{NewCall, ParityToken};
-use super::peer_handle::PeerId;
+use super::peer_settings::PeerId;
 use super::tasks::InputTasks;
 use crate::parity_session::{ParityContext, ParitySessionEvent};
 use crate::session::{SessionBuffers, SessionContext, SessionEvent};
@@ -21,7 +21,7 @@ pub(super) struct Workspace {
     /// Callers of calls that have ended.
     pub(super) ended: WakeList,
     /// The bytes that an HTTP connection has received.
-    pub(super) input: Vec<u8>,
+    pub(super) received: Vec<u8>,
     pub(super) parity: ParityWorkspace,
 }
 
@@ -52,7 +52,7 @@ impl Workspace {
             inputs,
             calls: CallBatch::default(),
             ended: WakeList::default(),
-            input: Vec::new(),
+            received: Vec::new(),
             parity: ParityWorkspace::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! Metadata documents of protected resources (RFC 9728, section 2) and of authorization servers
-//! (RFC 8414, section 2; OpenID Connect Discovery 1.0, section 3), and their URLs (RFC 9728, section
-//! 3.1; RFC 8414, section 3.1; OpenID Connect Discovery 1.0, section 4; MCP 2026-07-28
+//! (RFC 8414, section 2; OpenID Connect Discovery 1.0, section 3), and their URLs (RFC 9728,
+//! section 3.1; RFC 8414, section 3.1; OpenID Connect Discovery 1.0, section 4; MCP 2026-07-28
 //! basic/authorization, "Authorization Server Metadata Discovery").
 
 use serde::Deserialize;

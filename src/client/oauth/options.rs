@@ -221,7 +221,7 @@ impl OAuthOptions {
         self
     }
 
-    /// Sets the secret of the client.
+    /// Sets the secret that the authorization server has issued with the client id.
     #[must_use]
     pub fn client_secret(mut self, secret: impl Into<String>) -> Self {
         self.client.secret = Some(Secret::new(secret));

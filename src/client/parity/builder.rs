@@ -169,8 +169,8 @@ impl ParityClientBuilder {
     /// Adds the server to its I/O thread, not connected yet.
     pub(super) fn open(self) -> Result<ParityPeerRef, ClientError> {
         let Self { connection, config, on_event, .. } = self;
-        let (handle, thread) = connection.into_parts()?;
-        let new = NewParityPeer { handle, config: Arc::new(config), on_event };
+        let (settings, thread) = connection.into_parts()?;
+        let new = NewParityPeer { settings, config: Arc::new(config), on_event };
         ParityPeerRef::of_parity(thread, new)
     }
 }

@@ -172,7 +172,7 @@ impl ParityClient {
         ParityRequest::new(Arc::clone(&self.peer), method, params)
     }
 
-    /// Checks that the server answers.
+    /// Sends `ping`, and waits for the response.
     ///
     /// # Errors
     ///

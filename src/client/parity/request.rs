@@ -116,7 +116,6 @@ impl<R> fmt::Debug for ParityRequest<R> {
     }
 }
 
-/// Encodes params.
 fn encode(params: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, ClientError> {
     let invalid = |text: String| ClientError::new(ClientErrorKind::InvalidInput, text);
     let encoded = serde_json::to_vec(params);

@@ -47,7 +47,7 @@ impl<T> CallTable<T> {
     }
 
     /// Returns the number of requests that the server has.
-    pub(super) const fn in_flight(&self) -> usize {
+    pub(super) const fn in_flight_count(&self) -> usize {
         self.in_flight
     }
 
@@ -62,7 +62,7 @@ impl<T> CallTable<T> {
     }
 
     /// Returns the number of requests that wait.
-    pub(super) fn waiting(&self) -> usize {
+    pub(super) fn waiting_count(&self) -> usize {
         self.calls.len() - self.in_flight
     }
 

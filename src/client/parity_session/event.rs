@@ -73,7 +73,7 @@ impl<T, S: ParitySink> ParityContext<'_, T, S> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ParityServerInfo {
-    /// The session.
+    /// The id of the session, as the server chose it.
     pub session_id: String,
     /// The name of the server, if it has one.
     pub name: Option<String>,
@@ -124,7 +124,7 @@ impl ParityChunk {
 /// What a session reports. `T` identifies a request to its caller.
 #[derive(Debug)]
 pub enum ParitySessionEvent<T> {
-    /// Requests are permitted; see [`ParityRequests::server`](super::ParityRequests::server).
+    /// Requests are permitted; see [`ParitySession::server`](super::ParitySession::server).
     Ready,
     /// The server advises to begin again: the streams of the earlier session have failed.
     Restarted {

@@ -1,7 +1,7 @@
 //! The client of the parity dialect, sans-IO: requests of a session that may span several
 //! connections.
 //!
-//! [`ParityRequests`] runs the state machine of
+//! [`ParitySession`] runs the state machine of
 //! [`ClientSession`](corelane_parity::client_session::ClientSession), and adds what a
 //! caller expects of it: requests that wait, time out, are cancelled and repeated; streams that
 //! continue on another connection. Time is an argument; messages leave through a [`ParitySink`].
@@ -46,20 +46,20 @@ const CANCEL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The session of one client, and its requests.
 #[derive(Debug)]
-pub struct ParityRequests<T> {
-    pub(super) config: Arc<ParityConfig>,
-    pub(super) protocol: ClientSession,
-    pub(super) calls: CallTable<T>,
+pub struct ParitySession<T> {
+    config: Arc<ParityConfig>,
+    protocol: ClientSession,
+    calls: CallTable<T>,
     /// Requests in flight that are to be cancelled.
-    pub(super) cancels: VecDeque<u64>,
-    pub(super) connection: ConnectionState,
+    cancels: VecDeque<u64>,
+    connection: ConnectionState,
     /// What the last acknowledgement says, until the session is ready.
-    pub(super) acknowledged: Option<Acknowledged>,
-    pub(super) server: Option<Arc<ParityServerInfo>>,
+    acknowledged: Option<Acknowledged>,
+    server: Option<Arc<ParityServerInfo>>,
     /// The last error of the server that belongs to no request.
-    pub(super) server_error: Option<ClientError>,
+    server_error: Option<ClientError>,
     /// Why the connection must end.
-    pub(super) failure: Option<ClientError>,
+    failure: Option<ClientError>,
     /// Why there is no connection, since the last one was lost.
     lost: Option<ClientError>,
     auth_token: AuthToken,
@@ -68,20 +68,20 @@ pub struct ParityRequests<T> {
 
 /// What the acknowledgement of a handshake says.
 #[derive(Debug)]
-pub(super) struct Acknowledged {
-    pub(super) info: ParityServerInfo,
+struct Acknowledged {
+    info: ParityServerInfo,
     /// Why the session does not continue.
-    pub(super) reason: Option<Box<str>>,
+    reason: Option<Box<str>>,
 }
 
 /// What ends with a connection.
 #[derive(Debug, Default)]
-pub(super) struct ConnectionState {
-    pub(super) timers: Option<Timers>,
+struct ConnectionState {
+    timers: Option<Timers>,
     /// When the server has to be sent something.
-    pub(super) reply_at: Option<Instant>,
+    reply_at: Option<Instant>,
     /// Chunks that have overtaken the response that opens their stream.
-    pub(super) early: Vec<Vec<u8>>,
+    early: Vec<Vec<u8>>,
 }
 
 /// The token of the caller.
@@ -93,7 +93,7 @@ struct AuthToken {
 }
 
 /// Connections.
-impl<T: Clone> ParityRequests<T> {
+impl<T: Clone> ParitySession<T> {
     /// Creates a session without a connection. `seed` determines its delays.
     pub fn new(config: Arc<ParityConfig>, seed: u64) -> Self {
         let mut protocol = ClientSession::default();
@@ -210,7 +210,7 @@ impl<T: Clone> ParityRequests<T> {
 }
 
 /// Requests.
-impl<T: Clone> ParityRequests<T> {
+impl<T: Clone> ParitySession<T> {
     /// Returns the id of the next request.
     pub const fn next_id(&self) -> u64 {
         self.calls.next_id()
@@ -225,7 +225,7 @@ impl<T: Clone> ParityRequests<T> {
         ctx: &mut ParityContext<'_, T, S>,
     ) {
         let waiting_max = self.config.waiting_max;
-        if self.calls.waiting() >= waiting_max {
+        if self.calls.waiting_count() >= waiting_max {
             let result = Err(call_table::busy(waiting_max));
             return ctx.events.push(ParitySessionEvent::Completed { token, result });
         }
@@ -252,7 +252,7 @@ impl<T: Clone> ParityRequests<T> {
     }
 
     /// Ends a request for its caller with `error`. The server is asked to end what it has of it.
-    pub(super) fn abandon<S: ParitySink>(
+    fn abandon<S: ParitySink>(
         &mut self,
         id: u64,
         error: ClientError,
@@ -278,7 +278,7 @@ impl<T: Clone> ParityRequests<T> {
     }
 
     /// Ends a request.
-    pub(super) fn complete(
+    fn complete(
         &mut self,
         id: u64,
         result: Result<Vec<u8>, ClientError>,
@@ -291,7 +291,7 @@ impl<T: Clone> ParityRequests<T> {
     }
 
     /// Ends a request that was answered with `error`, or sends it again later.
-    pub(super) fn fail_or_repeat<S>(
+    fn fail_or_repeat<S>(
         &mut self,
         id: u64,
         error: ClientError,
@@ -352,7 +352,7 @@ impl<T: Clone> ParityRequests<T> {
                 self.send_cancel(id, ctx);
                 continue;
             }
-            let has_room = self.calls.in_flight() < in_flight_max && !ctx.sink.is_full();
+            let has_room = self.calls.in_flight_count() < in_flight_max && !ctx.sink.is_full();
             if !has_room || !self.calls.has_ready() {
                 return;
             }
@@ -410,8 +410,8 @@ impl<T: Clone> ParityRequests<T> {
 }
 
 /// Time.
-impl<T: Clone> ParityRequests<T> {
-    /// Returns when [`ParityRequests::expire`] must be called next.
+impl<T: Clone> ParitySession<T> {
+    /// Returns when [`ParitySession::expire`] must be called next.
     pub fn deadline(&self) -> Option<Instant> {
         let timeouts = self.config.timeouts();
         let timers = self.connection.timers.as_ref();
@@ -450,7 +450,7 @@ impl<T: Clone> ParityRequests<T> {
     }
 }
 
-impl<T: Clone> ParityRequests<T> {
+impl<T: Clone> ParitySession<T> {
     /// Ends a request whose time is over.
     fn expire_call<S: ParitySink>(&mut self, id: u64, ctx: &mut ParityContext<'_, T, S>) {
         let Some(call) = self.calls.get_mut(id) else { return };

@@ -7,7 +7,7 @@ use super::call_table::{Call, CallState, ParityCallRequest};
 use super::event::{
     ParityChunk, ParityContext, ParityMessageKind, ParityServerInfo, ParitySessionEvent, ParitySink,
 };
-use super::{Acknowledged, ParityRequests, call_table};
+use super::{Acknowledged, ParitySession, call_table};
 use crate::error::{ClientError, ClientErrorKind, quote};
 use corelane_parity::client_session::{ClientEvent, Violation};
 use corelane_parity::envelope::{Chunk, ChunkType, Envelope, HandshakeAck, Response};
@@ -21,7 +21,7 @@ const EARLY_CHUNKS_MAX: usize = 4_096;
 /// Bytes of a message that is no message of the dialect, for the error.
 const QUOTED_BYTES_MAX: usize = 1_024;
 
-impl<T: Clone> ParityRequests<T> {
+impl<T: Clone> ParitySession<T> {
     /// Handles one message of the server.
     pub fn receive<S: ParitySink>(
         &mut self,
@@ -43,7 +43,7 @@ impl<T: Clone> ParityRequests<T> {
     }
 }
 
-impl<T: Clone> ParityRequests<T> {
+impl<T: Clone> ParitySession<T> {
     /// Handles one message. Returns whether it has opened a stream.
     fn receive_one<S: ParitySink>(
         &mut self,

@@ -20,7 +20,7 @@ impl ParitySink for Messages {
 
 /// A session whose requests are named by their callers.
 struct Client {
-    requests: ParityRequests<&'static str>,
+    session: ParitySession<&'static str>,
     sink: Messages,
     events: Vec<ParitySessionEvent<&'static str>>,
     now: Instant,
@@ -30,7 +30,7 @@ impl Client {
     /// Creates a client whose delays are drawn close to their bounds.
     fn new(config: ParityConfig) -> Self {
         let (sink, events) = (Messages::default(), Vec::new());
-        Self { requests: ParityRequests::new(Arc::new(config), 3), sink, events, now: at(0) }
+        Self { session: ParitySession::new(Arc::new(config), 3), sink, events, now: at(0) }
     }
 
     fn ready(config: ParityConfig) -> Self {
@@ -42,17 +42,17 @@ impl Client {
     fn with<O>(
         &mut self,
         act: impl FnOnce(
-            &mut ParityRequests<&'static str>,
+            &mut ParitySession<&'static str>,
             &mut ParityContext<'_, &'static str, Messages>,
         ) -> O,
     ) -> O {
-        let Self { requests, sink, events, now } = self;
-        act(requests, &mut ParityContext { now: *now, sink, events, text: &mut Vec::new() })
+        let Self { session, sink, events, now } = self;
+        act(session, &mut ParityContext { now: *now, sink, events, text: &mut Vec::new() })
     }
 
     /// Connects, and receives an acknowledgement with these members. Returns the handshake.
     fn connect(&mut self, members: &Json) -> Json {
-        self.with(ParityRequests::connect);
+        self.with(ParitySession::connect);
         let handshake = self.sent().remove(0);
         let capabilities = json!({
             "tools": true, "streaming": true, "resume": true, "cancellation": true,
@@ -92,12 +92,12 @@ impl Client {
     /// Moves time, and does what is due.
     fn advance(&mut self, time: Duration) {
         self.now = self.now.after(time);
-        self.with(ParityRequests::expire);
+        self.with(ParitySession::expire);
     }
 
     fn lose(&mut self) {
         let error = ClientError::new(ClientErrorKind::Closed, "a test");
-        self.requests.disconnect(&error, &mut self.events);
+        self.session.disconnect(&error, &mut self.events);
     }
 
     /// Takes the messages that were sent.
@@ -180,7 +180,7 @@ fn retry_waits_for_retry_after_and_backoff() {
     let failed = format!("a {:?}", ClientErrorKind::Parity { code });
     let expected = ["ready", "retried", "retried", "retried", "retried", &failed];
     assert_eq!(client.outcomes(), expected);
-    assert!(client.requests.is_idle());
+    assert!(client.session.is_idle());
 }
 
 #[test]
@@ -239,10 +239,10 @@ fn requests_wait_for_the_handshake() {
 #[test]
 fn unanswered_handshake_fails_the_connection() {
     let mut client = Client::new(ParityConfig::default());
-    client.with(ParityRequests::connect);
-    assert_eq!(client.requests.deadline(), Some(at(5)));
+    client.with(ParitySession::connect);
+    assert_eq!(client.session.deadline(), Some(at(5)));
     client.advance(Duration::from_secs(5));
-    let failure = client.requests.failure().map(ClientError::kind);
+    let failure = client.session.failure().map(ClientError::kind);
     assert_eq!(failure, Some(ClientErrorKind::Timeout));
 }
 
@@ -253,9 +253,9 @@ fn silent_server_is_given_up() {
     assert_eq!(client.sent_names(), ["keepalive null"]);
     client.advance(Duration::from_mins(1));
     assert_eq!(client.sent_names(), ["keepalive null"]);
-    assert!(client.requests.failure().is_none());
+    assert!(client.session.failure().is_none());
     client.advance(Duration::from_mins(1));
-    let failure = client.requests.failure().map(ClientError::kind);
+    let failure = client.session.failure().map(ClientError::kind);
     assert_eq!(failure, Some(ClientErrorKind::Closed));
 }
 
@@ -263,7 +263,7 @@ fn silent_server_is_given_up() {
 fn keepalive_is_answered_within_its_hint() {
     let mut client = Client::ready(ParityConfig::default());
     client.receive(&json!({ "type": "keepalive", "timeoutHintSec": 20 }));
-    assert_eq!(client.requests.deadline(), Some(at(10)));
+    assert_eq!(client.session.deadline(), Some(at(10)));
     client.advance(Duration::from_secs(10));
     assert_eq!(client.sent_names(), ["keepalive null"]);
     // A request shows as well that the client is there.
@@ -304,7 +304,7 @@ fn ignored_cancellation_fails_the_connection() {
     assert_eq!(client.sent_names(), ["request 1", "cancel 1"]);
     assert_eq!(client.outcomes(), ["ready", "a Timeout"]);
     client.advance(Duration::from_secs(10));
-    let failure = client.requests.failure().map(ClientError::kind);
+    let failure = client.session.failure().map(ClientError::kind);
     assert_eq!(failure, Some(ClientErrorKind::Protocol));
 }
 
@@ -356,7 +356,7 @@ fn missing_chunk_is_requested_again() {
     client.call("a", "tools/call", true, None);
     client.receive(&opened(1, "s1"));
     client.receive(&chunk("s1", 2, "eos", ("reason", json!("completed"))));
-    let failure = client.requests.failure().map(ClientError::kind);
+    let failure = client.session.failure().map(ClientError::kind);
     assert_eq!(failure, Some(ClientErrorKind::Protocol));
     client.lose();
     client.sent();
@@ -393,7 +393,7 @@ fn stream_of_lost_response_is_cancelled() {
     assert_eq!(client.sent_names(), [r#"cancel "s1""#]);
     client.receive(&chunk("s1", 1, "eos", ("reason", json!("cancelled"))));
     assert_eq!(client.outcomes(), ["ready", "a Closed", "ready"]);
-    assert!(client.requests.is_idle());
+    assert!(client.session.is_idle());
 }
 
 #[test]
@@ -403,19 +403,19 @@ fn requests_without_connection_time_out() {
     client.call("a", "tools/call", false, None);
     client.advance(Duration::from_secs(30));
     assert_eq!(client.outcomes(), ["ready", "a Connect"]);
-    assert!(client.requests.is_idle());
+    assert!(client.session.is_idle());
 }
 
 #[test]
 fn refused_resumption_is_not_repeated() {
     let mut client = Client::ready(ParityConfig::default());
     client.lose();
-    client.with(ParityRequests::connect);
+    client.with(ParitySession::connect);
     assert_eq!(client.sent().remove(0)["resumeToken"], "t");
     let error = json!({ "code": "error.auth.unauthorized", "message": "m", "retryable": false });
     client.receive(&json!({ "type": "error", "error": error }));
     let code = ErrorCode::Unauthorized;
-    let failure = client.requests.failure().map(ClientError::kind);
+    let failure = client.session.failure().map(ClientError::kind);
     assert_eq!(failure, Some(ClientErrorKind::Parity { code }));
     client.lose();
     assert!(client.connect(&json!({})).get("resumeToken").is_none());
@@ -424,7 +424,7 @@ fn refused_resumption_is_not_repeated() {
 #[test]
 fn new_token_is_in_the_next_request_only() {
     let mut client = Client::ready(ParityConfig::default());
-    client.requests.set_auth_token("new");
+    client.session.set_auth_token("new");
     client.call("a", "ping", false, None);
     client.call("b", "ping", false, None);
     let tokens = client.sent();

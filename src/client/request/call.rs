@@ -18,7 +18,7 @@ use crate::results::{TaskSupport, ToolInfo};
 use crate::session::{CallRequest, ReceivedMessage, TaskMode};
 
 /// A call that was sent. Dropping it cancels the call.
-pub(super) struct Call {
+pub(super) struct CallFuture {
     peer: Option<Arc<PeerRef>>,
     /// `None` if it was not sent, or its outcome is taken.
     slot: Option<Arc<CallSlot>>,
@@ -64,8 +64,8 @@ impl ToolsPage {
     }
 }
 
-impl Call {
-    /// Sends a request.
+impl CallFuture {
+    /// Passes a request to the I/O thread.
     pub(super) fn send(
         peer: Arc<PeerRef>,
         mut request: Box<CallRequest>,
@@ -104,7 +104,7 @@ impl Call {
     }
 }
 
-impl Future for Call {
+impl Future for CallFuture {
     type Output = Result<ReceivedMessage, ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -128,7 +128,7 @@ impl Future for Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for CallFuture {
     fn drop(&mut self) {
         if let (Some(peer), Some(slot)) = (&self.peer, self.slot.take())
             && slot.outcome().is_pending()

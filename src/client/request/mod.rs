@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use self::call::Call;
+use self::call::CallFuture;
 pub(super) use self::call::{put_request, take_request, take_result};
 #[cfg(feature = "skills")]
 pub(super) use self::pages::Listed;
@@ -146,14 +146,14 @@ impl<R: DeserializeOwned + 'static> IntoFuture for Request<R> {
     type IntoFuture = ResponseFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        ResponseFuture { attempt: Attempt::of_request(self), result: PhantomData }
+        ResponseFuture { attempt: SentRequest::of_request(self), result: PhantomData }
     }
 }
 
 /// The result of a [`Request`] that was sent. Every executor can poll it.
 #[must_use = "dropping it cancels the request"]
 pub struct ResponseFuture<R> {
-    attempt: Attempt,
+    attempt: SentRequest,
     result: PhantomData<fn() -> R>,
 }
 
@@ -176,30 +176,30 @@ impl<R> fmt::Debug for ResponseFuture<R> {
 const HEADER_MISMATCH: ClientErrorKind = ClientErrorKind::Rpc { code: -32020 };
 
 /// A request in flight.
-pub(super) enum Attempt {
-    First(Call, Option<Box<ToolCall>>),
+enum SentRequest {
+    First(CallFuture, Option<Box<ToolCall>>),
     /// After the tools were listed again.
     Second(Pin<Box<dyn Future<Output = Result<ReceivedMessage, ClientError>> + Send + Sync>>),
 }
 
 /// A tool call over HTTP, which is sent again if its headers are not those that the tool requires.
-pub(super) struct ToolCall {
+struct ToolCall {
     peer: Arc<PeerRef>,
     request: Box<CallRequest>,
     callbacks: CallCallbacks,
 }
 
-impl Attempt {
+impl SentRequest {
     /// Sends a request, unless it is answered already.
-    pub(super) fn of_request<R>(request: Request<R>) -> Self {
+    fn of_request<R>(request: Request<R>) -> Self {
         match (request.answer, request.peer, request.request) {
-            (Some(message), ..) => Self::First(Call::answered(message), None),
+            (Some(message), ..) => Self::First(CallFuture::answered(message), None),
             (None, Some(peer), Ok(call)) => Self::first(peer, call, request.callbacks),
-            (None, _, Err(error)) => Self::First(Call::failed(error), None),
+            (None, _, Err(error)) => Self::First(CallFuture::failed(error), None),
             (None, None, Ok(_)) => {
                 let error =
                     ClientError::new(ClientErrorKind::InvalidInput, "the request has no server");
-                Self::First(Call::failed(error), None)
+                Self::First(CallFuture::failed(error), None)
             }
         }
     }
@@ -210,11 +210,11 @@ impl Attempt {
             let (peer, callbacks) = (Arc::clone(&peer), callbacks.clone());
             Box::new(ToolCall { peer, request: request.clone(), callbacks })
         });
-        Self::First(Call::send(peer, request, callbacks), tool_call)
+        Self::First(CallFuture::send(peer, request, callbacks), tool_call)
     }
 }
 
-impl Future for Attempt {
+impl Future for SentRequest {
     type Output = Result<ReceivedMessage, ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -242,6 +242,6 @@ impl ToolCall {
         if !tools.iter().any(|tool| Some(tool.name.as_str()) == request.name.as_deref()) {
             return Err(error);
         }
-        Call::send(peer, request, callbacks).await
+        CallFuture::send(peer, request, callbacks).await
     }
 }

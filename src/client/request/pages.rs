@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::call::{Call, read_result};
+use super::call::{CallFuture, read_result};
 use crate::error::{ClientError, ClientErrorKind};
 use crate::io::{CallCallbacks, PeerRef};
 use crate::known_tools::KnownTools;
@@ -103,7 +103,7 @@ pub struct Pages<T> {
     /// The request for the next page; `None` after the last one.
     request: Option<Box<CallRequest>>,
     /// The request in flight.
-    call: Option<Call>,
+    call: Option<CallFuture>,
     key: &'static str,
     /// Pages that may still be read.
     pages_left: usize,
@@ -175,7 +175,8 @@ impl<T: DeserializeOwned> Pages<T> {
             let text = format!("{} has more pages than allowed", method.as_str());
             return Poll::Ready(Some(Err(ClientError::new(ClientErrorKind::Protocol, text))));
         }
-        let send = || Call::send(Arc::clone(&self.peer), request.clone(), CallCallbacks::default());
+        let send =
+            || CallFuture::send(Arc::clone(&self.peer), request.clone(), CallCallbacks::default());
         let call = self.call.get_or_insert_with(send);
         let outcome = ready!(Pin::new(call).poll(context));
         self.call = None;

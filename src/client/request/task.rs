@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::call::read_result;
-use super::{Attempt, Request};
+use super::{Request, SentRequest};
 use crate::error::{ClientError, ClientErrorKind};
 use crate::io::PeerRef;
 use crate::results::{CallToolResult, TaskInfo};
@@ -75,7 +75,7 @@ impl IntoFuture for TaskRequest {
 
     fn into_future(self) -> Self::IntoFuture {
         let peer = self.0.peer.clone();
-        let attempt = Attempt::of_request(self.0);
+        let attempt = SentRequest::of_request(self.0);
         Box::pin(async move {
             let message = attempt.await?;
             let peer = peer.ok_or_else(|| {

@@ -35,7 +35,7 @@ pub enum ContentBlock {
     ResourceLink {
         /// URI of the resource.
         uri: String,
-        /// Its name.
+        /// The name of the resource, for programs.
         name: String,
         /// Its other members.
         details: Map<String, Value>,
@@ -204,7 +204,7 @@ pub struct PromptMessage {
 pub struct ResourceInfo {
     /// URI for [`Client::read_resource`](crate::Client::read_resource).
     pub uri: String,
-    /// Its name.
+    /// Its name, for programs.
     pub name: String,
     /// Display name.
     pub title: Option<String>,
@@ -215,7 +215,7 @@ pub struct ResourceInfo {
     /// Its size in bytes.
     #[serde(default, deserialize_with = "whole_number")]
     pub size: Option<u64>,
-    /// `_meta`.
+    /// The members of `_meta`, if there are any.
     #[serde(rename = "_meta")]
     pub meta: Option<MetaObject>,
 }
@@ -227,7 +227,7 @@ pub struct ResourceInfo {
 pub struct ResourceTemplateInfo {
     /// The template (RFC 6570).
     pub uri_template: String,
-    /// Its name.
+    /// Its name, for programs.
     pub name: String,
     /// Display name.
     pub title: Option<String>,
@@ -287,7 +287,7 @@ pub struct PromptInfo {
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// What it is, for people.
     pub description: Option<String>,
     /// Whether it must be given.
     #[serde(default, deserialize_with = "null_as_default")]
@@ -305,7 +305,7 @@ pub struct GetPromptResult {
     pub messages: Vec<PromptMessage>,
 }
 
-/// The result of a completion.
+/// The result of `completion/complete`.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct CompleteResult {

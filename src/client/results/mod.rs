@@ -24,7 +24,7 @@ use corelane_protocol::json;
 
 /// Reads `null` as an absent member: servers in Go and C# write it for an empty list, and for what
 /// is not set.
-pub(super) fn null_as_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+fn null_as_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: Default + Deserialize<'de>,
     D: Deserializer<'de>,
@@ -33,9 +33,7 @@ where
 }
 
 /// Reads an integer from 0, which may be written as `2.0`.
-pub(super) fn whole_number<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<u64>, D::Error> {
+fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(deserializer)? else { return Ok(None) };
     let whole = || u64::try_from(json::whole_number(number.as_f64()?)?).ok();
     let integer = number.as_u64().or_else(whole);

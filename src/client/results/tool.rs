@@ -31,7 +31,7 @@ pub struct ToolInfo {
     pub annotations: Option<ToolAnnotations>,
     /// How it may be called (2025-11-25).
     pub execution: Option<ToolExecution>,
-    /// `_meta`.
+    /// The members of `_meta`, if there are any.
     #[serde(rename = "_meta")]
     pub meta: Option<MetaObject>,
 }
@@ -109,7 +109,7 @@ pub struct CallToolResult {
     /// Whether the tool failed. Its content says why.
     #[serde(default, deserialize_with = "null_as_default")]
     pub is_error: bool,
-    /// `_meta`.
+    /// The members of `_meta`, if there are any.
     #[serde(rename = "_meta")]
     pub meta: Option<MetaObject>,
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::followed_task::FollowedTask;
-use super::in_flight::InFlight;
+use super::in_flight::InFlightCalls;
 use super::request::CallRequest;
 use corelane_base::time::Instant;
 use corelane_protocol::jsonrpc::Id;
@@ -38,7 +38,7 @@ impl<T> Call<T> {
 
 #[derive(Debug)]
 pub(super) struct CallTable<T> {
-    in_flight: InFlight<Call<T>>,
+    in_flight: InFlightCalls<Call<T>>,
     waiting: VecDeque<Call<T>>,
     /// Calls that have failed and are sent again later; they do not expire meanwhile.
     delayed: Vec<(Instant, Call<T>)>,
@@ -52,7 +52,7 @@ pub(super) struct CallTable<T> {
 impl<T> CallTable<T> {
     pub(super) fn new() -> Self {
         Self {
-            in_flight: InFlight::new(),
+            in_flight: InFlightCalls::new(),
             waiting: VecDeque::new(),
             delayed: Vec::new(),
             last_id: 0,
@@ -77,7 +77,7 @@ impl<T> CallTable<T> {
         id >= 1 && id <= self.last_id
     }
 
-    pub(super) fn in_flight(&self) -> usize {
+    pub(super) fn in_flight_count(&self) -> usize {
         self.in_flight.len()
     }
 
@@ -87,7 +87,7 @@ impl<T> CallTable<T> {
         ids.next().filter(|_| ids.next().is_none())
     }
 
-    pub(super) fn waiting(&self) -> usize {
+    pub(super) fn waiting_count(&self) -> usize {
         self.waiting.len()
     }
 
@@ -205,7 +205,7 @@ impl<T> CallTable<T> {
     }
 
     /// Returns how many calls are sent again later.
-    pub(super) const fn delayed(&self) -> usize {
+    pub(super) const fn delayed_count(&self) -> usize {
         self.delayed.len()
     }
 
@@ -336,7 +336,7 @@ mod tests {
         calls.push_waiting(third);
         let in_flight = calls.take_in_flight();
         calls.push_waiting_first(in_flight);
-        assert_eq!((calls.in_flight(), calls.waiting()), (0, 3));
+        assert_eq!((calls.in_flight_count(), calls.waiting_count()), (0, 3));
         assert_eq!(calls.deadline(), Some(at(5)));
         assert_eq!(calls.remove_call(2).unwrap().1.token, "second");
         assert_eq!(calls.pop_waiting().unwrap().token, "first");

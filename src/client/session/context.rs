@@ -221,7 +221,7 @@ impl SessionBuffers {
 
 /// Messages of the client.
 impl<T, S: MessageSink> SessionContext<'_, T, S> {
-    /// Sends a request.
+    /// Encodes a request with the members of `_meta` that `revision` wants, and sends it.
     pub(super) fn send_request(
         &mut self,
         config: &SessionConfig,

@@ -15,7 +15,6 @@ use corelane_protocol::revision::Revision;
 /// A message to send to the server.
 #[derive(Clone, Copy, Debug)]
 pub struct OutgoingMessage<'a> {
-    /// What it is.
     pub kind: OutgoingKind<'a>,
     /// The revision of the session, or the one that the client asks for.
     pub revision: Revision,
@@ -26,7 +25,7 @@ pub struct OutgoingMessage<'a> {
 /// Kind of an [`OutgoingMessage`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OutgoingKind<'a> {
-    /// A request.
+    /// A request, which has a response.
     Request {
         /// Its id.
         id: u64,

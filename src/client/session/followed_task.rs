@@ -99,7 +99,7 @@ pub(super) enum TaskProgress<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskState<'a> {
     pub(super) id: &'a str,
-    /// All of it.
+    /// The whole task.
     pub(super) value: Value<'a>,
     pub(super) progress: TaskProgress<'a>,
     pub(super) poll_interval: Option<Duration>,

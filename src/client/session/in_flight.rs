@@ -8,12 +8,12 @@ const LIST_MAX: usize = 8;
 
 /// Calls by the ids of their requests: few in a list, more in a map.
 #[derive(Debug)]
-pub(super) enum InFlight<C> {
+pub(super) enum InFlightCalls<C> {
     List(Vec<(u64, C)>),
     Map(IdMap<u64, C>),
 }
 
-impl<C> InFlight<C> {
+impl<C> InFlightCalls<C> {
     pub(super) const fn new() -> Self {
         Self::List(Vec::new())
     }
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn list_and_map_hold_the_same_calls() {
         for count in [1, LIST_MAX as u64, 3 * LIST_MAX as u64] {
-            let mut calls = InFlight::new();
+            let mut calls = InFlightCalls::new();
             for id in (1..=count).rev() {
                 calls.insert(id, id * 10);
             }

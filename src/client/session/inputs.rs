@@ -18,9 +18,9 @@ use corelane_protocol::jsonrpc::{Id, IdBuf};
 
 /// Rounds of one call: a server that requires input again and again is given up.
 const ROUNDS_MAX: u32 = 32;
-/// Inputs of one round.
+/// Most inputs that one result may require.
 const INPUTS_MAX: usize = 64;
-/// Inputs of one task.
+/// Most inputs that one task may require, in all of its rounds.
 const TASK_INPUTS_MAX: usize = 1_024;
 
 /// Kind of an input.
@@ -67,7 +67,6 @@ pub struct InputKey(u64);
 pub struct RequiredInput {
     /// Names it for [`Session::provide_input`](super::Session::provide_input).
     pub key: InputKey,
-    /// What it is.
     pub kind: InputKind,
     /// The params as a JSON object.
     pub params: Vec<u8>,

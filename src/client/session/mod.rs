@@ -17,8 +17,8 @@ mod followed_task;
 
 mod calls;
 
+mod errors;
 mod inputs;
-mod refusal;
 
 mod event;
 
@@ -41,9 +41,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::calls::{Call, CallTable};
+use self::errors::{busy, closed, explain_end, explain_failure, unconnected, unsupported};
 use self::handshake::{FailedDiscover, NextStep, handshake_error};
 use self::inputs::InputTable;
-use self::refusal::{busy, closed, explain_end, explain_failure, unconnected, unsupported};
 use self::side_requests::SideRequests;
 use self::subscriptions::SubscriptionTable;
 use self::tasks::TaskTable;
@@ -265,17 +265,18 @@ impl<T: Clone> Session<T> {
         ctx: &mut SessionContext<'_, T, S>,
     ) -> CallId {
         let request = request.into();
-        let is_full = self.calls.in_flight() >= self.config.options().in_flight_max;
+        let is_full = self.calls.in_flight_count() >= self.config.options().in_flight_max;
         let refusal = match &self.phase {
             Phase::Ended(error) => Some(error.clone()),
             Phase::Ready(server) => unsupported(server, &request),
             Phase::New | Phase::Handshake(_) => None,
         };
         let server = self.server().map(|server| server.revision);
-        let waits = server.is_none() || is_full || self.calls.waiting() > 0 || ctx.sink.is_full();
+        let waits =
+            server.is_none() || is_full || self.calls.waiting_count() > 0 || ctx.sink.is_full();
         let refusal = refusal.or_else(|| {
             let waiting_max = self.config.options().waiting_max;
-            (waits && self.calls.waiting() >= waiting_max).then(|| busy(waiting_max))
+            (waits && self.calls.waiting_count() >= waiting_max).then(|| busy(waiting_max))
         });
         if let Some(error) = refusal {
             ctx.events.push(SessionEvent::Completed { token, result: Err(error) });
@@ -443,12 +444,12 @@ impl<T: Clone> Session<T> {
     /// Sends the calls that wait, as far as they may be in flight and the sink is not full.
     pub fn send_waiting<S: MessageSink>(&mut self, ctx: &mut SessionContext<'_, T, S>) {
         let Phase::Ready(server) = &self.phase else { return };
-        if self.calls.waiting() == 0 && self.subscriptions.is_empty() {
+        if self.calls.waiting_count() == 0 && self.subscriptions.is_empty() {
             return;
         }
         let server = Arc::clone(server);
         subscriptions::acknowledge(self, ctx);
-        while self.calls.in_flight() < self.config.options().in_flight_max
+        while self.calls.in_flight_count() < self.config.options().in_flight_max
             && !ctx.sink.is_full()
             && let Some(call) = self.calls.pop_waiting()
         {

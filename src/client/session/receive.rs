@@ -15,10 +15,10 @@ use super::calls::{Call, CallTable, own_id};
 use super::event::{MessageSink, Progress, ReceivedMessage, SessionEvent};
 use super::handshake::{self, NextStep};
 use super::inputs::{InputKey, InputKind, InputTarget};
-use super::refusal::{ResultType, read_result_type};
 use super::side_requests::SideRequest;
 use super::{
-    CallRequest, Phase, Session, SessionBuffers, SessionContext, restart, subscriptions, tasks,
+    CallRequest, Phase, Session, SessionBuffers, SessionContext, TaskMode, restart, subscriptions,
+    tasks,
 };
 use crate::error::{ClientError, ClientErrorKind, quote};
 use crate::results::CallToolResult;
@@ -379,5 +379,48 @@ impl<T: Clone> Session<T> {
             None if invalid.has_method => ctx.send_error(self.revision(), *id, error),
             None => {}
         }
+    }
+}
+
+/// What the result of a call is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ResultType {
+    Complete,
+    InputRequired,
+    /// A task that the call waits for.
+    Task,
+}
+
+/// Reads what a result of `call` is; a modern result without `resultType` is complete.
+fn read_result_type<T>(
+    call: &Call<T>,
+    result: Value<'_>,
+    is_modern: bool,
+) -> Result<ResultType, ClientError> {
+    if result.as_object().is_none() && !result.is_null() {
+        let mut text = Vec::new();
+        result.write(&mut text);
+        let text = format!("the result is not an object{}", quote(&text));
+        return Err(ClientError::new(ClientErrorKind::Protocol, text));
+    }
+    if call.request.task == TaskMode::Await {
+        return Ok(ResultType::Task);
+    }
+    if !is_modern {
+        return Ok(ResultType::Complete);
+    }
+    let result_type = result.as_object().and_then(|result| result.find("resultType"));
+    let may_be_task = call.request.method == Method::ToolsCall;
+    match result_type.map(Value::as_str) {
+        None | Some(Some("complete")) => Ok(ResultType::Complete),
+        Some(Some("input_required")) => Ok(ResultType::InputRequired),
+        Some(Some("task")) if may_be_task => Ok(match call.request.task {
+            TaskMode::Create { .. } => ResultType::Complete,
+            TaskMode::Follow | TaskMode::Await => ResultType::Task,
+        }),
+        Some(_) => Err(ClientError::new(
+            ClientErrorKind::Protocol,
+            "the result has a resultType that MCP 2026-07-28 does not define",
+        )),
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::calls::Call;
 use super::context::SessionContext;
+use super::errors::{closed, explain_end};
 use super::event::{MessageSink, SessionEvent};
-use super::refusal::{closed, explain_end};
 use super::side_requests::SideRequests;
-use super::{Phase, Session, refusal};
+use super::{Phase, Session, errors};
 use crate::error::{ClientError, ClientErrorKind};
 use crate::retry::{RetryEvent, RetryPolicy};
 use corelane_base::time::Instant;
@@ -51,7 +51,7 @@ impl<T: Clone> Session<T> {
         }
         // The failure of a handshake has the text itself.
         let is_ready = matches!(self.phase, Phase::Ready(_));
-        refusal::timeout_error(timeout, self.invalid_text.as_deref().filter(|_| is_ready))
+        errors::timeout_error(timeout, self.invalid_text.as_deref().filter(|_| is_ready))
     }
 
     /// Lets nothing of the session expire until [`resume`].
@@ -113,12 +113,12 @@ impl<T: Clone> Session<T> {
 
     /// Returns whether a call waits to be sent.
     pub(crate) fn has_waiting(&self) -> bool {
-        self.calls.waiting() + self.calls.delayed() > 0
+        self.calls.waiting_count() + self.calls.delayed_count() > 0
     }
 
     /// Returns whether nothing is in flight, and nothing is subscribed to.
     pub(crate) fn is_idle(&self) -> bool {
-        self.calls.waiting() + self.calls.in_flight() + self.calls.delayed() == 0
+        self.calls.waiting_count() + self.calls.in_flight_count() + self.calls.delayed_count() == 0
             && self.tasks.is_empty()
             && self.subscriptions.is_empty()
             && self.inputs.is_empty()
@@ -168,7 +168,7 @@ fn is_refusal(error: &ClientError) -> bool {
 
 /// Notes that a call which was sent and has failed is sent again. Returns the time before it, or
 /// `None` if it is not: its policy does not allow it, or a part of it has succeeded.
-pub(super) fn begin_repeat<T>(
+fn begin_repeat<T>(
     policy: &RetryPolicy,
     call: &mut Call<T>,
     error: &ClientError,

@@ -223,7 +223,6 @@ struct ListenFilter {
     prompts: bool,
     #[serde(rename = "resourcesListChanged")]
     resource_list: bool,
-    /// URIs.
     #[serde(rename = "resourceSubscriptions")]
     resources: Vec<Box<str>>,
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use super::calls::Call;
 use super::context::SessionContext;
+use super::errors::timeout_error;
 use super::event::{MessageSink, ReceivedMessage, SessionEvent};
 use super::followed_task::{FollowedTask, TaskProgress, TaskState};
-use super::refusal::timeout_error;
 use super::request::{CallRequest, TaskMode};
 use super::side_requests::{self, SideRequest};
 use super::{Phase, Session};

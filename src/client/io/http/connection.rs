@@ -76,13 +76,13 @@ pub struct LostExchange<E> {
 
 /// A response whose messages have been passed on, as far as it is an event stream.
 #[derive(Debug)]
-pub struct Response {
+pub struct HttpResponse {
     pub head: ResponseHead,
     pub body: Vec<u8>,
     pub(super) events: EventReader,
 }
 
-impl Response {
+impl HttpResponse {
     /// Returns the body as a message; `None` if it is empty.
     pub fn message(&mut self) -> Option<PaddedText<'_>> {
         let length = self.body.len();
@@ -197,7 +197,7 @@ impl<E> HttpConnection<E> {
     }
 
     /// Ends the exchange whose response is complete.
-    pub(super) fn finish(&mut self, now: Instant) -> Option<(E, Response)> {
+    pub(super) fn finish(&mut self, now: Instant) -> Option<(E, HttpResponse)> {
         let exchange = self.exchange.take()?;
         let head = self.reader.head()?.clone();
         let idle = head.keep_alive_seconds.map_or(IDLE_TIME_MAX, |seconds| {
@@ -206,7 +206,7 @@ impl<E> HttpConnection<E> {
         (self.idle_deadline, self.deadline) = (Some(now.after(idle)), None);
         self.is_reused = true;
         let (body, events) = (std::mem::take(&mut self.body), std::mem::take(&mut self.events));
-        Some((exchange, Response { head, body, events }))
+        Some((exchange, HttpResponse { head, body, events }))
     }
 
     /// Ends the exchange without a response.

@@ -113,7 +113,7 @@ struct Repeats {
 
 /// A request to send, and what happened to it before.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct McpExchange {
     kind: ExchangeKind,
     revision: Revision,
     name: Option<Box<str>>,
@@ -133,7 +133,7 @@ pub struct Exchange {
 }
 
 /// Creation.
-impl Exchange {
+impl McpExchange {
     /// Creates the exchange for a message of a session.
     pub(super) fn of_message(message: &OutgoingMessage<'_>) -> Self {
         let kind = match message.kind {
@@ -166,7 +166,7 @@ impl Exchange {
         Self::new(ExchangeKind::Stream(StreamCursor::default()), revision)
     }
 
-    /// Creates a DELETE.
+    /// Creates the DELETE that ends the session.
     pub(super) fn delete(revision: Revision) -> Self {
         Self::new(ExchangeKind::Delete, revision)
     }
@@ -189,7 +189,7 @@ impl Exchange {
     }
 }
 
-impl Exchange {
+impl McpExchange {
     pub(super) const fn kind(&self) -> &ExchangeKind {
         &self.kind
     }
@@ -360,7 +360,7 @@ impl Exchange {
 }
 
 /// What has become of it.
-impl Exchange {
+impl McpExchange {
     /// Returns whether it is a request that is sent in a session.
     pub(super) const fn needs_session(&self) -> bool {
         match self.kind {
@@ -419,7 +419,7 @@ impl Exchange {
     }
 }
 
-impl HttpExchange for Exchange {
+impl HttpExchange for McpExchange {
     fn class(&self) -> ExchangeClass {
         match self.kind {
             ExchangeKind::Request { method: Method::SubscriptionsListen, .. }
@@ -470,7 +470,7 @@ mod tests {
     fn refused_request_is_postponed_three_times() {
         let head = |text: &str| ResponseHead::parse(text.as_bytes()).unwrap();
         let call =
-            |method| Exchange::new(ExchangeKind::Request { id: 1, method }, Revision::LATEST);
+            |method| McpExchange::new(ExchangeKind::Request { id: 1, method }, Revision::LATEST);
         let policy = RetryPolicy::safe();
         let refused = head("HTTP/1.1 429 A\r\n\r\n");
         let mut exchange = call(Method::ToolsCall);

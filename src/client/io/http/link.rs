@@ -9,10 +9,10 @@ use super::authorization::{FlowRun, RedirectSender};
 use super::connection::ExchangeLoss;
 use super::pool::HttpPool;
 use super::rules::HttpRules;
-use super::session::{Closing, SessionInput};
+use super::session::{Closing, SessionAccess};
 use crate::error::ClientError;
 use crate::io::loss::Loss;
-use crate::io::peer_handle::PeerHandle;
+use crate::io::peer_settings::PeerSettings;
 use crate::target::HttpEndpoint;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Ring, Socket};
@@ -32,13 +32,13 @@ impl<R: HttpRules> HttpLink<R> {
     /// Creates a link without connections. `seed` determines the delays of the session.
     pub fn new(
         endpoint: &HttpEndpoint,
-        handle: &PeerHandle,
+        settings: &PeerSettings,
         redirects: &RedirectSender,
         seed: u64,
     ) -> Self {
-        let body_bytes_max = handle.config.options().message_bytes_max;
+        let body_bytes_max = settings.config.options().message_bytes_max;
         Self {
-            rules: R::new(endpoint, handle, redirects, seed),
+            rules: R::new(endpoint, settings, redirects, seed),
             pool: HttpPool::default(),
             limits: ResponseLimits { body_bytes_max, ..Default::default() },
             closing: Closing::default(),
@@ -60,11 +60,11 @@ impl<R: HttpRules> HttpLink<R> {
     pub fn advance(
         &mut self,
         ring: &mut dyn Ring,
-        input: &mut SessionInput<'_, R::Session>,
+        access: &mut SessionAccess<'_, R::Session>,
     ) -> usize {
-        let now = input.now;
+        let now = access.now;
         let Self { rules, pool, .. } = self;
-        rules.prepare(ring, pool, input);
+        rules.prepare(ring, pool, access);
         pool.close_stale(ring, now);
         if rules.authorization().is_some_and(|authorization| authorization.is_running()) {
             return 0;
@@ -87,10 +87,10 @@ impl<R: HttpRules> HttpLink<R> {
     pub fn handle_connect_failure(
         &mut self,
         error: ClientError,
-        input: &mut SessionInput<'_, R::Session>,
+        access: &mut SessionAccess<'_, R::Session>,
     ) {
-        let is_last = self.pool.handle_connect_failure(input.now);
-        self.rules.handle_unconnected(error, is_last, input);
+        let is_last = self.pool.handle_connect_failure(access.now);
+        self.rules.handle_unconnected(error, is_last, access);
         if is_last {
             self.closing.end();
         }
@@ -103,28 +103,28 @@ impl<R: HttpRules> HttpLink<R> {
         ring: &mut dyn Ring,
         socket: Socket,
         bytes: &[u8],
-        input: &mut SessionInput<'_, R::Session>,
+        access: &mut SessionAccess<'_, R::Session>,
     ) {
         if let Some(flow) = self.flow_of(socket) {
-            return flow.receive(ring, bytes, input.now);
+            return flow.receive(ring, bytes, access.now);
         }
         let mut from = 0;
         while let Some(index) = self.pool.index_of(socket) {
             let Self { rules, pool, limits, .. } = self;
             let connection = pool.get_mut(index);
             let event = connection.receive(bytes, &mut from, limits, |exchange, event| {
-                rules.handle_event(exchange, event, input);
+                rules.handle_sse_event(exchange, event, access);
             });
             match event {
                 Ok(ResponseEvent::NeedMore) => return,
                 Ok(ResponseEvent::HeadComplete) => {
                     if let Some((exchange, head)) = connection.begun() {
-                        rules.handle_head(exchange, head, input.now);
+                        rules.handle_head(exchange, head, access.now);
                     }
                 }
-                Ok(ResponseEvent::Complete) => self.finish(ring, index, input),
+                Ok(ResponseEvent::Complete) => self.finish(ring, index, access),
                 Err(error) => {
-                    return self.abort(ring, index, &ExchangeLoss::Response(error), input);
+                    return self.abort(ring, index, &ExchangeLoss::Response(error), access);
                 }
             }
         }
@@ -150,16 +150,16 @@ impl<R: HttpRules> HttpLink<R> {
         ring: &mut dyn Ring,
         socket: Socket,
         loss: &Loss,
-        input: &mut SessionInput<'_, R::Session>,
+        access: &mut SessionAccess<'_, R::Session>,
     ) {
         if let Some(flow) = self.flow_of(socket) {
-            return flow.handle_end(ring, loss.error().is_some(), input.now);
+            return flow.handle_end(ring, loss.error().is_some(), access.now);
         }
         let Some(index) = self.pool.index_of(socket) else { return };
         match self.pool.get_mut(index).end_of_stream() {
             // A body that ends with the connection.
-            Ok(true) if loss.error().is_none() => self.finish(ring, index, input),
-            _ => self.abort(ring, index, &ExchangeLoss::Connection(loss), input),
+            Ok(true) if loss.error().is_none() => self.finish(ring, index, access),
+            _ => self.abort(ring, index, &ExchangeLoss::Connection(loss), access),
         }
     }
 
@@ -171,13 +171,13 @@ impl<R: HttpRules> HttpLink<R> {
     }
 
     /// Ends what has timed out, and what the session no longer waits for.
-    pub fn expire(&mut self, ring: &mut dyn Ring, input: &mut SessionInput<'_, R::Session>) {
-        let now = input.now;
+    pub fn expire(&mut self, ring: &mut dyn Ring, access: &mut SessionAccess<'_, R::Session>) {
+        let now = access.now;
         self.pool.close_stale(ring, now);
         while let Some(index) = self.pool.expired(now) {
-            self.abort(ring, index, &ExchangeLoss::Timeout, input);
+            self.abort(ring, index, &ExchangeLoss::Timeout, access);
         }
-        self.rules.expire(ring, &mut self.pool, input);
+        self.rules.expire(ring, &mut self.pool, access);
         if let Some(authorization) = self.rules.authorization() {
             authorization.expire(ring, now);
         }
@@ -220,11 +220,11 @@ impl<R: HttpRules> HttpLink<R> {
         &mut self,
         ring: &mut dyn Ring,
         index: usize,
-        input: &mut SessionInput<'_, R::Session>,
+        access: &mut SessionAccess<'_, R::Session>,
     ) {
-        let Some((exchange, response)) = self.pool.finish(ring, index, input.now) else { return };
+        let Some((exchange, response)) = self.pool.finish(ring, index, access.now) else { return };
         self.rules.waiting().finish(&exchange);
-        self.rules.handle_response(ring, &mut self.pool, exchange, response, input);
+        self.rules.handle_response(ring, &mut self.pool, exchange, response, access);
         self.end_if_done();
     }
 
@@ -234,11 +234,11 @@ impl<R: HttpRules> HttpLink<R> {
         ring: &mut dyn Ring,
         index: usize,
         loss: &ExchangeLoss<'_>,
-        input: &mut SessionInput<'_, R::Session>,
+        access: &mut SessionAccess<'_, R::Session>,
     ) {
         let Some(lost) = self.pool.remove(ring, index).abort() else { return };
         self.rules.waiting().finish(&lost.exchange);
-        self.rules.handle_loss(lost, loss, input);
+        self.rules.handle_loss(lost, loss, access);
         self.end_if_done();
     }
 

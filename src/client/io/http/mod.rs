@@ -28,10 +28,10 @@ mod streamable;
 pub(super) use self::authorization::{
     FlowRun, HttpAuthorization, RedirectSender, UpgradeAuthorization, UpgradeVerdict,
 };
-pub(super) use self::connection::{ExchangeLoss, HttpRequest, LostExchange, Response};
+pub(super) use self::connection::{ExchangeLoss, HttpRequest, HttpResponse, LostExchange};
 pub(super) use self::link::HttpLink;
 pub(super) use self::pool::HttpPool;
 pub(super) use self::rules::HttpRules;
-pub(super) use self::session::SessionInput;
+pub(super) use self::session::SessionAccess;
 pub(super) use self::streamable::StreamableHttp;
 pub(super) use self::waiting::{ExchangeClass, HttpExchange, WaitingExchanges};

@@ -5,8 +5,8 @@ use corelane_protocol::eras::Method;
 use corelane_transport::http::client::request_writer::RequestWriter;
 use corelane_transport::http::client::response_head::MediaType;
 
-use super::connection::Response;
-use super::exchange::{Exchange, ExchangeKind};
+use super::connection::HttpResponse;
+use super::exchange::{ExchangeKind, McpExchange};
 use crate::error::ClientError;
 
 /// The path that a URL may name without meaning it.
@@ -33,8 +33,8 @@ impl PathSearch {
     /// no endpoint of MCP at this one; `writer` names the other one then.
     pub(super) fn tries_other(
         &mut self,
-        exchange: &Exchange,
-        response: &Response,
+        exchange: &McpExchange,
+        response: &HttpResponse,
         writer: &mut RequestWriter,
     ) -> bool {
         let ExchangeKind::Request { id, method: Method::Discover | Method::Initialize } =
@@ -52,7 +52,7 @@ impl PathSearch {
 }
 
 /// Returns whether an endpoint of MCP may have answered the request `id` so.
-fn is_endpoint(response: &Response, id: u64) -> bool {
+fn is_endpoint(response: &HttpResponse, id: u64) -> bool {
     match response.head.status {
         200..300 => !matches!(response.head.media_type, MediaType::Other | MediaType::Missing),
         // The response to a method that the server does not know may have one of these.
@@ -71,7 +71,7 @@ pub(super) enum LegacySse {
     #[default]
     Unused,
     /// `initialize` was refused with this error. It waits for the path.
-    Opening(Box<(Exchange, ClientError)>),
+    Opening(Box<(McpExchange, ClientError)>),
     /// The path is known.
     Open,
     /// The stream has ended, and the session with it.
@@ -97,12 +97,12 @@ impl LegacySse {
     }
 
     /// Waits for the path of a server that refused `initialize`.
-    pub(super) fn begin(&mut self, initialize: Exchange, error: ClientError) {
+    pub(super) fn begin(&mut self, initialize: McpExchange, error: ClientError) {
         *self = Self::Opening(Box::new((initialize, error)));
     }
 
     /// Returns `initialize`, to be sent once the path is known.
-    pub(super) fn open(&mut self) -> Option<Exchange> {
+    pub(super) fn open(&mut self) -> Option<McpExchange> {
         match std::mem::replace(self, Self::Open) {
             Self::Opening(waiting) => Some(waiting.0),
             Self::Unused | Self::Open | Self::Ended => None,
@@ -110,7 +110,7 @@ impl LegacySse {
     }
 
     /// Handles the end of the stream. Returns `initialize` with its error if it waits.
-    pub(super) fn end(&mut self) -> Option<(Exchange, ClientError)> {
+    pub(super) fn end(&mut self) -> Option<(McpExchange, ClientError)> {
         match std::mem::replace(self, Self::Ended) {
             Self::Opening(waiting) => Some(*waiting),
             Self::Unused | Self::Open | Self::Ended => None,

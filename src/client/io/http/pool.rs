@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::connection::{HttpConnection, Response};
-use super::exchange::Exchange;
+use super::connection::{HttpConnection, HttpResponse};
+use super::exchange::McpExchange;
 use super::queue::HttpQueue;
 use super::waiting::{ExchangeClass, HttpExchange, WaitingExchanges};
 use corelane_base::time::Instant;
@@ -72,7 +72,7 @@ impl<E: HttpExchange> HttpPool<E> {
         ring: &mut dyn Ring,
         index: usize,
         now: Instant,
-    ) -> Option<(E, Response)> {
+    ) -> Option<(E, HttpResponse)> {
         let finished = self.connections[index].finish(now);
         if !finished.as_ref().is_some_and(|(_, response)| response.head.keep_alive) {
             self.remove(ring, index);
@@ -103,13 +103,13 @@ impl<E: HttpExchange> HttpPool<E> {
 }
 
 /// Exchanges of MCP.
-impl HttpPool<Exchange> {
+impl HttpPool<McpExchange> {
     /// Closes the connections whose exchange matches.
     pub(super) fn close_exchanges(
         &mut self,
         ring: &mut dyn Ring,
         queue: &mut HttpQueue,
-        matches: impl Fn(&Exchange) -> bool,
+        matches: impl Fn(&McpExchange) -> bool,
     ) {
         self.connections.retain(|connection| {
             let Some(exchange) = connection.exchange().filter(|exchange| matches(exchange)) else {

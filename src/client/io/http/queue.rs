@@ -13,7 +13,7 @@
 //!          note_refused_stream
 //! ```
 
-use super::exchange::{Exchange, ExchangeKind};
+use super::exchange::{ExchangeKind, McpExchange};
 use super::response::{no_notifications, unresumed};
 use super::waiting::{HttpExchange, WaitingExchanges};
 use crate::error::ClientError;
@@ -29,7 +29,7 @@ enum SessionPhase {
     #[default]
     Current,
     /// It is begun again. The requests wait for its handshake.
-    Renewing(Vec<Exchange>),
+    Renewing(Vec<McpExchange>),
 }
 
 /// The stream of a session.
@@ -47,7 +47,7 @@ enum SessionStream {
 /// Takes the messages of a session, in order.
 #[derive(Debug, Default)]
 pub struct HttpQueue {
-    waiting: WaitingExchanges<Exchange>,
+    waiting: WaitingExchanges<McpExchange>,
     /// Requests that the session has cancelled, and streams that were resumed for a request that is
     /// answered; they may be in flight.
     ended: Vec<u64>,
@@ -58,7 +58,7 @@ pub struct HttpQueue {
 impl MessageSink for HttpQueue {
     fn send(&mut self, message: OutgoingMessage<'_>) {
         if let OutgoingKind::Cancellation { id } = message.kind {
-            let is_other = |exchange: &Exchange| match exchange.kind() {
+            let is_other = |exchange: &McpExchange| match exchange.kind() {
                 ExchangeKind::Request { id: other, .. } => *other != id,
                 _ => true,
             };
@@ -71,7 +71,7 @@ impl MessageSink for HttpQueue {
                 return;
             }
         }
-        self.waiting.push_back(Exchange::of_message(&message));
+        self.waiting.push_back(McpExchange::of_message(&message));
     }
 
     fn is_full(&self) -> bool {
@@ -88,33 +88,33 @@ impl MessageSink for HttpQueue {
 
     fn request_notifications(&mut self, revision: Revision) {
         if self.stream == SessionStream::Refused {
-            self.push_back(Exchange::first_stream(revision));
+            self.push_back(McpExchange::first_stream(revision));
         }
     }
 }
 
 impl HttpQueue {
-    pub(super) const fn waiting(&self) -> &WaitingExchanges<Exchange> {
+    pub(super) const fn waiting(&self) -> &WaitingExchanges<McpExchange> {
         &self.waiting
     }
 
-    pub(super) const fn waiting_mut(&mut self) -> &mut WaitingExchanges<Exchange> {
+    pub(super) const fn waiting_mut(&mut self) -> &mut WaitingExchanges<McpExchange> {
         &mut self.waiting
     }
 
-    pub(super) fn push_back(&mut self, exchange: Exchange) {
+    pub(super) fn push_back(&mut self, exchange: McpExchange) {
         self.note_queued(&exchange);
         self.waiting.push_back(exchange);
     }
 
     /// Adds exchanges, in order.
-    pub(super) fn extend(&mut self, exchanges: impl IntoIterator<Item = Exchange>) {
+    pub(super) fn extend(&mut self, exchanges: impl IntoIterator<Item = McpExchange>) {
         exchanges.into_iter().for_each(|exchange| self.push_back(exchange));
     }
 
     /// Adds an exchange that was sent before those that wait. A request waits for the next session
     /// if there is none now.
-    pub(super) fn push_front(&mut self, exchange: Exchange) {
+    pub(super) fn push_front(&mut self, exchange: McpExchange) {
         match &mut self.phase {
             SessionPhase::Renewing(parked) if exchange.needs_session() => parked.push(exchange),
             SessionPhase::Renewing(_) | SessionPhase::Current => {
@@ -125,7 +125,7 @@ impl HttpQueue {
     }
 
     /// Notes that `exchange` is to be sent.
-    const fn note_queued(&mut self, exchange: &Exchange) {
+    const fn note_queued(&mut self, exchange: &McpExchange) {
         if exchange.is_session_stream() {
             self.stream = SessionStream::Opening;
         }
@@ -138,11 +138,11 @@ impl HttpQueue {
 
     /// Lets requests wait for the next session, first `exchange`. What else waits belongs to the
     /// last one and is removed; the next one opens a stream of its own.
-    pub(super) fn begin_renewal(&mut self, exchange: Exchange) {
+    pub(super) fn begin_renewal(&mut self, exchange: McpExchange) {
         self.stream = SessionStream::Opening;
         let mut parked = self.take_parked();
         let waiting = std::iter::once(exchange).chain(self.waiting.take());
-        parked.extend(waiting.filter(Exchange::needs_session));
+        parked.extend(waiting.filter(McpExchange::needs_session));
         self.phase = SessionPhase::Renewing(parked);
     }
 
@@ -152,7 +152,7 @@ impl HttpQueue {
         self.waiting.extend(parked);
     }
 
-    fn take_parked(&mut self) -> Vec<Exchange> {
+    fn take_parked(&mut self) -> Vec<McpExchange> {
         match std::mem::take(&mut self.phase) {
             SessionPhase::Current => Vec::new(),
             SessionPhase::Renewing(parked) => parked,
@@ -160,20 +160,20 @@ impl HttpQueue {
     }
 
     /// Notes the end of an exchange.
-    pub(super) fn finish(&mut self, exchange: &Exchange) {
+    pub(super) fn finish(&mut self, exchange: &McpExchange) {
         self.waiting.finish(exchange);
         self.note_head(exchange);
     }
 
     /// Notes that the server has answered an exchange, or will not.
-    pub(super) fn note_head(&mut self, exchange: &Exchange) {
+    pub(super) fn note_head(&mut self, exchange: &McpExchange) {
         if self.stream == SessionStream::Opening && exchange.is_session_stream() {
             self.stream = SessionStream::Other;
         }
     }
 
-    /// Takes the exchanges that match.
-    pub(super) fn take_if(&mut self, matches: impl Fn(&Exchange) -> bool) -> Vec<Exchange> {
+    /// Takes the exchanges that wait and match, in order.
+    pub(super) fn take_if(&mut self, matches: impl Fn(&McpExchange) -> bool) -> Vec<McpExchange> {
         let (taken, waiting): (Vec<_>, Vec<_>) =
             self.waiting.take().into_iter().partition(|exchange| matches(exchange));
         self.waiting.extend(waiting);
@@ -182,7 +182,7 @@ impl HttpQueue {
 
     /// Returns whether a message waits that must precede others.
     pub(super) fn has_ordered_waiting(&self) -> bool {
-        self.waiting.iter().any(Exchange::is_ordered)
+        self.waiting.iter().any(McpExchange::is_ordered)
     }
 
     /// Handles that no connection can be opened because of `error`. Returns the requests that fail,
@@ -201,7 +201,7 @@ impl HttpQueue {
                 continue;
             };
             match cursor.after(&EventReader::new()) {
-                Some(next) => self.waiting.push_back(Exchange::of_stream(next, revision, now)),
+                Some(next) => self.waiting.push_back(McpExchange::of_stream(next, revision, now)),
                 // The request has run.
                 None if call.is_some() => failed.push((call, unresumed(error))),
                 None => failed.push((None, no_notifications(error))),
@@ -234,13 +234,13 @@ mod tests {
     use crate::io::http::waiting::MESSAGES_MAX;
     use corelane_protocol::eras::Method;
 
-    fn resumed(call: Option<u64>) -> Exchange {
+    fn resumed(call: Option<u64>) -> McpExchange {
         let mut events = EventReader::new();
         let event = b"id: 1\ndata: a\n\n";
         assert_eq!(events.next(event, &mut 0, 64), Ok(true));
         let mut cursor = StreamCursor::of_call(call.unwrap_or_default(), &events).unwrap();
         cursor.call = call;
-        Exchange::of_stream(cursor, Revision::LATEST_LEGACY, Instant::ORIGIN)
+        McpExchange::of_stream(cursor, Revision::LATEST_LEGACY, Instant::ORIGIN)
     }
 
     fn request(id: u64, method: Method) -> OutgoingKind<'static> {

@@ -1,7 +1,7 @@
 //! Responses of a server of MCP, and what an exchange without one fails with.
 
-use super::connection::{ExchangeLoss, Response};
-use super::exchange::{Exchange, ExchangeKind, StreamCursor};
+use super::connection::{ExchangeLoss, HttpResponse};
+use super::exchange::{ExchangeKind, McpExchange, StreamCursor};
 use crate::error::{ClientError, ClientErrorKind, quote};
 use crate::io::loss::Loss;
 use corelane_engine::clock::unix_ms;
@@ -11,7 +11,7 @@ use corelane_transport::http::head::ContentCoding;
 /// Bytes of a body that an error may quote.
 const EXCERPT_BYTES_MAX: usize = 1_024;
 
-impl Response {
+impl HttpResponse {
     pub(super) fn is_json(&self) -> bool {
         self.head.media_type == MediaType::Json
             && self.head.content_coding == ContentCoding::Identity
@@ -86,7 +86,7 @@ impl Response {
     }
 
     /// Returns the cursor to open a stream again, or `None` if that is of no use.
-    pub(super) fn next_cursor(&self, exchange: Exchange) -> Option<StreamCursor> {
+    pub(super) fn next_cursor(&self, exchange: McpExchange) -> Option<StreamCursor> {
         match exchange.into_kind() {
             ExchangeKind::Stream(cursor) if self.head.is_event_stream() => {
                 cursor.after(&self.events)
@@ -108,7 +108,7 @@ fn response_error(error: ResponseError) -> ClientError {
 }
 
 /// Returns why an exchange failed that has ended without its response.
-pub(super) fn loss_error(exchange: &Exchange, loss: &ExchangeLoss<'_>) -> ClientError {
+pub(super) fn loss_error(exchange: &McpExchange, loss: &ExchangeLoss<'_>) -> ClientError {
     match (loss, exchange.call()) {
         (ExchangeLoss::Response(error), _) => response_error(*error),
         (ExchangeLoss::Connection(loss), _) => end_error(loss),

@@ -1,12 +1,12 @@
 //! What a dialect says over HTTP: which requests it sends, and what their responses mean.
 
 use super::authorization::{HttpAuthorization, RedirectSender};
-use super::connection::{ExchangeLoss, HttpRequest, LostExchange, Response};
+use super::connection::{ExchangeLoss, HttpRequest, HttpResponse, LostExchange};
 use super::pool::HttpPool;
-use super::session::SessionInput;
+use super::session::SessionAccess;
 use super::waiting::{HttpExchange, WaitingExchanges};
 use crate::error::ClientError;
-use crate::io::peer_handle::PeerHandle;
+use crate::io::peer_settings::PeerSettings;
 use crate::target::HttpEndpoint;
 use corelane_base::time::Instant;
 use corelane_engine::ring::Ring;
@@ -26,7 +26,7 @@ pub trait HttpRules {
     /// Creates the rules of a session that is not begun. `seed` determines its delays.
     fn new(
         endpoint: &HttpEndpoint,
-        handle: &PeerHandle,
+        settings: &PeerSettings,
         redirects: &RedirectSender,
         seed: u64,
     ) -> Self;
@@ -43,7 +43,7 @@ pub trait HttpRules {
     }
 
     /// Lets the authorization of the requests go on.
-    fn advance_authorization(&mut self, _input: &mut SessionInput<'_, Self::Session>) {}
+    fn advance_authorization(&mut self, _access: &mut SessionAccess<'_, Self::Session>) {}
 
     /// Handles the end of a handshake.
     fn handle_ready(&mut self, server: &Self::Server);
@@ -53,22 +53,22 @@ pub trait HttpRules {
         &mut self,
         ring: &mut dyn Ring,
         pool: &mut HttpPool<Self::Exchange>,
-        input: &mut SessionInput<'_, Self::Session>,
+        access: &mut SessionAccess<'_, Self::Session>,
     );
 
     /// Writes the request of an exchange.
     fn write(&mut self, exchange: &mut Self::Exchange, now: Instant) -> HttpRequest;
 
-    /// Handles the head of a response.
+    /// Handles the head of a response, before its body. It may be an event stream.
     fn handle_head(&mut self, _exchange: &mut Self::Exchange, _head: &ResponseHead, _now: Instant) {
     }
 
     /// Handles an event of a response that is an event stream.
-    fn handle_event(
+    fn handle_sse_event(
         &mut self,
         exchange: &Self::Exchange,
         event: ServerEvent<'_>,
-        input: &mut SessionInput<'_, Self::Session>,
+        access: &mut SessionAccess<'_, Self::Session>,
     );
 
     /// Handles a complete response.
@@ -77,8 +77,8 @@ pub trait HttpRules {
         ring: &mut dyn Ring,
         pool: &mut HttpPool<Self::Exchange>,
         exchange: Self::Exchange,
-        response: Response,
-        input: &mut SessionInput<'_, Self::Session>,
+        response: HttpResponse,
+        access: &mut SessionAccess<'_, Self::Session>,
     );
 
     /// Handles the end of an exchange without its response.
@@ -86,7 +86,7 @@ pub trait HttpRules {
         &mut self,
         lost: LostExchange<Self::Exchange>,
         loss: &ExchangeLoss<'_>,
-        input: &mut SessionInput<'_, Self::Session>,
+        access: &mut SessionAccess<'_, Self::Session>,
     );
 
     /// Handles a connection that cannot be opened. `is_last`: no other serves requests.
@@ -94,7 +94,7 @@ pub trait HttpRules {
         &mut self,
         error: ClientError,
         is_last: bool,
-        input: &mut SessionInput<'_, Self::Session>,
+        access: &mut SessionAccess<'_, Self::Session>,
     );
 
     /// Ends what the session no longer waits for.
@@ -102,7 +102,7 @@ pub trait HttpRules {
         &mut self,
         _ring: &mut dyn Ring,
         _pool: &mut HttpPool<Self::Exchange>,
-        _input: &SessionInput<'_, Self::Session>,
+        _access: &SessionAccess<'_, Self::Session>,
     ) {
     }
 

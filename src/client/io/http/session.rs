@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::exchange::Exchange;
+use super::exchange::McpExchange;
 use super::queue::HttpQueue;
 use super::response::no_notifications;
 use crate::error::ClientError;
@@ -31,7 +31,7 @@ pub(super) struct HttpSession {
 
 impl HttpSession {
     /// Begins the session whose id the response to `initialize` has, or one without an id.
-    pub(super) fn note(&mut self, exchange: &Exchange, head: &ResponseHead) {
+    pub(super) fn note(&mut self, exchange: &McpExchange, head: &ResponseHead) {
         if exchange.is_initialize() && matches!(head.status, 200..300) {
             self.id.clone_from(&head.session_id);
         }
@@ -62,7 +62,7 @@ impl HttpSession {
 
     /// Ends session `number`, which the server did not know for `exchange`. Returns `false` if it
     /// has ended before.
-    pub(super) fn lose(&mut self, number: u32, exchange: &Exchange) -> bool {
+    pub(super) fn lose(&mut self, number: u32, exchange: &McpExchange) -> bool {
         let is_current = number == self.number;
         if is_current {
             let follows_refused_stream = exchange.is_session_stream() && !exchange.was_open();
@@ -116,16 +116,16 @@ impl Closing {
 
 /// A session with what its methods are passed, except the sink.
 #[derive(Debug)]
-pub struct SessionInput<'a, S> {
+pub struct SessionAccess<'a, S> {
     pub session: &'a mut S,
     pub workspace: &'a mut Workspace,
     pub now: Instant,
 }
 
 /// A session of MCP.
-pub(super) type McpInput<'a> = SessionInput<'a, Session<CallToken>>;
+pub(super) type McpAccess<'a> = SessionAccess<'a, Session<CallToken>>;
 
-impl McpInput<'_> {
+impl McpAccess<'_> {
     /// Handles one message of the server.
     pub(super) fn receive<S: MessageSink>(&mut self, text: PaddedText<'_>, sink: &mut S) {
         let Workspace { parser, buffers, events, .. } = &mut *self.workspace;
@@ -153,7 +153,7 @@ impl McpInput<'_> {
     /// notifications the stream of the session was to bring.
     pub(super) fn fail_exchange(
         &mut self,
-        exchange: &Exchange,
+        exchange: &McpExchange,
         error: &ClientError,
         queue: &mut HttpQueue,
     ) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use corelane_base::time::Instant;
 
-use super::exchange::{Exchange, ExchangeKind};
+use super::exchange::{ExchangeKind, McpExchange};
 use super::queue::HttpQueue;
 use crate::error::ClientError;
 use crate::reconnect::{Backoff, ReconnectOptions};
@@ -33,7 +33,7 @@ impl StreamRetries {
     }
 
     /// Notes that the server has begun to answer an exchange.
-    pub(super) const fn note_head(&mut self, exchange: &Exchange, now: Instant) {
+    pub(super) const fn note_head(&mut self, exchange: &McpExchange, now: Instant) {
         if exchange.was_open() {
             self.opened_at = Some(now);
         }
@@ -43,11 +43,11 @@ impl StreamRetries {
     /// has refused with `status`. The stream of a session is resumed instead.
     pub(super) fn retry_listen(
         &mut self,
-        exchange: Exchange,
+        exchange: McpExchange,
         status: Option<u16>,
         queue: &mut HttpQueue,
         now: Instant,
-    ) -> Option<Exchange> {
+    ) -> Option<McpExchange> {
         match (exchange.kind(), status) {
             // The server does not want the subscription.
             (_, Some(300..500)) => Some(exchange),
@@ -60,10 +60,10 @@ impl StreamRetries {
     /// Returns any other exchange, and one after the last attempt.
     pub(super) fn retry(
         &mut self,
-        mut exchange: Exchange,
+        mut exchange: McpExchange,
         queue: &mut HttpQueue,
         now: Instant,
-    ) -> Option<Exchange> {
+    ) -> Option<McpExchange> {
         if !exchange.was_open() {
             return Some(exchange);
         }
@@ -88,7 +88,7 @@ impl StreamRetries {
         error: &ClientError,
         now: Instant,
     ) -> Vec<(Option<u64>, ClientError)> {
-        let is_lost = |exchange: &Exchange| {
+        let is_lost = |exchange: &McpExchange| {
             exchange.was_open() && matches!(exchange.kind(), ExchangeKind::Request { .. })
         };
         let lost = queue.take_if(is_lost);

@@ -46,14 +46,14 @@ pub trait HttpExchange {
 
 /// The exchanges in flight, counted.
 #[derive(Clone, Copy, Debug, Default)]
-struct InFlight {
+struct InFlightCounts {
     requests: usize,
     messages: usize,
     /// One of the messages is ordered: nothing is begun before its end.
     has_ordered: bool,
 }
 
-impl InFlight {
+impl InFlightCounts {
     const fn has_room(&self, class: ExchangeClass) -> bool {
         !self.has_ordered
             && match class {
@@ -86,12 +86,12 @@ impl InFlight {
 #[derive(Debug)]
 pub struct WaitingExchanges<E> {
     exchanges: VecDeque<E>,
-    in_flight: InFlight,
+    in_flight: InFlightCounts,
 }
 
 impl<E> Default for WaitingExchanges<E> {
     fn default() -> Self {
-        Self { exchanges: VecDeque::new(), in_flight: InFlight::default() }
+        Self { exchanges: VecDeque::new(), in_flight: InFlightCounts::default() }
     }
 }
 

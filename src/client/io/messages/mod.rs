@@ -21,7 +21,7 @@ pub(super) use self::output::StreamOutput;
 use self::websocket::{PingAction, PingTimer, WebSocketCodec};
 use super::connect::OpenError;
 use super::http::UpgradeAuthorization;
-use super::peer_handle::PeerHandle;
+use super::peer_settings::PeerSettings;
 use super::process::ExitNotifier;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::target::Target;
@@ -80,7 +80,7 @@ enum Codec {
 
 impl MessageStream {
     /// Starts to receive messages on lines. The session may start.
-    pub(super) fn open_lines(ring: &mut dyn Ring, sockets: [Socket; 2]) -> Self {
+    fn open_lines(ring: &mut dyn Ring, sockets: [Socket; 2]) -> Self {
         let mut reader = LineReader::new();
         // The pipes of a program.
         if sockets[0] != sockets[1] {
@@ -99,7 +99,7 @@ impl MessageStream {
     /// Sends the upgrade request in `output`, and starts to receive. The session starts once the
     /// server has accepted the upgrade, which must be before `deadline`. An idle connection is
     /// pinged after `ping_interval`.
-    pub(super) fn open_websocket(
+    fn open_websocket(
         ring: &mut dyn Ring,
         sockets: [Socket; 2],
         begun: Result<(WebSocketCodec, StreamOutput), ClientError>,
@@ -133,7 +133,7 @@ impl MessageStream {
         [self.receive, self.send]
     }
 
-    /// Returns the output.
+    /// Returns where messages to the server are written; they are sent at the next flush.
     pub const fn output(&mut self) -> &mut StreamOutput {
         &mut self.output
     }
@@ -316,21 +316,21 @@ fn receive_lines(
 
 /// Starts the codec of a connection.
 pub fn open_stream(
-    handle: &PeerHandle,
+    settings: &PeerSettings,
     upgrades: &UpgradeAuthorization,
     ring: &mut dyn Ring,
     sockets: [Socket; 2],
     now: Instant,
 ) -> MessageStream {
-    let Target::WebSocket(endpoint) = &*handle.target else {
+    let Target::WebSocket(endpoint) = &*settings.target else {
         return MessageStream::open_lines(ring, sockets);
     };
-    let message_bytes_max = handle.config.options().message_bytes_max;
-    let writer = handle.request_writer(endpoint);
+    let message_bytes_max = settings.config.options().message_bytes_max;
+    let writer = settings.request_writer(endpoint);
     let begun = upgrades
-        .with_fields(handle, |fields| WebSocketCodec::begin(&writer, fields, message_bytes_max));
-    let begun = begun.map_err(|error| OpenError::from(error).describe(&handle.target));
-    let deadline = now.after(handle.connect.timeout);
-    let ping_interval = handle.reconnect.ping_interval.filter(|interval| !interval.is_zero());
+        .with_fields(settings, |fields| WebSocketCodec::begin(&writer, fields, message_bytes_max));
+    let begun = begun.map_err(|error| OpenError::from(error).describe(&settings.target));
+    let deadline = now.after(settings.connect.timeout);
+    let ping_interval = settings.reconnect.ping_interval.filter(|interval| !interval.is_zero());
     MessageStream::open_websocket(ring, sockets, begun, deadline, ping_interval)
 }

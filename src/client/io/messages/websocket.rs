@@ -1,5 +1,5 @@
-//! The messages of one WebSocket connection: its handshake, its frames, its pings (RFC 6455, section
-//! 5.5.2), and its close frames.
+//! The messages of one WebSocket connection: its handshake, its frames, its pings (RFC 6455,
+//! section 5.5.2), and its close frames.
 
 use std::io;
 use std::mem::take;

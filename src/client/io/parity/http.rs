@@ -8,14 +8,14 @@ use std::sync::Arc;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::io::commands::ParityToken;
 use crate::io::http::{
-    ExchangeClass, ExchangeLoss, HttpExchange, HttpPool, HttpRequest, HttpRules, LostExchange,
-    RedirectSender, Response, SessionInput, WaitingExchanges,
+    ExchangeClass, ExchangeLoss, HttpExchange, HttpPool, HttpRequest, HttpResponse, HttpRules,
+    LostExchange, RedirectSender, SessionAccess, WaitingExchanges,
 };
 use crate::io::loss::Loss;
-use crate::io::peer_handle::PeerHandle;
+use crate::io::peer_settings::PeerSettings;
 use crate::io::workspace::Workspace;
 use crate::parity_session::{
-    ParityMessage, ParityMessageKind, ParityRequests, ParityServerInfo, ParitySink,
+    ParityMessage, ParityMessageKind, ParityServerInfo, ParitySession, ParitySink,
 };
 use crate::target::{HttpEndpoint, Target};
 use corelane_base::time::Instant;
@@ -28,9 +28,9 @@ use corelane_transport::http::client::request_writer::{RequestFields, RequestWri
 /// Status of a request in a session that has ended.
 const NOT_FOUND: u16 = 404;
 
-type ParityInput<'a> = SessionInput<'a, ParityRequests<ParityToken>>;
+type ParityAccess<'a> = SessionAccess<'a, ParitySession<ParityToken>>;
 
-impl ParityInput<'_> {
+impl ParityAccess<'_> {
     fn receive(&mut self, message: PaddedText<'_>, outbox: &mut ParityOutbox) {
         let Workspace { parser, parity, .. } = &mut *self.workspace;
         self.session.receive(message, parser, &mut parity.context(outbox, self.now));
@@ -58,19 +58,19 @@ pub struct ParityHttp {
 impl HttpRules for ParityHttp {
     type Exchange = ParityExchange;
     type Server = ParityServerInfo;
-    type Session = ParityRequests<ParityToken>;
+    type Session = ParitySession<ParityToken>;
     type Queue = ParityOutbox;
 
     fn new(
         endpoint: &HttpEndpoint,
-        handle: &PeerHandle,
+        settings: &PeerSettings,
         _redirects: &RedirectSender,
         _seed: u64,
     ) -> Self {
         Self {
-            target: Arc::clone(&handle.target),
-            messages: handle.request_writer(endpoint),
-            events: handle.request_writer(&endpoint.with_suffix("/events")),
+            target: Arc::clone(&settings.target),
+            messages: settings.request_writer(endpoint),
+            events: settings.request_writer(&endpoint.with_suffix("/events")),
             outbox: ParityOutbox::default(),
             session_id: None,
             has_events: false,
@@ -97,10 +97,10 @@ impl HttpRules for ParityHttp {
         &mut self,
         _ring: &mut dyn Ring,
         _pool: &mut HttpPool<ParityExchange>,
-        input: &mut ParityInput<'_>,
+        access: &mut ParityAccess<'_>,
     ) {
-        let mut ctx = input.workspace.parity.context(&mut self.outbox, input.now);
-        input.session.send_waiting(&mut ctx);
+        let mut ctx = access.workspace.parity.context(&mut self.outbox, access.now);
+        access.session.send_waiting(&mut ctx);
         if self.outbox.take_needs_events() {
             self.open_events();
         }
@@ -118,15 +118,15 @@ impl HttpRules for ParityHttp {
         HttpRequest { bytes, deadline: None }
     }
 
-    fn handle_event(
+    fn handle_sse_event(
         &mut self,
         _exchange: &ParityExchange,
         event: ServerEvent<'_>,
-        input: &mut ParityInput<'_>,
+        access: &mut ParityAccess<'_>,
     ) {
         // The acknowledgement of the handshake was the response to it.
         if event.event_type != b"handshake" {
-            input.receive(event.data, &mut self.outbox);
+            access.receive(event.data, &mut self.outbox);
         }
     }
 
@@ -135,14 +135,14 @@ impl HttpRules for ParityHttp {
         _ring: &mut dyn Ring,
         _pool: &mut HttpPool<ParityExchange>,
         exchange: ParityExchange,
-        mut response: Response,
-        input: &mut ParityInput<'_>,
+        mut response: HttpResponse,
+        access: &mut ParityAccess<'_>,
     ) {
         let status = response.head.status;
         let delay = response.head.retry_delay(unix_ms());
         let refusal = ClientError::from_http(status, &response.head.challenges, &response.body);
         let refusal = refusal.with_retry_after(delay);
-        input.session.record_received(input.now);
+        access.session.record_received(access.now);
         let is_handshake = exchange.is_handshake();
         match exchange {
             ParityExchange::Delete => {}
@@ -153,7 +153,7 @@ impl HttpRules for ParityHttp {
             }
             ParityExchange::Post(..) if status == NOT_FOUND && !is_handshake => {
                 // The message was not handled.
-                exchange.request().into_iter().for_each(|id| input.session.requeue(id));
+                exchange.request().into_iter().for_each(|id| access.session.requeue(id));
                 self.fail(refusal);
             }
             ParityExchange::Post(..) => {
@@ -163,14 +163,14 @@ impl HttpRules for ParityHttp {
                 let message = response.message();
                 let is_empty = message.is_none();
                 if let Some(message) = message {
-                    input.receive(message, &mut self.outbox);
+                    access.receive(message, &mut self.outbox);
                 }
                 if is_handshake && is_empty {
                     self.fail(refusal);
                 } else if let Some(id) = exchange.request() {
                     // Without its response the request has failed.
-                    let error = input.session.take_server_error().unwrap_or(refusal);
-                    input.fail_request(id, error, &mut self.outbox);
+                    let error = access.session.take_server_error().unwrap_or(refusal);
+                    access.fail_request(id, error, &mut self.outbox);
                 }
             }
         }
@@ -180,7 +180,7 @@ impl HttpRules for ParityHttp {
         &mut self,
         lost: LostExchange<ParityExchange>,
         loss: &ExchangeLoss<'_>,
-        input: &mut ParityInput<'_>,
+        access: &mut ParityAccess<'_>,
     ) {
         let LostExchange { exchange, met_idle_close, .. } = lost;
         // Chunks may have been written to an event stream that has not begun for the client.
@@ -199,7 +199,7 @@ impl HttpRules for ParityHttp {
             (_, Some(id)) => {
                 let text = format!("the connection ended before the response: {error}");
                 let error = ClientError::with_source(ClientErrorKind::Closed, text, error);
-                input.fail_request(id, error, &mut self.outbox);
+                access.fail_request(id, error, &mut self.outbox);
             }
             _ => self.fail(error),
         }
@@ -209,7 +209,7 @@ impl HttpRules for ParityHttp {
         &mut self,
         error: ClientError,
         _is_last: bool,
-        _input: &mut ParityInput<'_>,
+        _access: &mut ParityAccess<'_>,
     ) {
         self.fail(error);
     }
@@ -259,12 +259,12 @@ pub enum ParityExchange {
 }
 
 impl ParityExchange {
-    pub(super) const fn is_handshake(&self) -> bool {
+    const fn is_handshake(&self) -> bool {
         matches!(self, Self::Post(ParityMessageKind::Handshake, _))
     }
 
     /// Returns the request of the session that it carries.
-    pub(super) const fn request(&self) -> Option<u64> {
+    const fn request(&self) -> Option<u64> {
         match self {
             Self::Post(ParityMessageKind::Request { id, .. }, _) => Some(*id),
             _ => None,
@@ -281,7 +281,7 @@ impl HttpExchange for ParityExchange {
 /// The messages of a session that are not sent yet.
 #[derive(Debug, Default)]
 pub struct ParityOutbox {
-    pub(super) waiting: WaitingExchanges<ParityExchange>,
+    waiting: WaitingExchanges<ParityExchange>,
     /// The session has sent a request whose chunks come on the event stream.
     needs_events: bool,
     /// The session is lost: nothing is sent any more.
@@ -305,13 +305,13 @@ impl ParitySink for ParityOutbox {
 
 impl ParityOutbox {
     /// The session is lost.
-    pub(super) fn end(&mut self) {
+    fn end(&mut self) {
         self.waiting.take();
         (self.needs_events, self.has_ended) = (false, true);
     }
 
     /// Returns whether the event stream is needed since the last call.
-    pub(super) const fn take_needs_events(&mut self) -> bool {
+    const fn take_needs_events(&mut self) -> bool {
         std::mem::replace(&mut self.needs_events, false)
     }
 }

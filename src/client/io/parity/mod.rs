@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use self::http::ParityHttp;
 use super::call_slot::run_callback;
-use super::commands::{ParityCall, ParityEvent, ParityEventCallback, ParitySlot, ParityToken};
-use super::peer_handle::PeerHandle;
+use super::commands::{NewParityCall, ParityEvent, ParityEventCallback, ParitySlot, ParityToken};
+use super::peer_settings::PeerSettings;
 use super::protocol::{ClientProtocol, HandshakeEnd, Step};
 use super::workspace::Workspace;
 use crate::error::ClientError;
-use crate::parity_session::{ParityConfig, ParityRequests, ParityServerInfo, ParitySessionEvent};
+use crate::parity_session::{ParityConfig, ParityServerInfo, ParitySession, ParitySessionEvent};
 use crate::reconnect::Reconnection;
 use crate::session::CallId;
 use corelane_base::time::Instant;
@@ -20,7 +20,7 @@ use corelane_protocol::json::PaddedText;
 
 /// The session with one server.
 pub struct Parity {
-    requests: ParityRequests<ParityToken>,
+    session: ParitySession<ParityToken>,
     on_event: Option<ParityEventCallback>,
 }
 
@@ -31,28 +31,28 @@ impl Parity {
         on_event: Option<ParityEventCallback>,
         seed: u64,
     ) -> Self {
-        Self { requests: ParityRequests::new(config, seed), on_event }
+        Self { session: ParitySession::new(config, seed), on_event }
     }
 
     /// Makes a request.
-    pub fn call(&mut self, call: ParityCall, step: &mut Step<'_, Self>) {
-        let ParityCall { request, token } = call;
-        token.set_id(CallId(self.requests.next_id()));
+    pub fn call(&mut self, call: NewParityCall, step: &mut Step<'_, Self>) {
+        let NewParityCall { request, token } = call;
+        token.set_id(CallId(self.session.next_id()));
         let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
-        self.requests.call(request, token, &mut ctx);
+        self.session.call(request, token, &mut ctx);
     }
 
     /// Cancels a request.
     pub fn cancel(&mut self, slot: &ParitySlot, step: &mut Step<'_, Self>) {
         if let Some(CallId(id)) = slot.id() {
             let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
-            self.requests.cancel(id, &mut ctx);
+            self.session.cancel(id, &mut ctx);
         }
     }
 
     /// Replaces the token of the caller.
     pub fn set_auth_token(&mut self, token: &str) {
-        self.requests.set_auth_token(token);
+        self.session.set_auth_token(token);
     }
 
     fn report(&self, event: impl FnOnce() -> ParityEvent) {
@@ -66,59 +66,59 @@ impl Parity {
 impl ClientProtocol for Parity {
     type Server = ParityServerInfo;
     type Event = ParitySessionEvent<ParityToken>;
-    type Session = ParityRequests<ParityToken>;
+    type Session = ParitySession<ParityToken>;
     type Http = ParityHttp;
 
     /// Chunks may be lost with the event stream.
     const ENDS_WITH_HTTP: bool = true;
 
     fn server(&self) -> Option<&Arc<ParityServerInfo>> {
-        self.requests.server()
+        self.session.server()
     }
 
     fn failure(&self) -> Option<&ClientError> {
-        self.requests.failure()
+        self.session.failure()
     }
 
     fn end_error(&mut self, stream: Option<ClientError>) -> Option<ClientError> {
-        let failure = self.requests.failure().cloned();
-        failure.or_else(|| self.requests.take_server_error()).or(stream)
+        let failure = self.session.failure().cloned();
+        failure.or_else(|| self.session.take_server_error()).or(stream)
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.requests.deadline()
+        self.session.deadline()
     }
 
     fn is_idle(&self) -> bool {
-        self.requests.is_idle()
+        self.session.is_idle()
     }
 
     fn has_waiting(&self) -> bool {
-        !self.requests.is_idle()
+        !self.session.is_idle()
     }
 
     fn start(&mut self, step: &mut Step<'_, Self>) {
-        self.requests.connect(&mut step.workspace.parity.context(&mut step.sink, step.now));
+        self.session.connect(&mut step.workspace.parity.context(&mut step.sink, step.now));
     }
 
     fn receive(&mut self, text: PaddedText<'_>, step: &mut Step<'_, Self>) {
         let Workspace { parser, parity, .. } = &mut *step.workspace;
-        self.requests.receive(text, parser, &mut parity.context(&mut step.sink, step.now));
+        self.session.receive(text, parser, &mut parity.context(&mut step.sink, step.now));
     }
 
     fn reject_oversized(&mut self, id: Option<u64>, error: ClientError, step: &mut Step<'_, Self>) {
         if let Some(id) = id {
             let mut ctx = step.workspace.parity.context(&mut step.sink, step.now);
-            self.requests.fail_request(id, error, &mut ctx);
+            self.session.fail_request(id, error, &mut ctx);
         }
     }
 
     fn send_waiting(&mut self, step: &mut Step<'_, Self>) {
-        self.requests.send_waiting(&mut step.workspace.parity.context(&mut step.sink, step.now));
+        self.session.send_waiting(&mut step.workspace.parity.context(&mut step.sink, step.now));
     }
 
     fn expire(&mut self, step: &mut Step<'_, Self>) {
-        self.requests.expire(&mut step.workspace.parity.context(&mut step.sink, step.now));
+        self.session.expire(&mut step.workspace.parity.context(&mut step.sink, step.now));
     }
 
     fn handle_end(&mut self, error: &ClientError, _is_established: bool) {
@@ -132,31 +132,31 @@ impl ClientProtocol for Parity {
         workspace: &mut Workspace,
         _now: Instant,
     ) -> Duration {
-        self.requests.disconnect(error, &mut workspace.parity.events);
+        self.session.disconnect(error, &mut workspace.parity.events);
         error.retry_after().unwrap_or_default()
     }
 
     fn end(&mut self, error: &ClientError, workspace: &mut Workspace) {
-        self.requests.end(error, &mut workspace.parity.events);
+        self.session.end(error, &mut workspace.parity.events);
     }
 
-    fn session(&mut self) -> &mut ParityRequests<ParityToken> {
-        &mut self.requests
+    fn session(&mut self) -> &mut ParitySession<ParityToken> {
+        &mut self.session
     }
 
     fn events(workspace: &mut Workspace) -> &mut Vec<Self::Event> {
         &mut workspace.parity.events
     }
 
-    fn handle_event(
+    fn handle_session_event(
         &mut self,
         event: Self::Event,
-        handle: &PeerHandle,
+        settings: &PeerSettings,
         workspace: &mut Workspace,
     ) -> Option<HandshakeEnd> {
         match event {
             ParitySessionEvent::Ready => {
-                let server = Arc::clone(self.requests.server()?);
+                let server = Arc::clone(self.session.server()?);
                 self.report(|| ParityEvent::Ready(server));
                 return Some(HandshakeEnd::Ready);
             }
@@ -169,7 +169,7 @@ impl ClientProtocol for Parity {
             }
             ParitySessionEvent::Chunk { token, chunk } => token.report_chunk(chunk),
             ParitySessionEvent::Violation(text) => {
-                tracing::debug!(target = %handle.target, "the server sent {text}");
+                tracing::debug!(target = %settings.target, "the server sent {text}");
             }
         }
         None

@@ -188,7 +188,7 @@ struct Watcher {
 
 impl Watcher {
     /// Starts to watch, or logs why that is not possible.
-    pub(super) fn start() -> Option<Self> {
+    fn start() -> Option<Self> {
         let shell = Command::new("/bin/sh")
             .args(["-c", SCRIPT])
             .env_clear()
@@ -304,7 +304,7 @@ pub enum ProgramExit {
 
 impl ProgramExit {
     /// Returns how a child has ended, or `None` while it runs. The child is not reaped.
-    pub(super) fn of(id: Pid) -> Option<Self> {
+    fn of(id: Pid) -> Option<Self> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(id), options).ok()??;
         let signal = || status.terminating_signal().map(Self::Signal);

@@ -7,8 +7,10 @@ use super::IoThread;
 use crate::cache::Cache;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::io::call_slot::{CallSlot, CallToken, ConnectToken};
-use crate::io::commands::{Command, NewParityPeer, ParityCall, ParityCommand, ParitySlot};
-use crate::io::peer_handle::{PeerHandle, PeerId};
+use crate::io::commands::{
+    Command, NewCall, NewParityCall, NewParityPeer, ParityCommand, ParitySlot,
+};
+use crate::io::peer_settings::{PeerId, PeerSettings};
 use crate::known_tools::KnownTools;
 use crate::oauth::Secret;
 use crate::parity_session::{ParityCallRequest, ParityServerInfo};
@@ -95,11 +97,11 @@ pub struct McpShared {
 
 impl PeerRef {
     /// Adds a server, which is not connected yet.
-    pub fn of_mcp(thread: IoThread, handle: PeerHandle) -> Result<Self, ClientError> {
-        let is_http = matches!(*handle.target, Target::Http(_));
-        let (config, cache) = (Arc::clone(&handle.config), Arc::clone(&handle.cache));
+    pub fn of_mcp(thread: IoThread, settings: PeerSettings) -> Result<Self, ClientError> {
+        let is_http = matches!(*settings.target, Target::Http(_));
+        let (config, cache) = (Arc::clone(&settings.config), Arc::clone(&settings.cache));
         let shared = McpShared { config, tools: KnownTools::new(is_http), cache };
-        Self::add(thread, shared, |id| Command::AddPeer(id, Box::new(handle)))
+        Self::add(thread, shared, |id| Command::AddPeer(id, Box::new(settings)))
     }
 
     /// Returns what the server declared in the handshake, and connects if it is not connected.
@@ -109,7 +111,7 @@ impl PeerRef {
 
     /// Makes a call.
     pub fn call(&self, request: Box<CallRequest>, slot: Arc<CallSlot>) -> Result<(), ClientError> {
-        self.send(|id| Command::Call(id, (request, CallToken::first(slot))))
+        self.send(|id| Command::Call(id, NewCall { request, token: CallToken::first(slot) }))
     }
 
     /// Cancels a call.
@@ -130,7 +132,7 @@ pub type ParityPeerRef = PeerRef<ParityShared>;
 impl ParityPeerRef {
     /// Adds a server, which is not connected yet.
     pub fn of_parity(thread: IoThread, new: NewParityPeer) -> Result<Self, ClientError> {
-        let shared = ParityShared { is_http: matches!(*new.handle.target, Target::Http(_)) };
+        let shared = ParityShared { is_http: matches!(*new.settings.target, Target::Http(_)) };
         Self::add(thread, shared, |id| Command::AddParityPeer(id, Box::new(new)))
     }
 
@@ -145,7 +147,7 @@ impl ParityPeerRef {
         request: Box<ParityCallRequest>,
         slot: Arc<ParitySlot>,
     ) -> Result<(), ClientError> {
-        let call = ParityCall { request, token: CallToken::first(slot) };
+        let call = NewParityCall { request, token: CallToken::first(slot) };
         self.send(|id| Command::Parity(id, ParityCommand::Call(call)))
     }
 

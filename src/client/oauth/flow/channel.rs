@@ -132,7 +132,7 @@ pub(super) struct Channel {
     registration: Cell<Option<StoredTokens>>,
 }
 
-/// The side of the driver.
+/// What the driver of a flow calls.
 impl Channel {
     pub(super) fn new(random: RandomSource) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl Channel {
     }
 }
 
-/// The side of the flow.
+/// What the flow calls.
 impl Channel {
     /// Returns the time in seconds since 1970-01-01 UTC.
     pub(super) fn unix_seconds(&self) -> u64 {

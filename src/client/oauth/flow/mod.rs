@@ -48,7 +48,7 @@ pub enum FlowCause {
     },
 }
 
-/// One run.
+/// One run: from its cause to tokens, or to an error.
 pub struct Flow {
     channel: Rc<Channel>,
     future: Pin<Box<dyn Future<Output = Result<StoredTokens, ClientError>>>>,

@@ -126,7 +126,7 @@ impl DpopKey {
         BASE64_URL_SAFE_NO_PAD.encode(&self.pkcs8)
     }
 
-    /// Returns a proof.
+    /// Returns the proof for one request, a signed JSON Web Token.
     pub fn proof(
         &self,
         target: &ProofTarget<'_>,

@@ -222,10 +222,10 @@ impl FlowRun {
 
 /// Time from the request to the end of the response.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of a body.
+/// Longest body of a response in bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-pub(super) struct Fetch {
+struct Fetch {
     number: u64,
     target: Arc<Target>,
     is_connecting: bool,
@@ -236,11 +236,11 @@ pub(super) struct Fetch {
 }
 
 /// The response, or why there is none.
-pub(super) type FetchOutcome = Result<FetchResponse, String>;
+type FetchOutcome = Result<FetchResponse, String>;
 
 impl Fetch {
     /// Prepares a request; `number` names its connection.
-    pub(super) fn new(request: &FetchRequest, number: u64, now: Instant) -> Result<Self, String> {
+    fn new(request: &FetchRequest, number: u64, now: Instant) -> Result<Self, String> {
         let mut url = request.url.clone();
         url.set_fragment(None);
         let target: Target =
@@ -271,34 +271,34 @@ impl Fetch {
     }
 
     /// Returns the target to connect to, once, with the number of this request.
-    pub(super) fn take_target(&mut self) -> Option<(u64, Arc<Target>)> {
+    fn take_target(&mut self) -> Option<(u64, Arc<Target>)> {
         let is_first = !std::mem::replace(&mut self.is_connecting, true);
         is_first.then(|| (self.number, Arc::clone(&self.target)))
     }
 
-    pub(super) fn target(&self) -> &Target {
+    fn target(&self) -> &Target {
         &self.target
     }
 
-    pub(super) const fn number(&self) -> u64 {
+    const fn number(&self) -> u64 {
         self.number
     }
 
-    pub(super) const fn deadline(&self) -> Instant {
+    const fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    pub(super) fn owns(&self, socket: Socket) -> bool {
+    fn owns(&self, socket: Socket) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.socket() == socket)
     }
 
     /// Returns the connection, once there is one.
-    pub(super) const fn connection(&mut self) -> Option<&mut HttpConnection<()>> {
+    const fn connection(&mut self) -> Option<&mut HttpConnection<()>> {
         self.connection.as_mut()
     }
 
     /// Sends the request.
-    pub(super) fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
+    fn handle_connected(&mut self, ring: &mut dyn Ring, socket: Socket) {
         let mut connection = HttpConnection::open(ring, socket);
         let request = std::mem::take(&mut self.request);
         let request = HttpRequest { bytes: request, deadline: Some(self.deadline) };
@@ -307,7 +307,7 @@ impl Fetch {
     }
 
     /// Handles received bytes; returns the outcome once it is known.
-    pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) -> Option<FetchOutcome> {
+    fn receive(&mut self, bytes: &[u8], now: Instant) -> Option<FetchOutcome> {
         let connection = self.connection.as_mut()?;
         let limits = ResponseLimits { body_bytes_max: BODY_BYTES_MAX, ..Default::default() };
         let mut from = 0;
@@ -322,7 +322,7 @@ impl Fetch {
     }
 
     /// Handles the end of the connection.
-    pub(super) fn handle_end(&mut self, is_failed: bool, now: Instant) -> FetchOutcome {
+    fn handle_end(&mut self, is_failed: bool, now: Instant) -> FetchOutcome {
         let ended = self.connection.as_mut().map(HttpConnection::end_of_stream);
         match ended {
             Some(Ok(true)) if !is_failed => self.finish(now),
@@ -343,7 +343,7 @@ impl Fetch {
     }
 
     /// Closes the connection.
-    pub(super) fn close(self, ring: &mut dyn Ring) {
+    fn close(self, ring: &mut dyn Ring) {
         if let Some(connection) = self.connection {
             ring.submit(Operation::Close(connection.socket()));
         }

@@ -20,10 +20,10 @@ use url::Url;
 pub use self::flow_run::FlowRun;
 pub use self::redirect::RedirectSender;
 pub use self::upgrade::{UpgradeAuthorization, UpgradeVerdict};
-use super::exchange::{Exchange, ExchangeKind, RequestAuthorization};
+use super::exchange::{ExchangeKind, McpExchange, RequestAuthorization};
 use super::queue::HttpQueue;
 use crate::error::ClientError;
-use crate::io::peer_handle::PeerHandle;
+use crate::io::peer_settings::PeerSettings;
 use crate::oauth::signing::Claims;
 use crate::oauth::{
     Challenge, Credentials, Flow, FlowCause, OAuthOptions, StoredTokens, TokenEntry,
@@ -45,18 +45,18 @@ const FORBIDDEN: u16 = 403;
 
 /// What becomes of a response.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum ResponseVerdict {
     /// It is an answer to this request.
-    Answer(Exchange),
+    Answer(McpExchange),
     /// The request is sent again.
     Kept,
     /// The request has failed.
-    Refused(Exchange, ClientError),
+    Refused(McpExchange, ClientError),
 }
 
 /// What a status and its challenges ask for.
 #[derive(Debug)]
-pub(super) enum RefusalVerdict {
+enum RefusalVerdict {
     /// Nothing that concerns authorization.
     Other,
     /// The flow of this cause, unless a nonce is all that is missing.
@@ -86,7 +86,7 @@ enum FlowState {
 #[derive(Debug)]
 pub struct FlowEnd {
     /// The requests that the server has refused.
-    pub parked: Vec<Exchange>,
+    pub parked: Vec<McpExchange>,
     /// Why they fail.
     pub error: Option<ClientError>,
 }
@@ -106,7 +106,7 @@ pub struct HttpAuthorization {
     runs: u64,
     /// The running flow is not for a refused request.
     is_refresh: bool,
-    parked: Vec<Exchange>,
+    parked: Vec<McpExchange>,
     redirects: RedirectSender,
     /// Seconds since 1970-01-01 UTC.
     refresh_not_before: u64,
@@ -114,9 +114,9 @@ pub struct HttpAuthorization {
 
 impl HttpAuthorization {
     /// Creates the authorization of a server, if it has options for it, with what is stored.
-    pub fn new(handle: &PeerHandle, redirects: &RedirectSender) -> Option<Self> {
-        let options = Arc::clone(handle.oauth.as_ref()?);
-        let server = handle.target.http_url()?;
+    pub fn new(settings: &PeerSettings, redirects: &RedirectSender) -> Option<Self> {
+        let options = Arc::clone(settings.oauth.as_ref()?);
+        let server = settings.target.http_url()?;
         let entry = TokenEntry::open(Arc::clone(&options.store), server.as_str());
         Some(Self {
             credentials: entry.known().cloned().and_then(Credentials::new),
@@ -159,44 +159,44 @@ impl HttpAuthorization {
     /// Judges the response to `exchange`; begins a flow if the server asks for authorization.
     pub fn handle_response(
         &mut self,
-        mut exchange: Exchange,
+        mut exchange: McpExchange,
         head: &ResponseHead,
         queue: &mut HttpQueue,
         now: Instant,
-    ) -> Verdict {
+    ) -> ResponseVerdict {
         if let Some(nonce) = &head.dpop_nonce {
             self.nonce = Some(nonce.clone());
         }
         let is_refused = matches!(head.status, UNAUTHORIZED | FORBIDDEN);
         if !is_refused || matches!(exchange.kind(), ExchangeKind::Delete) {
-            return Verdict::Answer(exchange);
+            return ResponseVerdict::Answer(exchange);
         }
         let attempt = exchange.count_challenge();
         let (cause, needs_nonce) = match judge(head.status, &head.challenges, attempt) {
-            RefusalVerdict::Other => return Verdict::Answer(exchange),
-            RefusalVerdict::Failed(error) => return Verdict::Refused(exchange, error),
+            RefusalVerdict::Other => return ResponseVerdict::Answer(exchange),
+            RefusalVerdict::Failed(error) => return ResponseVerdict::Refused(exchange, error),
             RefusalVerdict::Challenge { cause, needs_nonce } => (cause, needs_nonce),
         };
         let has_nonce = needs_nonce && head.dpop_nonce.is_some() && self.needs_proof();
         let is_renewed = head.status == UNAUTHORIZED && exchange.generation() < self.generation;
         if self.credentials.is_some() && (has_nonce || is_renewed) {
             queue.push_front(exchange);
-            return Verdict::Kept;
+            return ResponseVerdict::Kept;
         }
         self.parked.push(exchange);
         if !self.is_running() {
             self.start(cause, now);
         }
-        Verdict::Kept
+        ResponseVerdict::Kept
     }
 
     /// Returns whether there is a token whose requests need proofs.
-    pub(super) fn needs_proof(&self) -> bool {
+    fn needs_proof(&self) -> bool {
         self.credentials.as_ref().is_some_and(Credentials::needs_proof)
     }
 
     /// Sets the last nonce of the server.
-    pub(super) fn with_nonce(self, nonce: Option<&str>) -> Self {
+    fn with_nonce(self, nonce: Option<&str>) -> Self {
         Self { nonce: nonce.map(Into::into), ..self }
     }
 
@@ -216,7 +216,7 @@ impl HttpAuthorization {
     }
 
     /// Begins a flow, once no other client replaces the tokens.
-    pub(super) fn start(&mut self, cause: FlowCause, now: Instant) {
+    fn start(&mut self, cause: FlowCause, now: Instant) {
         self.is_refresh = matches!(cause, FlowCause::Refresh);
         self.start_locked(cause, now.after(LOCK_TIMEOUT), now);
     }
@@ -337,7 +337,7 @@ impl HttpAuthorization {
 
 /// Judges the status and the challenges of a response; `attempt` counts those of the same
 /// request from one.
-pub(super) fn judge(status: u16, challenges: &[Box<str>], attempt: u32) -> RefusalVerdict {
+fn judge(status: u16, challenges: &[Box<str>], attempt: u32) -> RefusalVerdict {
     let is_forbidden = status == FORBIDDEN;
     if !is_forbidden && status != UNAUTHORIZED {
         return RefusalVerdict::Other;

@@ -11,13 +11,13 @@ use rustix::io::retry_on_intr;
 use url::form_urlencoded;
 
 use crate::io::commands::{Command, SHARD};
-use crate::io::peer_handle::PeerId;
+use crate::io::peer_settings::PeerId;
 use crate::oauth::Secret;
 use corelane_engine::mesh::Sender;
 
 /// The path of the redirect URI.
 const PATH: &str = "/callback";
-/// Bytes of a request.
+/// Longest request of the browser in bytes.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
 /// Time that a browser has to send its request.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);

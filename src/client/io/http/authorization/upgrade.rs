@@ -3,7 +3,7 @@
 use super::redirect::RedirectSender;
 use super::{HttpAuthorization, RefusalVerdict, judge};
 use crate::error::ClientError;
-use crate::io::peer_handle::PeerHandle;
+use crate::io::peer_settings::PeerSettings;
 use corelane_base::time::Instant;
 use corelane_transport::http::client::request_writer::RequestFields;
 use corelane_transport::websocket::client::UpgradeRefusal;
@@ -43,10 +43,10 @@ impl UpgradeAuthorization {
     /// Passes the fields that authorize an upgrade to `write`.
     pub fn with_fields<O>(
         &self,
-        handle: &PeerHandle,
+        settings: &PeerSettings,
         write: impl FnOnce(&RequestFields<'_>) -> O,
     ) -> O {
-        let authorization = HttpAuthorization::new(handle, &self.redirects);
+        let authorization = HttpAuthorization::new(settings, &self.redirects);
         let authorization = authorization.map(|it| it.with_nonce(self.nonce.as_deref()));
         let authorization = authorization.as_ref().map(|it| it.fields("GET")).unwrap_or_default();
         write(&RequestFields {
@@ -66,11 +66,11 @@ impl UpgradeAuthorization {
     pub fn handle_refusal(
         &mut self,
         refusal: Option<&UpgradeRefusal>,
-        handle: &PeerHandle,
+        settings: &PeerSettings,
         now: Instant,
     ) -> UpgradeVerdict {
         let Some(refusal) = refusal else { return UpgradeVerdict::Other };
-        let authorization = HttpAuthorization::new(handle, &self.redirects);
+        let authorization = HttpAuthorization::new(settings, &self.redirects);
         let Some(mut authorization) = authorization else { return UpgradeVerdict::Other };
         if let Some(nonce) = &refusal.dpop_nonce {
             self.nonce = Some(nonce.clone());

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use super::calls::Call;
 use super::handshake::ServerInfo;
 use super::request::{CallRequest, TaskMode};
-use crate::error::{ClientError, ClientErrorKind, quote};
-use corelane_protocol::eras::Method;
-use corelane_protocol::json::Value;
+use crate::error::{ClientError, ClientErrorKind};
 
 /// Returns why the server cannot be sent a request, or `None` if it can.
 pub(super) fn unsupported(server: &ServerInfo, request: &CallRequest) -> Option<ClientError> {
@@ -19,6 +16,7 @@ pub(super) fn unsupported(server: &ServerInfo, request: &CallRequest) -> Option<
     Some(ClientError::new(ClientErrorKind::Unsupported, missing))
 }
 
+/// The error of a call that is not queued, because `waiting_max` others wait.
 pub(super) fn busy(waiting_max: usize) -> ClientError {
     let text = format!("{waiting_max} calls wait for the server already; retry later");
     ClientError::new(ClientErrorKind::Busy, text)
@@ -71,47 +69,4 @@ pub(super) fn explain_end(server_error: Option<ClientError>, error: ClientError)
 pub(super) fn closed(cause: &ClientError) -> ClientError {
     let text = format!("the connection ended before the response: {cause}");
     ClientError::with_source(ClientErrorKind::Closed, text, cause.clone())
-}
-
-/// What the result of a call is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum ResultType {
-    Complete,
-    InputRequired,
-    /// A task that the call waits for.
-    Task,
-}
-
-/// Reads what a result of `call` is; a modern result without `resultType` is complete.
-pub(super) fn read_result_type<T>(
-    call: &Call<T>,
-    result: Value<'_>,
-    is_modern: bool,
-) -> Result<ResultType, ClientError> {
-    if result.as_object().is_none() && !result.is_null() {
-        let mut text = Vec::new();
-        result.write(&mut text);
-        let text = format!("the result is not an object{}", quote(&text));
-        return Err(ClientError::new(ClientErrorKind::Protocol, text));
-    }
-    if call.request.task == TaskMode::Await {
-        return Ok(ResultType::Task);
-    }
-    if !is_modern {
-        return Ok(ResultType::Complete);
-    }
-    let result_type = result.as_object().and_then(|result| result.find("resultType"));
-    let may_be_task = call.request.method == Method::ToolsCall;
-    match result_type.map(Value::as_str) {
-        None | Some(Some("complete")) => Ok(ResultType::Complete),
-        Some(Some("input_required")) => Ok(ResultType::InputRequired),
-        Some(Some("task")) if may_be_task => Ok(match call.request.task {
-            TaskMode::Create { .. } => ResultType::Complete,
-            TaskMode::Follow | TaskMode::Await => ResultType::Task,
-        }),
-        Some(_) => Err(ClientError::new(
-            ClientErrorKind::Protocol,
-            "the result has a resultType that MCP 2026-07-28 does not define",
-        )),
-    }
 }

@@ -1,4 +1,5 @@
-//! What an I/O thread knows of a server from the start: its name, its address, and how to talk to it.
+//! What an I/O thread knows of a server from the start: its name, its address, and how to talk to
+//! it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub struct ConnectOptions {
 }
 
 /// The address of a server, and how to talk to it.
-pub struct PeerHandle {
+pub struct PeerSettings {
     pub target: Arc<Target>,
     /// `Some` if the connections are encrypted.
     pub tls: Option<Box<TlsClient>>,
@@ -60,7 +61,7 @@ pub struct PeerHandle {
     pub on_retry: Option<RetryCallback>,
 }
 
-impl PeerHandle {
+impl PeerSettings {
     /// Reports a change of the connection. HTTP has many connections, which are not reported.
     pub(super) fn report(&self, event: ConnectionEvent) {
         tracing::debug!(target = %self.target, ?event, "the connection of a client has changed");
@@ -94,8 +95,8 @@ impl PeerHandle {
     }
 }
 
-impl fmt::Debug for PeerHandle {
+impl fmt::Debug for PeerSettings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("PeerHandle").field("target", &self.target).finish_non_exhaustive()
+        formatter.debug_struct("PeerSettings").field("target", &self.target).finish_non_exhaustive()
     }
 }
