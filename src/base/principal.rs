@@ -167,7 +167,7 @@ impl Principal {
         format!("{}:{issuer}{}:{client_id}{id}", issuer.len(), client_id.len())
     }
 
-    /// Returns the bytes that it takes.
+    /// Returns the bytes that it takes, this value included.
     #[doc(hidden)]
     pub fn held_bytes(&self) -> usize {
         let scopes = self.scopes.iter().map(|scope| size_of::<Box<str>>() + scope.len());

@@ -36,7 +36,7 @@ pub struct ErrorCodeProperties {
     pub code: &'static str,
     /// Whether a repetition of the request may succeed, unless the error says otherwise.
     pub retryable: bool,
-    /// HTTP status.
+    /// Status of the HTTP response that has the error.
     pub http_status: u16,
     /// WebSocket close code, if the error ends the connection; `None` if it never does.
     pub close_code: Option<u16>,

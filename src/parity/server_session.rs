@@ -141,7 +141,7 @@ impl ServerSession {
         }
     }
 
-    /// Returns the state.
+    /// Returns the state of the machine of the dialect.
     pub const fn state(&self) -> State {
         self.machine.state()
     }
@@ -375,7 +375,7 @@ impl ServerSession {
         self.timers.end();
     }
 
-    /// Returns the next deadline.
+    /// Returns when [`ServerSession::expire`] must be called next.
     pub fn next_deadline(&self, settings: &SessionSettings) -> Option<Instant> {
         self.timers.next_deadline(&settings.timeouts)
     }

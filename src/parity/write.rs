@@ -14,7 +14,7 @@ const RESPONSE_HEAD: &[u8; 24] = br#"{"type":"response","id":"#;
 /// The members of a `handshakeAck`.
 #[derive(Clone, Copy, Debug)]
 pub struct HandshakeAckParams<'a> {
-    /// The session.
+    /// The id of the session, which the server chooses.
     pub session_id: &'a str,
     /// The intersection.
     pub capabilities: &'a Capabilities,

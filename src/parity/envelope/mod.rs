@@ -92,7 +92,7 @@ pub struct Resume<'a> {
 /// `handshakeAck`.
 #[derive(Clone, Copy, Debug)]
 pub struct HandshakeAck<'a> {
-    /// The session.
+    /// The id of the session, which the server chooses.
     pub session_id: &'a str,
     /// The intersection.
     pub capabilities: Capabilities,
@@ -139,7 +139,7 @@ pub struct Response<'a> {
 /// `stream.chunk`.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk<'a> {
-    /// The stream.
+    /// The id of the stream.
     pub stream_id: &'a str,
     /// The number, from 1.
     pub seq: u64,
@@ -189,9 +189,9 @@ impl ChunkType {
 /// What a `cancel` is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Target<'a> {
-    /// A request.
+    /// The request with this id.
     Request(Id<'a>),
-    /// A stream.
+    /// The stream with this id.
     Stream(&'a str),
 }
 
@@ -400,7 +400,7 @@ fn required_capabilities(object: Object<'_>) -> Result<Capabilities, ParityError
     Capabilities::read(capabilities.ok_or_else(|| error("missing \"capabilities\" (an object)"))?)
 }
 
-/// Reads an id.
+/// Reads an id; `None` if it is neither a text of at most [`ID_BYTES_MAX`] bytes nor an integer.
 #[inline]
 fn read_id(value: Value<'_>) -> Option<Id<'_>> {
     Id::from_value(value).filter(|id| !matches!(id, Id::Text(text) if text.len() > ID_BYTES_MAX))

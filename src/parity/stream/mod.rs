@@ -23,7 +23,7 @@ pub struct WindowLimits {
     pub age_max: Duration,
 }
 
-/// One outgoing stream.
+/// A stream that this side sends: its number, and the chunks that a client may ask for again.
 #[derive(Debug)]
 pub struct OutgoingStream {
     number: u32,
@@ -306,7 +306,7 @@ impl OutgoingStreams {
         open + self.ended_bytes
     }
 
-    /// Returns the streams.
+    /// Returns the streams that have ended and are kept, then the open ones.
     pub fn iter(&self) -> impl Iterator<Item = &OutgoingStream> {
         self.ended.iter().chain(&self.open)
     }
