@@ -13,7 +13,7 @@ use rustix::fs::{Dir, FileType};
 use rustix::io::Errno;
 
 use super::relative_path::RelativePath;
-use super::root::{FileMetadata, Root};
+use super::{FileMetadata, Root};
 
 /// Limits of a scan.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
