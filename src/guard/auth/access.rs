@@ -36,9 +36,9 @@ struct AccessRule {
     context: Option<Box<str>>,
 }
 
-/// What a request is for.
+/// What a request is for, as access rules name it.
 #[derive(Clone, Copy, Debug)]
-pub struct Operation<'a> {
+pub struct AccessTarget<'a> {
     /// The method, such as `tools/call`.
     pub method: &'a str,
     /// The tool, prompt or resource.
@@ -50,7 +50,7 @@ pub struct Operation<'a> {
 /// Why a caller may not make a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AccessDenied {
-    /// All scopes of the operation, separated by spaces. Empty if it needs none.
+    /// All scopes that the target needs, separated by spaces. Empty if it needs none.
     pub scopes: Box<str>,
     /// What is missing, for people.
     pub reason: Box<str>,
@@ -176,11 +176,11 @@ impl AccessRules {
     ///
     /// # Errors
     ///
-    /// [`AccessDenied`] has all scopes of the operation, not only those that are missing.
+    /// [`AccessDenied`] has all scopes that the target needs, not only those that are missing.
     pub fn check(
         &self,
         principal: Option<&Principal>,
-        operation: Operation<'_>,
+        target: AccessTarget<'_>,
     ) -> Result<(), AccessDenied> {
         let mut missing = None;
         let mut needed: Vec<&str> = Vec::new();
@@ -190,11 +190,11 @@ impl AccessRules {
                 *missing = Some(format!("the scope {scope} is missing"));
             }
         };
-        for scope in operation.scopes {
+        for scope in target.scopes {
             require(scope, &mut missing);
             needed.push(scope);
         }
-        for rule in self.rules.iter().filter(|rule| rule.applies_to(operation)) {
+        for rule in self.rules.iter().filter(|rule| rule.applies_to(target)) {
             for scope in &rule.scopes {
                 require(scope, &mut missing);
                 needed.push(scope);
@@ -206,7 +206,7 @@ impl AccessRules {
             }
         }
         let is_second_factor = missing.is_none();
-        for rule in self.rules.iter().filter(|it| it.checks_factors() && it.applies_to(operation)) {
+        for rule in self.rules.iter().filter(|it| it.checks_factors() && it.applies_to(target)) {
             missing = missing.or_else(|| rule.missing_factor(principal));
         }
         match missing {
@@ -232,9 +232,9 @@ impl AccessRules {
 }
 
 impl AccessRule {
-    fn applies_to(&self, operation: Operation<'_>) -> bool {
-        self.method.matches(operation.method)
-            && self.name.as_ref().is_none_or(|name| name.matches(operation.name))
+    fn applies_to(&self, target: AccessTarget<'_>) -> bool {
+        self.method.matches(target.method)
+            && self.name.as_ref().is_none_or(|name| name.matches(target.name))
     }
 
     fn checks_factors(&self) -> bool {
@@ -279,8 +279,8 @@ mod tests {
         AccessRules::parse(&rules, &[], &["admin read call".to_owned(), "call list".to_owned()])
     }
 
-    fn call(name: &str) -> Operation<'_> {
-        Operation { method: "tools/call", name: TargetName::Name(name), scopes: &[] }
+    fn call(name: &str) -> AccessTarget<'_> {
+        AccessTarget { method: "tools/call", name: TargetName::Name(name), scopes: &[] }
     }
 
     #[test]
@@ -296,16 +296,16 @@ mod tests {
         let denied = rules.check(Some(&deployer), call("deploy_x")).unwrap_err();
         assert_eq!(&*denied.reason, "the tier admin is required");
         assert_eq!(rules.check(Some(&deployer.with_tier("admin")), call("deploy_x")), Ok(()));
-        let other = Operation { method: "resources/read", ..call("deploy_x") };
+        let other = AccessTarget { method: "resources/read", ..call("deploy_x") };
         assert_eq!(rules.check(None, other), Ok(()));
     }
 
     #[test]
     fn scopes_of_a_tool_are_required() {
         let scopes = ["billing".into()];
-        let operation = Operation { scopes: &scopes, ..call("pay") };
+        let target = AccessTarget { scopes: &scopes, ..call("pay") };
         let rules = parse(&["tools/call scope=call"]).unwrap();
-        let denied = rules.check(None, operation).unwrap_err();
+        let denied = rules.check(None, target).unwrap_err();
         assert_eq!(&*denied.scopes, "billing call");
     }
 

@@ -23,7 +23,7 @@ use corelane_base::principal::Principal;
 
 use super::bucket::{Bucket, Share};
 use super::known_keys::{KeySource, KnownKeys};
-use super::rules::{Keys, LimitedMethod, RateRules, Target};
+use super::rules::{Keys, LimitedMethod, RateRules, RateTarget};
 use super::tables::{BucketTable, KeyedHash, SmallBurstAccess, SmallBursts};
 
 /// Where a request comes from.
@@ -209,7 +209,7 @@ impl RateLimiter {
     pub fn admit(
         &mut self,
         caller: &Caller<'_>,
-        target: &Target<'_>,
+        target: &RateTarget<'_>,
         now: u64,
     ) -> Result<(), Exceeded> {
         let applying = self.rules.for_method(target.method);
@@ -230,7 +230,12 @@ impl RateLimiter {
     /// Returns the hash of what has a bucket of its own by a rule, or `None` if the rule is not for
     /// this request.
     #[inline]
-    fn key_of(&mut self, index: usize, caller: &Caller<'_>, target: &Target<'_>) -> Option<u64> {
+    fn key_of(
+        &mut self,
+        index: usize,
+        caller: &Caller<'_>,
+        target: &RateTarget<'_>,
+    ) -> Option<u64> {
         let Limit { keys, has_name, seed, .. } = *self.limits.get(index)?;
         if has_name && !self.rules.get(index)?.is_for_name(target) {
             return None;
@@ -312,7 +317,7 @@ impl RateLimiter {
 
     /// Gives back what was taken for a request that a later rule refuses.
     #[cold]
-    fn put_back(&mut self, mut taken: u32, caller: &Caller<'_>, target: &Target<'_>) {
+    fn put_back(&mut self, mut taken: u32, caller: &Caller<'_>, target: &RateTarget<'_>) {
         while taken != 0 {
             let index = taken.trailing_zeros() as usize;
             taken &= taken - 1;

@@ -49,9 +49,9 @@ pub enum LimitedMethod<'a> {
     Notification(&'a str),
 }
 
-/// What a request is for.
+/// What a request is for, as rules of rates name it.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct RateTarget<'a> {
     /// The method.
     pub method: LimitedMethod<'a>,
     /// The name of the tool or prompt; empty if there is none.
@@ -188,7 +188,7 @@ impl RateRule {
 
     /// Returns whether the rule, which is for the method of `target`, is for its name.
     #[inline(never)]
-    pub(super) fn is_for_name(&self, target: &Target<'_>) -> bool {
+    pub(super) fn is_for_name(&self, target: &RateTarget<'_>) -> bool {
         let Some(name) = &self.name else { return true };
         match target.uri {
             Some(forms) => forms.iter().any(|form| name.matches(TargetName::Uri(form))),
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!([limit, seconds, burst].map(NonZeroU32::get), [5, 600, 2]);
         assert!(rule.keys.contains(Keys::PRINCIPAL) && rule.keys.contains(Keys::TOOL));
         assert!(!rule.keys.contains(Keys::ADDRESS));
-        let target = |name| Target {
+        let target = |name| RateTarget {
             method: LimitedMethod::Request(Method::ToolsCall),
             name,
             uri: None,

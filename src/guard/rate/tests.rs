@@ -14,7 +14,7 @@ use corelane_protocol::eras::Method;
 use super::ConnectionRates;
 use super::bucket::Quota;
 use super::limiter::{Caller, RateLimiter};
-use super::rules::{LimitedMethod, RateRules, Target, parse_quota};
+use super::rules::{LimitedMethod, RateRules, RateTarget, parse_quota};
 use super::tables::{SmallBurstAccess, SmallBursts};
 
 /// Shards that exchange shares without delay after each step of time.
@@ -62,9 +62,9 @@ fn parse(rules: &[&str]) -> RateRules {
 
 const ANONYMOUS: Caller<'static> = Caller { principal: None, address: None, session: 0 };
 
-fn call(tool: &str) -> Target<'_> {
+fn call(tool: &str) -> RateTarget<'_> {
     let method = LimitedMethod::Request(Method::ToolsCall);
-    Target { method, name: tool, uri: None, tool }
+    RateTarget { method, name: tool, uri: None, tool }
 }
 
 fn address(text: &str) -> Option<ClientAddress> {
@@ -75,7 +75,7 @@ fn at(milliseconds: u64) -> u64 {
     milliseconds * 1_000_000
 }
 
-fn admits(limiter: &mut RateLimiter, caller: Caller<'_>, target: Target<'_>) -> bool {
+fn admits(limiter: &mut RateLimiter, caller: Caller<'_>, target: RateTarget<'_>) -> bool {
     limiter.admit(&caller, &target, at(0)).is_ok()
 }
 

@@ -48,7 +48,7 @@ use self::proofs::ProofChecks;
 pub use self::source::check_auth;
 pub(super) use self::source::{AuthSource, AuthUpdate, HOW_TO_KNOW_CALLERS, HostCallers};
 use self::turn_checks::TurnChecks;
-use crate::guard::auth::access::{AccessDenied, Operation};
+use crate::guard::auth::access::{AccessDenied, AccessTarget};
 use crate::guard::auth::certificates::ClientCertificate;
 use crate::guard::auth::challenge::Challenges;
 use crate::guard::auth::introspection::IntrospectedToken;
@@ -351,7 +351,7 @@ impl Authentication {
         };
         let access = &self.authenticator().access;
         let check = |name: TargetName<'_>| {
-            access.check(principal, Operation { method: method.as_str(), name, scopes })
+            access.check(principal, AccessTarget { method: method.as_str(), name, scopes })
         };
         if !method.names_uri() {
             return check(TargetName::Name(name));

@@ -18,7 +18,7 @@ use corelane_protocol::error::{Error, ErrorKind};
 pub(super) use self::source::RateSource;
 use crate::guard::pattern::TargetUri;
 use crate::guard::rate::limiter::{Caller, Exceeded, RateLimiter};
-use crate::guard::rate::rules::{LimitedMethod, RateRules, Target};
+use crate::guard::rate::rules::{LimitedMethod, RateRules, RateTarget};
 use crate::server::connection_state::PeerState;
 use crate::server::outbox::Outbox;
 use crate::server::refusal_fields::RefusalFields;
@@ -129,7 +129,7 @@ impl RateLimits {
         let uri = names.as_ref().and_then(|names| names.uri.as_deref());
         let forms = uri.map(TargetUri::with_and_without_query);
         let (name, tool) = names.as_ref().map_or(("", ""), |names| (names.name, names.tool));
-        let target = Target { method, name, uri: forms.as_ref(), tool };
+        let target = RateTarget { method, name, uri: forms.as_ref(), tool };
         let caller = Caller {
             principal: peer.principal(),
             address: address_of(peer, peer_id),
