@@ -171,11 +171,11 @@ impl<'a> RequestView<'a> {
         self.source.initialize_client_info().implementation()
     }
 
-    pub(in crate::service) fn wants_progress(self) -> bool {
+    pub(super) fn wants_progress(self) -> bool {
         self.source.wants_progress()
     }
 
-    pub(in crate::service) fn accepts_log(self, level: LoggingLevel) -> bool {
+    pub(super) fn accepts_log(self, level: LoggingLevel) -> bool {
         self.source.accepts_log(level)
     }
 

@@ -37,18 +37,18 @@ struct HandlerName {
 }
 
 impl InternalError {
-    pub(in crate::service) fn new(error: Box<dyn StdError + Send + Sync>) -> Self {
+    pub(super) fn new(error: Box<dyn StdError + Send + Sync>) -> Self {
         Self { cause: Cause::Error(error.into()), handler: None }
     }
 
     /// A panic with `message`.
-    pub(in crate::service) fn panicked(message: &str) -> Self {
+    pub(super) fn panicked(message: &str) -> Self {
         Self { cause: Cause::Panic(message.into()), handler: None }
     }
 
     /// Sets the entry of the catalog whose handler has failed, unless it is known.
     #[must_use]
-    pub(in crate::service) fn in_handler(mut self, kind: &'static str, name: &Arc<str>) -> Self {
+    pub(super) fn in_handler(mut self, kind: &'static str, name: &Arc<str>) -> Self {
         self.handler.get_or_insert_with(|| HandlerName { kind, name: Arc::clone(name) });
         self
     }
@@ -96,7 +96,7 @@ impl InternalError {
     }
 
     /// Whether the error or one of its sources is an `E`.
-    pub(in crate::service) fn has_source<E: StdError + 'static>(&self) -> bool {
+    pub(super) fn has_source<E: StdError + 'static>(&self) -> bool {
         self.chain().any(<dyn StdError>::is::<E>)
     }
 
@@ -110,7 +110,7 @@ impl InternalError {
         })
     }
 
-    pub(in crate::service) fn heap_bytes(&self) -> usize {
+    pub(super) fn heap_bytes(&self) -> usize {
         match &self.cause {
             Cause::Panic(text) => text.len(),
             // The size of a foreign error is unknown; it is not the client's.

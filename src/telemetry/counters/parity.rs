@@ -118,7 +118,7 @@ impl ParityCounters {
         self.latency.add(&other.latency);
     }
 
-    pub(in crate::telemetry) fn each(&self, visit: &mut impl FnMut(CounterValue)) {
+    pub(super) fn each(&self, visit: &mut impl FnMut(CounterValue)) {
         self.sessions.each("parity_sessions", visit);
         self.requests.each("parity_requests", visit);
         self.chunks.each("parity_chunks", visit);
