@@ -201,7 +201,7 @@ fn parse_cpu_list(text: &str) -> Option<Vec<u16>> {
     Some(cpus)
 }
 
-/// The inverse of [`parse_list`], for cpus in ascending order.
+/// The inverse of [`parse_cpu_list`], for cpus in ascending order.
 fn format_cpu_list(cpus: impl Iterator<Item = u16>) -> String {
     let mut ranges: Vec<(u16, u16)> = Vec::new();
     for cpu in cpus {

@@ -30,7 +30,7 @@ pub(super) trait Consumer: Send + 'static {
     /// Reads the disk after `burst`; returns what to watch from now on.
     fn update(&mut self, burst: &ChangeBatch) -> WatchedPaths;
 
-    /// Returns whether an update is due after [`REFRESH`] even without events.
+    /// Returns whether an update is due after [`REFRESH_INTERVAL`] even without events.
     fn is_pending(&self) -> bool;
 
     /// Reports a fault of the watcher itself.

@@ -1,6 +1,6 @@
 //! Machine limits on the number of connections: ephemeral ports and local addresses.
 //!
-//! The limit of open files is in [`corelane_engine::file_limit`].
+//! The limit of open files is in [`corelane_engine::process`].
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

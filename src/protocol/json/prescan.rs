@@ -51,12 +51,12 @@ impl Default for ParseLimits {
 /// Why a prescan rejects a text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PrescanError {
-    /// More levels than [`Limits::nesting_max`].
+    /// More levels than [`ParseLimits::nesting_max`].
     Nesting,
     /// A byte that is invalid at its place; reported here because the token count would be
     /// unreliable after it.
     Syntax,
-    /// More tokens than [`Limits::tokens_max`].
+    /// More tokens than [`ParseLimits::tokens_max`].
     Tokens,
 }
 
