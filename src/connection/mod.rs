@@ -19,30 +19,20 @@
 
 pub mod listener;
 pub mod options;
-mod statistics;
 pub mod tls;
 
 mod state;
 
-mod memory;
 mod table;
 
 mod entry;
-
-mod message;
-
-mod backpressure;
 
 mod output;
 
 mod closing;
 
 mod input;
-mod sends;
 mod timers;
-
-#[cfg(test)]
-mod tests;
 
 use std::io;
 
@@ -50,25 +40,23 @@ use corelane_base::pool::BufferPool;
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_engine::stream::Sent;
 use corelane_engine::timer::TimerWheel;
-use corelane_transport::http::head::RequestLimits;
+use corelane_transport::http::limits::RequestLimits;
 use corelane_transport::http::reader::RequestEvent;
 use corelane_transport::ndjson::LineEvent;
 use corelane_transport::websocket::deflate::Deflater;
 use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
 use corelane_transport::websocket::reader::FrameReader;
 
-pub use self::entry::Entry;
-pub use self::input::messages::MessageEvent;
-pub use self::input::requests::hold_request;
-pub use self::memory::MemoryAccount;
-pub use self::message::BegunMessage;
+pub use self::entry::{BegunMessage, Entry};
+pub use self::input::{MessageEvent, hold_request};
 pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
+use self::state::Phase;
 pub use self::state::{
-    CloseReason, Codec, Connection, ConnectionRecord, PeerAddress, PendingWork, SocketPair,
-    first_message,
+    CloseReason, Codec, Connection, ConnectionRecord, MemoryAccount, PeerAddress, PendingWork,
+    SocketPair,
 };
-pub use self::statistics::{ConnectionStatistics, WebSocketStatistics};
 pub use self::table::ConnectionTable;
 
 /// Timers handled per turn, so that many expiring at once do not stall the shard: each may close a
@@ -98,6 +86,48 @@ pub struct SharedResources {
     deflater: Deflater,
     flush_queue: Vec<Key>,
     timers: TimerWheel<Key>,
+}
+
+/// Counters of all connections of a shard.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ConnectionStatistics {
+    /// Times reading stopped because a peer did not read.
+    pub read_pauses: u64,
+    /// Sends submitted to the ring.
+    pub sends: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// Counters of WebSocket connections.
+    pub websocket: WebSocketStatistics,
+}
+
+/// Counters of WebSocket connections.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct WebSocketStatistics {
+    /// Connections upgraded to WebSocket.
+    pub upgraded: u64,
+    /// Messages received.
+    pub messages_in: u64,
+    /// Messages sent.
+    pub messages_out: u64,
+    /// Bytes of the messages sent, before compression.
+    pub bytes_out: u64,
+    /// Pings sent.
+    pub pings_out: u64,
+    /// Pings received, each answered by a pong.
+    pub pings_in: u64,
+    /// Pongs received, solicited or not.
+    pub pongs_in: u64,
+    /// Close frames received.
+    pub closes_in: u64,
+    /// Close frames queued.
+    pub closes_out: u64,
+    /// Connections closed because their peer did not read in time.
+    pub send_timeouts: u64,
+    /// Connections closed because a message was not completed in time.
+    pub message_timeouts: u64,
 }
 
 /// What the owner of a connection has to do after a completion or a resumed read.
@@ -202,7 +232,7 @@ impl<S> Connections<S> {
             *from = arrival.len();
             return LineEvent::NeedMore;
         };
-        input::lines::next(&mut entry, arrival, from, now)
+        input::next_line(&mut entry, arrival, from, now)
     }
 
     /// Parses the next request in `arrival[*from..]` and advances `from`; see
@@ -221,7 +251,7 @@ impl<S> Connections<S> {
             *from = arrival.len();
             return RequestEvent::NeedMore;
         };
-        input::requests::next(&mut entry, arrival, from, limits, now)
+        input::next_request(&mut entry, arrival, from, limits, now)
     }
 
     /// Parses the next message in `arrival[*from..]`, unmasks it in place and advances `from`; see
@@ -242,7 +272,7 @@ impl<S> Connections<S> {
             *from = arrival.len();
             return MessageEvent::NeedMore;
         };
-        input::messages::next(&mut entry, arrival, from, limits, now)
+        input::next_message(&mut entry, arrival, from, limits, now)
     }
 
     /// Upgrades an HTTP connection to WebSocket, starting with the first unparsed byte. The
@@ -253,13 +283,13 @@ impl<S> Connections<S> {
     /// [`Connections::next_message`].
     pub fn upgrade_to_websocket(&mut self, key: Key, reader: FrameReader, now: Instant) -> bool {
         let entry = Entry::find(self, key);
-        entry.is_some_and(|mut entry| input::messages::upgrade(&mut entry, reader, now))
+        entry.is_some_and(|mut entry| input::upgrade(&mut entry, reader, now))
     }
 
     /// Discards the incomplete line including its remaining bytes. Returns `false` if there is
     /// none.
     pub fn skip_line(&mut self, key: Key) -> bool {
-        Entry::find(self, key).is_some_and(|mut entry| input::lines::skip(&mut entry))
+        Entry::find(self, key).is_some_and(|mut entry| input::skip_line(&mut entry))
     }
 
     /// Stores bytes that arrived while reading is stopped; those of a closing connection are
@@ -283,7 +313,7 @@ impl<S> Connections<S> {
     #[inline]
     pub fn apply_backpressure(&mut self, key: Key) {
         if let Some(mut entry) = Entry::find(self, key) {
-            backpressure::apply(&mut entry);
+            output::apply_backpressure(&mut entry);
         }
     }
 
@@ -291,7 +321,7 @@ impl<S> Connections<S> {
     /// caller parses the pending input and then calls [`ConnectionTable::resume_receive`].
     pub fn try_resume(&mut self, key: Key) -> ConnectionEvent {
         let entry = Entry::find(self, key);
-        entry.map_or(ConnectionEvent::None, |mut entry| backpressure::try_resume(&mut entry))
+        entry.map_or(ConnectionEvent::None, |mut entry| output::try_resume(&mut entry))
     }
 
     /// Handles the end of stream or the failure of a receive.
@@ -301,9 +331,11 @@ impl<S> Connections<S> {
         socket: Socket,
         result: &io::Result<()>,
     ) -> ConnectionEvent {
-        let Some(key) = self.table.key_of(socket) else { return ConnectionEvent::None };
-        let Some(connection) = self.table.get_mut(key) else { return ConnectionEvent::None };
-        input::handle_end_of_stream((key, connection), ring, result)
+        let key = self.table.key_of(socket);
+        let entry = key.and_then(|key| Entry::find(self, key));
+        entry.map_or(ConnectionEvent::None, |mut entry| {
+            input::handle_end_of_stream(&mut entry, ring, result)
+        })
     }
 }
 
@@ -327,7 +359,7 @@ impl<S> Connections<S> {
         let mut scheduled = std::mem::take(&mut self.shared.flush_queue);
         for key in scheduled.drain(..) {
             if let Some(mut entry) = Entry::find(self, key) {
-                sends::flush(&mut entry, ring, now);
+                send_output(&mut entry, ring, now);
             }
         }
         self.shared.flush_queue = scheduled;
@@ -348,7 +380,7 @@ impl<S> Connections<S> {
             self.shared.pool.put(buffer);
             return None;
         };
-        Some((entry.key, sends::handle(&mut entry, ring, socket, buffer, result, now)))
+        Some((entry.key, finish_send(&mut entry, ring, socket, buffer, result, now)))
     }
 
     /// Stops reading and closes the connection once all pending responses are sent.
@@ -415,3 +447,71 @@ impl<S> Connections<S> {
         Some((connection.state, reason.unwrap_or(CloseReason::SocketError)))
     }
 }
+
+/// Sends the output buffered in this turn.
+#[inline]
+fn send_output<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
+    let has_unaccounted = entry.connection.start_flush();
+    let is_closing = entry.connection.is_discarding();
+    output::submit(entry, ring, now);
+    if is_closing {
+        closing::advance(entry, ring, now);
+    }
+    if is_closing || has_unaccounted {
+        entry.account_memory();
+    }
+}
+
+/// Handles a completed send: returns its buffer to the pool and schedules the next send.
+#[inline]
+fn finish_send<S, R: Ring>(
+    entry: &mut Entry<'_, S>,
+    ring: &mut R,
+    socket: Socket,
+    buffer: Vec<u8>,
+    result: &io::Result<usize>,
+    now: Instant,
+) -> ConnectionEvent {
+    let connection = &mut *entry.connection;
+    let is_closing = connection.close_state.phase() == Phase::Closing;
+    let bytes = result.as_ref().copied().unwrap_or_default() as u64;
+    entry.shared.statistics.bytes_out += bytes;
+    connection.record.traffic.bytes_out += bytes;
+    connection.last_activity = now;
+    let buffer = match connection.sending.handle_sent(ring, socket, buffer, result, is_closing) {
+        Sent::All(buffer) => buffer,
+        Sent::Part => {
+            entry.shared.statistics.sends += 1;
+            entry.account_memory();
+            return ConnectionEvent::None;
+        }
+        Sent::Failed(buffer) if is_closing => buffer,
+        Sent::Failed(buffer) => return fail_send(entry, ring, buffer),
+    };
+    let is_idle = connection.is_read() && !connection.input.has_pending();
+    entry.shared.pool.put(buffer);
+    if !entry.connection.outgoing.is_empty() {
+        entry.schedule_flush();
+    }
+    entry.account_memory();
+    if is_idle {
+        // Neither closing nor waiting to resume reading.
+        return ConnectionEvent::None;
+    }
+    closing::advance(entry, ring, now);
+    output::try_resume(entry)
+}
+
+fn fail_send<S, R: Ring>(
+    entry: &mut Entry<'_, S>,
+    ring: &mut R,
+    buffer: Vec<u8>,
+) -> ConnectionEvent {
+    entry.shared.pool.put(buffer);
+    entry.connection.close(ring, CloseReason::SocketError);
+    entry.account_memory();
+    ConnectionEvent::Failed(entry.key)
+}
+
+#[cfg(test)]
+mod tests;

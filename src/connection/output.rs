@@ -1,20 +1,108 @@
-//! Output of connections: buffered during the turn, sent once at its end.
+//! Output of connections: buffered during the turn, sent once at its end. A peer that does not read
+//! its responses is not read (backpressure).
+//!
+//! Reading stops while the output exceeds its limit and resumes once half of that is sent. A
+//! WebSocket that is not read has a send timeout.
 
 use std::mem::take;
 
 use corelane_base::time::Instant;
-use corelane_engine::ring::Ring;
+use corelane_engine::ring::{Operation, Ring};
 
-use super::backpressure;
+use super::ConnectionEvent;
 use super::entry::Entry;
-use super::state::Phase;
+use super::state::{Connection, Phase};
+
+/// Stops reading a connection of lines or requests whose output exceeds its limit.
+#[inline]
+pub(super) fn apply_backpressure<S>(entry: &mut Entry<'_, S>) {
+    let connection = &mut *entry.connection;
+    let is_over_limit = connection.queued_bytes() > entry.shared.options.outgoing_bytes_max;
+    if is_over_limit && connection.is_read() && !connection.is_websocket() {
+        connection.reading.set_paused(true);
+        entry.shared.statistics.read_pauses += 1;
+    }
+}
+
+impl<S> Entry<'_, S> {
+    /// Stops the receive of a paused connection, of a suspended one that has stored more than one
+    /// message, and of a closing one whose peer goes on to send; `received` bytes have arrived.
+    pub fn limit_unread_input<R: Ring>(&mut self, ring: &mut R, received: usize) {
+        let connection = &mut *self.connection;
+        connection.stop_paused_receive(ring);
+        if connection.is_discarding() {
+            return limit_discarded_input(connection, ring, received);
+        }
+        let is_over_limit =
+            connection.input.pending_bytes() > self.shared.options.message_bytes_max;
+        if is_over_limit && connection.reading.is_suspended() && !connection.reading.is_paused() {
+            connection.reading.set_paused(true);
+            self.shared.statistics.read_pauses += 1;
+            ring.submit(Operation::StopReceive(connection.sockets.receive));
+        }
+    }
+}
+
+/// Counts discarded input of a closing connection, and stops its receive at the limit.
+#[cold]
+fn limit_discarded_input<S, R: Ring>(
+    connection: &mut Connection<S>,
+    ring: &mut R,
+    received: usize,
+) {
+    connection.reading.record_discarded(received);
+    if connection.reading.has_discarded_most() && !connection.is_closed() {
+        ring.submit(Operation::StopReceive(connection.sockets.receive));
+    }
+}
+
+/// Applies backpressure to the peer of a WebSocket that sends nothing but reads responses too
+/// slowly. Counts only output queued behind the send in flight, which may have any size.
+pub(super) fn limit_queued_output<S, R: Ring>(
+    entry: &mut Entry<'_, S>,
+    ring: &mut R,
+    now: Instant,
+) {
+    let bytes_max = entry.shared.options.websocket.outgoing_bytes_max;
+    if entry.connection.is_read() && entry.connection.outgoing.len() > bytes_max {
+        start_backpressure(entry, now);
+        entry.connection.stop_paused_receive(ring);
+    }
+}
+
+/// Stops reading a WebSocket until half of the output is sent, and starts the send timeout.
+#[cold]
+pub(super) fn start_backpressure<S>(entry: &mut Entry<'_, S>, now: Instant) {
+    let options = &entry.shared.options.websocket;
+    let multiples = entry.connection.queued_bytes() / options.outgoing_bytes_max.max(1);
+    let multiples = u32::try_from(multiples).unwrap_or(u32::MAX).max(1);
+    let span = options.send_timeout.saturating_mul(multiples);
+    let until = now.after(span.min(options.idle_timeout.max(options.send_timeout)));
+    entry.connection.reading.set_paused(true);
+    if let Some(frames) = entry.connection.input.websocket() {
+        frames.start_backpressure(now, until);
+    }
+    entry.shared.statistics.read_pauses += 1;
+    entry.arm_timer(until);
+}
+
+/// Resumes reading a paused or suspended connection if its output allows.
+pub(super) fn try_resume<S>(entry: &mut Entry<'_, S>) -> ConnectionEvent {
+    let connection = &mut *entry.connection;
+    let is_drained = connection.is_drained(&entry.shared.options);
+    if !connection.waits_to_be_read() || !is_drained {
+        return ConnectionEvent::None;
+    }
+    connection.reading.set_paused(false);
+    ConnectionEvent::Resume(entry.key)
+}
 
 /// Submits the buffered output of one connection, unless a send is in flight.
 pub(super) fn submit<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
     let connection = &mut *entry.connection;
     if !connection.sending.is_idle() || connection.close_state.phase() == Phase::Closing {
         if connection.is_websocket() {
-            backpressure::limit_queued_output(entry, ring, now);
+            limit_queued_output(entry, ring, now);
         }
         return;
     }

@@ -4,7 +4,7 @@ use corelane_base::slab::Key;
 use corelane_engine::ring::Ring;
 use corelane_protocol::jsonrpc::Id;
 
-use crate::connection::{Codec, first_message};
+use crate::connection::Codec;
 use crate::server::outbox::{Effect, NotificationKind, OutgoingMessage};
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard::{Shard, Transports};
@@ -75,7 +75,7 @@ impl Shard {
             }
             Effect::RecordInvalidMessage(key) => {
                 if let Some(connection) = self.transports.connections.table.get_mut(key) {
-                    first_message::record_invalid(connection);
+                    connection.record_invalid_message();
                 }
             }
             Effect::HoldInput(key) => self.hold_input(ring, key),

@@ -1,34 +1,28 @@
 //! State of one connection.
 
-mod close_state;
-pub mod first_message;
-mod output_marks;
-mod read_state;
-mod record;
+mod phase;
 mod websocket_state;
 
 mod codec;
 
 mod input;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use corelane_base::pool::BufferPool;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring, Socket};
 use corelane_engine::stream::Sending;
 
-pub use self::close_state::CloseReason;
-pub(super) use self::close_state::{CloseState, Phase};
 pub use self::codec::Codec;
 pub(super) use self::codec::MessageMark;
+use self::codec::OutputMarks;
 pub(super) use self::input::{DiscardedInput, Input};
-use self::output_marks::OutputMarks;
-pub(super) use self::read_state::ReadState;
-pub use self::record::{ConnectionRecord, PeerAddress};
+pub use self::phase::CloseReason;
+pub(super) use self::phase::{CloseState, Phase, ReadState};
 pub(super) use self::websocket_state::{PeerClose, ReadStatus, TimeoutCheck};
 use super::options::ConnectionOptions;
-use crate::telemetry::open_work::PingCounts;
+use crate::telemetry::connection_info::{ConnectionTraffic, PingCounts};
 
 /// The sockets of a new connection.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +147,23 @@ impl<S> Connection<S> {
     /// Returns the control frames of a WebSocket.
     pub const fn pings(&self) -> PingCounts {
         self.input.pings()
+    }
+
+    /// Records that a received message, or one text of a WebSocket message, is invalid.
+    ///
+    /// The timeout of the first message is satisfied by all messages that are not recorded as
+    /// invalid: a message is counted when it arrives, and no longer once it turns out to be
+    /// invalid, so that a valid one costs nothing for this.
+    #[cold]
+    pub const fn record_invalid_message(&mut self) {
+        self.close_state.record_invalid();
+        let messages_in = &mut self.record.traffic.messages_in;
+        *messages_in = messages_in.saturating_sub(1);
+    }
+
+    /// Records a text of a WebSocket message after its first one.
+    pub const fn record_further_text(&mut self) {
+        self.record.traffic.messages_in += 1;
     }
 
     /// Counts one request as answered and restarts the idle timeout.
@@ -307,6 +318,89 @@ impl<S> Connection<S> {
     }
 }
 
+/// Where a connection comes from, since when it is open, and what it has carried.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionRecord {
+    /// Bytes and messages so far.
+    pub traffic: ConnectionTraffic,
+    peer: Option<PeerAddress>,
+    /// Time of opening in seconds after the origin of the clock.
+    opened_seconds: u32,
+}
+
+/// The address of a peer in 20 bytes, 12 less than [`SocketAddr`]: without the zone of an IPv6
+/// address.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerAddress {
+    ip: IpAddr,
+    port: u16,
+}
+
+impl ConnectionRecord {
+    fn new(peer: Option<SocketAddr>, now: Instant) -> Self {
+        Self {
+            traffic: ConnectionTraffic::default(),
+            peer: peer.map(|peer| PeerAddress { ip: peer.ip(), port: peer.port() }),
+            opened_seconds: u32::try_from(now.milliseconds() / 1_000).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Returns the address of the peer, if known.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.peer.map(SocketAddr::from)
+    }
+
+    /// Returns the address of the peer as it is stored.
+    pub const fn peer_address(&self) -> Option<&PeerAddress> {
+        self.peer.as_ref()
+    }
+
+    /// Returns when the connection was opened, to the second.
+    pub const fn opened_at(&self) -> Instant {
+        Instant::from_nanoseconds(self.opened_seconds as u64 * 1_000_000_000)
+    }
+}
+
+impl PeerAddress {
+    /// Returns the address without the port.
+    pub const fn ip(&self) -> IpAddr {
+        self.ip
+    }
+}
+
+impl From<PeerAddress> for SocketAddr {
+    fn from(PeerAddress { ip, port }: PeerAddress) -> Self {
+        Self::new(ip, port)
+    }
+}
+
+/// Bytes held by all connections, each as last accounted.
+#[derive(Debug, Default)]
+pub struct MemoryAccount {
+    held_bytes: usize,
+}
+
+impl MemoryAccount {
+    /// Returns the bytes held by all connections.
+    #[inline]
+    pub const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Updates the accounted memory of one connection.
+    #[inline]
+    pub(super) const fn update<S>(&mut self, connection: &mut Connection<S>) {
+        let held_bytes = connection.held_bytes();
+        self.held_bytes = self.held_bytes - connection.accounted_bytes + held_bytes;
+        connection.accounted_bytes = held_bytes;
+    }
+
+    /// Removes a connection from the account.
+    pub(super) const fn remove<S>(&mut self, connection: &Connection<S>) {
+        self.held_bytes -= connection.accounted_bytes;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,5 +408,17 @@ mod tests {
     #[test]
     fn connection_without_state_is_at_most_168_bytes() {
         assert!(size_of::<Connection<()>>() <= 168);
+    }
+
+    #[test]
+    fn record_takes_56_bytes() {
+        assert_eq!(size_of::<ConnectionRecord>(), 56);
+        for text in ["192.0.2.1:80", "[2001:db8::1]:443"] {
+            let address = text.parse().ok();
+            let opened = Instant::from_milliseconds(7_900);
+            let record = ConnectionRecord::new(address, opened);
+            assert_eq!(record.peer(), address);
+            assert_eq!(record.opened_at(), Instant::from_milliseconds(7_000));
+        }
     }
 }

@@ -1,14 +1,11 @@
 //! The connection layer over a scripted ring: the operations that it submits, their order, and the
 //! memory that it holds.
 
-mod backpressure;
 mod closing;
 mod harness;
 mod schedules;
-mod scripted_ring;
 mod sends;
 mod timeouts;
-mod upgrades;
 mod websocket_backpressure;
 mod websocket_closing;
 mod websocket_messages;

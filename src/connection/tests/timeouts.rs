@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::connection::{CloseReason, first_message};
+use crate::connection::CloseReason;
 use corelane_engine::ring::Socket;
 
 use super::harness::{Harness, Reaction};
@@ -39,7 +39,7 @@ fn invalid_messages_do_not_satisfy_first_timeout() {
             harness.receive(A, b"x\n");
             harness.drain(A);
             if valid_at != Some(number) {
-                first_message::record_invalid(harness.connections.table.get_mut(key).unwrap());
+                harness.connections.table.get_mut(key).unwrap().record_invalid_message();
             }
             assert!(harness.ring.closing.is_empty());
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::connection::{CloseReason, first_message};
+use crate::connection::CloseReason;
 use corelane_engine::ring::Socket;
 
 use super::harness::{Harness, Reaction};
@@ -201,7 +201,7 @@ fn upgrade_request_is_no_first_message() {
     harness.connections.shared.options.websocket.first_message_timeout = milliseconds(2_000);
     let key = harness.open_websocket(A);
     harness.receive(A, &text("{"));
-    first_message::record_invalid(harness.connections.table.get_mut(key).unwrap());
+    harness.connections.table.get_mut(key).unwrap().record_invalid_message();
     harness.advance_time(milliseconds(1_999));
     harness.receive(A, &text("valid"));
     harness.advance_time(milliseconds(2_900));

@@ -14,9 +14,8 @@ use corelane_engine::ring::{Completion, Listener, Operation, Ring, Socket};
 use corelane_engine::stream::{ByteFilter, Streams};
 use corelane_tls::{ServerSide, TlsError, TlsErrorKind, TlsFilter};
 
-use super::handshake_counts::HandshakeCounts;
+use super::handshakes::{Handshake, HandshakeCounts, PendingHandshakes};
 use super::listeners::{HandshakeLimit, TlsCounters, TlsLimits, TlsSlot};
-use super::pending::{Handshake, PendingHandshakes};
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::EventThrottle;
 

@@ -437,7 +437,7 @@ impl TokenVerification {
         if let Some((proof, thumbprint)) =
             proof.check(credential.principal(), self.proofs.is_some())?
         {
-            self.check_proof(&proof, token, thumbprint, time)?;
+            self.check_proof(&proof, (token, thumbprint), time)?;
         }
         Ok(credential)
     }
@@ -447,13 +447,12 @@ impl TokenVerification {
     fn check_proof(
         &mut self,
         sent: &SentProof<'_>,
-        token: &str,
-        thumbprint: &[u8; 32],
+        bound: (&str, &[u8; 32]),
         AuthTime { turn, unix_seconds }: AuthTime,
     ) -> Result<(), AuthError> {
         let authenticator = Arc::clone(&self.authenticator);
         let Some(rules) = &authenticator.dpop else { return Err(NO_AUTHENTICATION) };
-        let proof = rules.read(sent, token, thumbprint, unix_seconds)?;
+        let proof = rules.read(sent, bound, unix_seconds)?;
         if let Some(proofs) = &self.proofs {
             proofs.check_nonce(rules, &proof, unix_seconds)?;
         }

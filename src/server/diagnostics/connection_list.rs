@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use corelane_engine::mesh::ShardId;
 use corelane_protocol::json;
 
-use crate::telemetry::open_work::{ConnectionInfo, ConnectionTraffic, PingCounts};
+use crate::telemetry::connection_info::{ConnectionInfo, ConnectionTraffic, PingCounts};
 
 /// Connections of one page.
 const ROWS_MAX: usize = 1_000;

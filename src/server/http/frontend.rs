@@ -8,8 +8,8 @@ use corelane_base::time::{Instant, WallClock};
 use corelane_engine::mesh::ShardId;
 use corelane_transport::http::checks::CheckProfile;
 use corelane_transport::http::head;
-use corelane_transport::http::head::RequestLimits;
 use corelane_transport::http::head_template::HeadTemplate;
+use corelane_transport::http::limits::RequestLimits;
 
 use super::exchanges::{ExchangePath, Exchanges};
 use super::gauges::{GaugeTotals, GaugeValues, Gauges};

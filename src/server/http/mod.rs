@@ -21,7 +21,7 @@ mod exchanges;
 mod frontend;
 
 #[cfg(feature = "tower")]
-use corelane_engine::process::Entropy;
+use corelane_engine::entropy::Entropy;
 use corelane_transport::http::checks::CheckId;
 #[cfg(feature = "tower")]
 use corelane_transport::http::request_id;

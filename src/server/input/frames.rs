@@ -12,11 +12,11 @@
 
 use corelane_base::slab::Key;
 use corelane_protocol::json::PaddedText;
+use corelane_transport::websocket::delimiter::DelimitedMessages;
 use corelane_transport::websocket::limits::ProtocolError;
-use corelane_transport::websocket::reader::DelimitedMessages;
 use corelane_transport::websocket::writer;
 
-use crate::connection::{MessageEvent, first_message};
+use crate::connection::MessageEvent;
 use crate::server::outbox::Effect;
 use crate::server::shard::{Shard, Transports};
 use crate::telemetry::event::Event;
@@ -103,7 +103,7 @@ impl Shard {
             };
             (start, end) = (end + range.start, end + range.end);
             if let Some(connection) = self.transports.connections.table.get_mut(key) {
-                first_message::record_further_text(connection);
+                connection.record_further_text();
             }
         }
     }
@@ -113,7 +113,7 @@ impl Shard {
     fn record_empty(&mut self, key: Key, length: usize) {
         self.transports.websockets.counters.bytes_in += length as u64;
         if let Some(connection) = self.transports.connections.table.get_mut(key) {
-            first_message::record_invalid(connection);
+            connection.record_invalid_message();
         }
     }
 

@@ -11,7 +11,7 @@ use corelane_protocol::message_head::MessageHead;
 use corelane_transport::websocket::limits::ProtocolError;
 
 use super::{context, peer_state};
-use crate::connection::{CloseReason, first_message};
+use crate::connection::CloseReason;
 use crate::server::dispatch::write_text_error;
 use crate::server::reply_to::Outcome;
 use crate::server::shard::{Shard, Transports};
@@ -36,7 +36,7 @@ impl Shard {
             self.fail_websocket(key, ProtocolError::INVALID_UTF8);
             return false;
         }
-        first_message::record_invalid(connection);
+        connection.record_invalid_message();
         if bytes.trim_ascii().is_empty() {
             return true;
         }

@@ -26,7 +26,7 @@ mod websocket;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use corelane_transport::http::head::RequestLimits;
+use corelane_transport::http::limits::RequestLimits;
 
 pub use self::auth::{AuthOptions, DpopMode};
 use self::declare::options;

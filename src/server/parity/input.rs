@@ -16,7 +16,6 @@ use super::carrier::{Carrier, QueuedChunk, ResponseKind, SessionCarrier};
 use super::output::ParityPath;
 use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
 use super::session::sent_error;
-use crate::connection::first_message;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{MessageOrigin, PeerDialect, PeerState};
 use crate::server::dispatch::MessageContext;
@@ -360,7 +359,7 @@ impl ParityPath<'_> {
         if state == Some(State::Connecting)
             && let Some(it) = self.connections.table.get_mut(connection)
         {
-            first_message::record_invalid(it);
+            it.record_invalid_message();
             is_required = it.state.dialect == PeerDialect::ParityHandshake;
         }
         if *closes || is_required {

@@ -10,8 +10,8 @@ use corelane_base::time::Instant;
 use corelane_engine::mesh::ShardId;
 
 use super::RateLimits;
-use crate::guard::rate::ConnectionRates;
 use crate::guard::rate::bucket::Quota;
+use crate::guard::rate::connections::ConnectionRates;
 use crate::guard::rate::limiter::RateLimiter;
 use crate::guard::rate::rules::{RateRules, parse_quota};
 use crate::guard::rate::tables::{SmallBurstAccess, SmallBursts};

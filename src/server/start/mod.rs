@@ -37,9 +37,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use corelane_engine::driver_pair::AttachedIo;
+use corelane_engine::entropy::Entropy;
 use corelane_engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
 use corelane_engine::placement::Placement;
-use corelane_engine::process::Entropy;
 
 pub use self::handle::Handle;
 pub use self::in_process::InProcessConnection;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use corelane_base::time::{Instant, WallClock};
 use corelane_engine::driver_pair::DriverFactory;
+use corelane_engine::entropy::Entropy;
 use corelane_engine::executor::Executor;
 use corelane_engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
-use corelane_engine::process::Entropy;
 use corelane_engine::ring::{Listener, Ring, Socket, Waker};
 use corelane_engine::shard_loop::ShardLoop;
 use corelane_protocol::json::{self, Parser};

@@ -12,8 +12,9 @@ use crate::server::diagnostics::{
 };
 use crate::server::shard::Shard;
 use crate::server::shard_message::{ExchangeAddress, HttpOutput, ReportMessage, ShardMessage};
+use crate::telemetry::connection_info::ConnectionInfo;
 use crate::telemetry::metrics::{self, Metrics, OverloadGauges};
-use crate::telemetry::open_work::{ConnectionInfo, QueueDepths};
+use crate::telemetry::open_work::QueueDepths;
 
 /// Adds the part of this shard to a report and passes it on.
 #[cold]

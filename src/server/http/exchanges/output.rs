@@ -10,7 +10,7 @@ use corelane_transport::http::sse;
 use corelane_transport::http::status::Status;
 
 use super::ExchangePath;
-use crate::connection::{CloseReason, first_message};
+use crate::connection::CloseReason;
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
 use crate::server::http::session_error_message;
 use crate::server::reply_to::Outcome;
@@ -152,7 +152,7 @@ impl ExchangePath<'_> {
         if id == CheckId::SessionExists
             && let Some(connection) = self.connections.table.get_mut(to.connection)
         {
-            first_message::record_invalid(connection);
+            connection.record_invalid_message();
         }
         self.with_exchange(to.connection, |exchange, out, heads| {
             if id == CheckId::SessionExists {

@@ -19,7 +19,7 @@ use corelane_transport::http::status::Status;
 
 use super::IncomingRequest;
 use super::session;
-use crate::connection::{Connection, first_message};
+use crate::connection::Connection;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{
     ConnectionState, EchoedFields, HttpSession, MessageOrigin, OriginDetails, PeerState,
@@ -100,7 +100,7 @@ fn reject_unreadable(
     error: ParseError,
 ) {
     if let Some(connection) = shard.transports.connections.table.get_mut(incoming.key) {
-        first_message::record_invalid(connection);
+        connection.record_invalid_message();
     }
     let head = MessageHead::read(text.as_bytes());
     let id = head.id().filter(|_| !head.is_response());
@@ -143,11 +143,11 @@ impl StatelessRequest<'_> {
         if let Err(rejection) = checks::check_pinned_version(version, &self.http.checks.profile)
             && !is_initialize(root)
         {
-            first_message::record_invalid(self.connection);
+            self.connection.record_invalid_message();
             return PostOutcome::Rejected(rejection);
         }
         if root.as_array().is_some() {
-            first_message::record_invalid(self.connection);
+            self.connection.record_invalid_message();
             let message = "a JSON-RPC batch requires a session of revision 2025-03-26";
             return PostOutcome::Rejected(CheckId::MessageShape.reject(message));
         }
@@ -177,7 +177,7 @@ impl StatelessRequest<'_> {
                 }
             }
             Err(invalid) => {
-                first_message::record_invalid(self.connection);
+                self.connection.record_invalid_message();
                 let id = invalid.id.filter(|_| !invalid.is_response);
                 self.respond_error(id, Status::BAD_REQUEST, &invalid.error)
             }

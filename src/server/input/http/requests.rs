@@ -7,9 +7,8 @@ use corelane_transport::http::checks::{
     self, CheckId, Rejection, RequestKind, is_health_path, is_metadata_path,
 };
 use corelane_transport::http::fields::Challenge;
-use corelane_transport::http::head::{
-    Field, Head, REPEATED_AUTHORIZATION, RequestError, field_values,
-};
+use corelane_transport::http::head::{Field, Head, field_values};
+use corelane_transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
 use corelane_transport::http::reader::{Assembled, RequestEvent};
 use corelane_transport::http::request_id::{sent_id, sent_id_of_all};
 use corelane_transport::http::response::{BodyKind, CONTINUE, Response};
@@ -18,7 +17,7 @@ use corelane_transport::http::status::Status;
 use super::IncomingRequest;
 use super::authentication::{self, Authenticated, RequestPart};
 use super::{legacy_sse, parity, plain, post, session, websocket_upgrade};
-use crate::connection::{first_message, hold_request};
+use crate::connection::hold_request;
 use crate::guard::origin::RejectedHeader;
 use crate::server::connection_state::{ResponseFormat, Standing};
 use crate::server::http::HttpFrontend;
@@ -192,7 +191,7 @@ impl Shard {
     #[cold]
     pub(super) fn record_invalid(&mut self, key: Key) {
         if let Some(connection) = self.transports.connections.table.get_mut(key) {
-            first_message::record_invalid(connection);
+            connection.record_invalid_message();
         }
     }
 

@@ -1,20 +1,147 @@
-//! WebSocket input: from bytes to messages, and the control frames answered here.
+//! Input of connections: lines, HTTP requests, WebSocket messages and the end of the stream.
 //!
-//! A connection begins as HTTP and is upgraded once the handshake response is written. A ping is
-//! answered before the frames after it are read. While a peer does not read, nothing is read from
-//! it, pings included. An idle connection holds no buffer.
+//! While reading is stopped, input is stored; each codec returns `NeedMore` and leaves it unparsed.
 //!
-//! Messages are neither inflated nor split here.
+//! HTTP requests are read one at a time. While reading is suspended, input is stored up to the
+//! limit of one message; beyond that the receive stops. The end of the stream is noticed even then,
+//! because the client may have stopped waiting for the response.
+//!
+//! A WebSocket connection begins as HTTP and is upgraded once the handshake response is written. A
+//! ping is answered before the frames after it are read. While a peer does not read, nothing is
+//! read from it, pings included. An idle connection holds no buffer. Messages are neither inflated
+//! nor split here.
 
+use std::io;
+
+use corelane_base::pool::BufferPool;
 use corelane_base::time::Instant;
+use corelane_engine::ring::Ring;
+use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::reader::{Assembled, RequestEvent};
+use corelane_transport::ndjson::LineEvent;
 use corelane_transport::websocket::limits::{CloseCode, FrameLimits, ProtocolError};
 use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
 use corelane_transport::websocket::writer;
 
-use crate::connection::backpressure;
-use crate::connection::closing::{self, CloseFrame};
-use crate::connection::entry::Entry;
-use crate::connection::state::{CloseReason, PeerClose, Phase};
+use super::closing::{self, CloseFrame};
+use super::entry::Entry;
+use super::state::{CloseReason, Connection, PeerClose, Phase};
+use super::{ConnectionEvent, output};
+
+/// Restores pending input of which the bytes before `from` are parsed. The rest stays in place and
+/// is not copied for each line.
+pub(super) fn restore_pending<S>(
+    connection: Option<&mut Connection<S>>,
+    bytes: Vec<u8>,
+    from: usize,
+    pool: &mut BufferPool,
+) {
+    match connection.filter(|connection| !connection.is_discarding() && from < bytes.len()) {
+        Some(connection) => connection.input.restore_pending(bytes, from),
+        None => pool.put(bytes),
+    }
+}
+
+/// Handles the end of stream or the failure of a receive.
+pub(super) fn handle_end_of_stream<S, R: Ring>(
+    entry: &mut Entry<'_, S>,
+    ring: &mut R,
+    result: &io::Result<()>,
+) -> ConnectionEvent {
+    let connection = &mut *entry.connection;
+    connection.reading.end();
+    if result.is_err() {
+        connection.close(ring, CloseReason::SocketError);
+        return ConnectionEvent::Failed(entry.key);
+    }
+    match connection.close_state.phase() {
+        // The peer may have shut down only its sending side and still wait for responses.
+        Phase::Open | Phase::Draining => ConnectionEvent::EndOfStream(entry.key),
+        Phase::Lingering => {
+            connection.close(ring, CloseReason::PeerClosed);
+            ConnectionEvent::None
+        }
+        Phase::CloseFrameQueued | Phase::Closing => ConnectionEvent::None,
+    }
+}
+
+/// Parses the next line in `arrival[*from..]` and advances `from`.
+#[inline]
+pub(super) fn next_line<S>(
+    entry: &mut Entry<'_, S>,
+    arrival: &[u8],
+    from: &mut usize,
+    now: Instant,
+) -> LineEvent {
+    if *from > 0 {
+        output::apply_backpressure(entry);
+    }
+    let connection = &mut *entry.connection;
+    if !connection.is_read() {
+        if connection.is_discarding() {
+            *from = arrival.len();
+        }
+        return LineEvent::NeedMore;
+    }
+    let bytes_max = entry.shared.options.message_bytes_max;
+    let line = connection.input.next_text(arrival, from, bytes_max, || entry.shared.pool.take());
+    if line != LineEvent::NeedMore {
+        entry.connection.record.traffic.messages_in += u64::from(line != LineEvent::TooLarge);
+        entry.record_message(now);
+    }
+    line
+}
+
+/// Discards the incomplete line including its remaining bytes. Returns `false` if there is none.
+pub(super) fn skip_line<S>(entry: &mut Entry<'_, S>) -> bool {
+    let line = entry.connection.input.skip_text();
+    line.map(|line| entry.shared.pool.put(line)).is_some()
+}
+
+/// Parses the next request in `arrival[*from..]` and advances `from`.
+#[inline]
+pub(super) fn next_request<S>(
+    entry: &mut Entry<'_, S>,
+    arrival: &[u8],
+    from: &mut usize,
+    limits: &RequestLimits,
+    now: Instant,
+) -> RequestEvent {
+    let connection = &mut *entry.connection;
+    if !connection.is_read() {
+        if connection.is_discarding() {
+            *from = arrival.len();
+        }
+        return RequestEvent::NeedMore;
+    }
+    let Some(requests) = connection.input.requests() else {
+        // Upgraded: the rest of the input is WebSocket frames.
+        return RequestEvent::NeedMore;
+    };
+    let was_inside = requests.is_inside_request();
+    let next = requests.next(arrival, from, limits, || entry.shared.pool.take());
+    if !matches!(next, RequestEvent::NeedMore) {
+        let is_complete = matches!(next, RequestEvent::InPlace { .. } | RequestEvent::Assembled);
+        entry.connection.record.traffic.messages_in += u64::from(is_complete);
+        entry.record_message(now);
+    } else if !was_inside && requests.is_inside_request() {
+        // The timeout of an incomplete request starts here.
+        connection.last_activity = now;
+    }
+    next
+}
+
+/// Has the request that was returned last read again after
+/// [`try_resume`](crate::connection::Connections::try_resume): one in place from its start, which
+/// is the first byte of the rest of the input, an assembled one as it is.
+#[cold]
+pub fn hold_request<S>(connection: &mut Connection<S>, assembled: Option<Assembled>) {
+    connection.record.traffic.messages_in -= 1;
+    connection.reading.set_paused(true);
+    if let (Some(requests), Some(assembled)) = (connection.input.requests(), assembled) {
+        requests.restore(assembled);
+    }
+}
 
 /// An event of the WebSocket input of a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,7 +173,7 @@ pub enum MessageEvent {
 
 /// Upgrades an HTTP connection to WebSocket. Returns `false` if the connection is not HTTP or is
 /// closing.
-pub fn upgrade<S>(entry: &mut Entry<'_, S>, reader: FrameReader, now: Instant) -> bool {
+pub(super) fn upgrade<S>(entry: &mut Entry<'_, S>, reader: FrameReader, now: Instant) -> bool {
     let connection = &mut *entry.connection;
     if connection.is_discarding() {
         return false;
@@ -66,7 +193,7 @@ pub fn upgrade<S>(entry: &mut Entry<'_, S>, reader: FrameReader, now: Instant) -
         entry.arm_timer(now.after(first));
     }
     if entry.connection.reading.is_paused() {
-        backpressure::start(entry, now);
+        output::start_backpressure(entry, now);
     }
     true
 }
@@ -74,7 +201,7 @@ pub fn upgrade<S>(entry: &mut Entry<'_, S>, reader: FrameReader, now: Instant) -
 /// Parses the next message in `arrival[*from..]`, unmasks it in place and advances `from`. Pings
 /// are answered.
 #[inline]
-pub fn next<S>(
+pub(super) fn next_message<S>(
     entry: &mut Entry<'_, S>,
     arrival: &mut [u8],
     from: &mut usize,
@@ -90,7 +217,7 @@ pub fn next<S>(
             return MessageEvent::NeedMore;
         }
         if connection.queued_bytes() > entry.shared.options.websocket.outgoing_bytes_max {
-            backpressure::start(entry, now);
+            output::start_backpressure(entry, now);
             return MessageEvent::NeedMore;
         }
         let Some(frames) = connection.input.websocket() else { return MessageEvent::NeedMore };
