@@ -11,7 +11,7 @@ use corelane_engine::blocking::{self, Job, Spawned};
 use corelane_engine::mesh::ShardId;
 use corelane_protocol::error::{Error, ErrorKind};
 
-use super::memory::result_memory::JobOwner;
+use super::memory::handler_memory::JobOwner;
 use super::outbox::Outbox;
 use super::overload::Overload;
 use super::shard_message::{Requester, ShardMessage};

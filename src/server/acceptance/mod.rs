@@ -1,11 +1,469 @@
-//! Which connections are served: listeners, connection limits, refusals.
+//! Acceptance: listeners, connection limits, refusals.
+//!
+//! Invariants: a served connection is counted once against the limits of its transport and of its
+//! address, over all shards; one that is rejected or sends requests of operators only is never
+//! counted there, and takes no place of a served one. Served connections leave descriptors for
+//! error responses to others and for the files of handlers.
 
 mod connection_count;
 
-mod acceptor;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
-pub(super) use self::acceptor::{
-    Acceptor, ConnectionCounts, ListenerEntry, ListenerKind, SPARE_CONNECTIONS_MAX, count_close,
-    refusal_error,
-};
+use corelane_base::client_address::ClientAddress;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::ShardId;
+use corelane_engine::ring::{Listener, Operation, Ring, SPARE_SOCKETS_MAX, Shortage, SocketLimit};
+use corelane_protocol::error::{Error, ErrorKind};
+
 pub(super) use self::connection_count::ConnectionCount;
+use self::connection_count::ConnectionLimit;
+use super::connection_state::{ConnectionState, Standing};
+use super::outbox::Outbox;
+use super::rate::RateSource;
+use super::shard_message::{ConnectionsMax, ShardLimits};
+use crate::connection::{CloseReason, Codec, ConnectionRecord};
+use crate::guard::pressure::PressureStep;
+use crate::telemetry::event::Event;
+use crate::telemetry::label::{RefusalReason, Transport};
+use crate::telemetry::throttle::{EventThrottle, MinuteThrottle};
+
+/// The connections that a listener accepts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum ListenerKind {
+    /// Clients over this transport.
+    Clients(Transport),
+    /// Operators, over HTTP.
+    Operators,
+}
+
+/// A listener and the connections that it accepts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListenerEntry {
+    pub listener: Listener,
+    pub kind: ListenerKind,
+    /// The codec of the connections.
+    pub codec: Codec,
+}
+
+/// The numbers of connections of all shards.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ConnectionCounts {
+    pub tcp: Arc<ConnectionCount>,
+    pub http: Arc<ConnectionCount>,
+    pub websocket: Arc<ConnectionCount>,
+}
+
+/// Connections of a shard that may be open beyond the limits, for requests of operators or an error
+/// response. Others are closed without one.
+const UNCOUNTED_CONNECTIONS_MAX: u32 = 64;
+
+/// Connections of a shard that its listener of operators may have open.
+const OPERATOR_CONNECTIONS_MAX: u32 = 64;
+
+/// Connections of a shard that may be open beyond the limits, those included that are about to be
+/// closed without a response.
+pub(super) const SPARE_CONNECTIONS_MAX: u32 =
+    2 * UNCOUNTED_CONNECTIONS_MAX + OPERATOR_CONNECTIONS_MAX;
+
+const _: () = assert!(SPARE_CONNECTIONS_MAX == SPARE_SOCKETS_MAX);
+
+/// The listeners of one shard, and the connection counts of all shards.
+#[derive(Debug)]
+pub(super) struct Acceptor {
+    shard: ShardId,
+    listeners: Vec<ListenerEntry>,
+    tcp: TransportConnections,
+    http: TransportConnections,
+    websocket: TransportConnections,
+    /// Number of open connections of this shard that no limit of a transport counts.
+    uncounted: u32,
+    /// Number of open connections of the listener of operators.
+    operators: u32,
+    /// The listeners are closed: connections that were accepted before are rejected.
+    is_closed: bool,
+    /// Connections are refused while memory is short.
+    pressure: PressureStep,
+    rates: Arc<RateSource>,
+    events: EventThrottle,
+    close_events: EventThrottle,
+    descriptor_events: MinuteThrottle,
+    failure_events: MinuteThrottle,
+}
+
+/// The connections of one transport over all shards, and their limits.
+#[derive(Debug)]
+struct TransportConnections {
+    count: Arc<ConnectionCount>,
+    limit: ConnectionLimit,
+}
+
+impl ListenerKind {
+    /// Returns the transport of the connections.
+    pub const fn transport(self) -> Transport {
+        match self {
+            Self::Clients(transport) => transport,
+            Self::Operators => Transport::Http,
+        }
+    }
+}
+
+impl Acceptor {
+    pub fn new(
+        shard: ShardId,
+        counts: ConnectionCounts,
+        rates: Arc<RateSource>,
+        limits: &ShardLimits,
+    ) -> Self {
+        let [tcp, http, websocket] = connection_limits(limits);
+        Self {
+            shard,
+            listeners: Vec::new(),
+            tcp: TransportConnections { count: counts.tcp, limit: tcp },
+            http: TransportConnections { count: counts.http, limit: http },
+            websocket: TransportConnections { count: counts.websocket, limit: websocket },
+            uncounted: 0,
+            operators: 0,
+            is_closed: false,
+            pressure: PressureStep::None,
+            rates,
+            events: EventThrottle::default(),
+            close_events: EventThrottle::default(),
+            descriptor_events: MinuteThrottle::default(),
+            failure_events: MinuteThrottle::default(),
+        }
+    }
+
+    /// Applies new limits. Connections that exceed one already stay open.
+    pub const fn set_limits(&mut self, limits: &ShardLimits) {
+        [self.tcp.limit, self.http.limit, self.websocket.limit] = connection_limits(limits);
+    }
+
+    /// Accepts connections of `listener`.
+    pub fn listen<R: Ring>(&mut self, ring: &mut R, entry: ListenerEntry) {
+        self.listeners.push(entry);
+        ring.submit(Operation::Accept(entry.listener));
+    }
+
+    /// Closes the listeners, once. Their entries stay: a connection that was accepted before and is
+    /// opened later is rejected over the transport of its listener.
+    pub fn close<R: Ring>(&mut self, ring: &mut R) {
+        self.is_closed = true;
+        for entry in &self.listeners {
+            ring.submit(Operation::CloseListener(entry.listener));
+        }
+    }
+
+    /// Sets the step of memory pressure.
+    pub const fn set_pressure(&mut self, step: PressureStep) {
+        self.pressure = step;
+    }
+
+    /// Returns the step of memory pressure.
+    pub const fn pressure(&self) -> PressureStep {
+        self.pressure
+    }
+
+    fn is_short_of_memory(&self) -> bool {
+        self.pressure >= PressureStep::RefuseConnections
+    }
+
+    /// Returns the id of this shard.
+    pub const fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    /// Returns the entry of `listener`, also once it is closed.
+    pub fn entry_of(&self, listener: Listener) -> ListenerEntry {
+        let entry = self.listeners.iter().find(|entry| entry.listener == listener);
+        debug_assert!(entry.is_some(), "a ring accepts for listeners of its shard only");
+        let kind = ListenerKind::Clients(Transport::Tcp);
+        entry.copied().unwrap_or(ListenerEntry { listener, kind, codec: Codec::Ndjson })
+    }
+
+    /// Counts a new connection of `client` against the limits of its listener, unless sockets are
+    /// short. Returns its standing, and why it is not served if it is rejected.
+    ///
+    /// # Errors
+    ///
+    /// The reason to close it without a response.
+    pub fn admit(
+        &mut self,
+        kind: ListenerKind,
+        client: Option<ClientAddress>,
+        shortage: Option<Shortage>,
+        now: Instant,
+    ) -> Result<(Standing, Option<RefusalReason>), RefusalReason> {
+        let reason = match kind {
+            _ if self.is_closed => RefusalReason::Draining,
+            ListenerKind::Operators if self.operators < OPERATOR_CONNECTIONS_MAX => {
+                self.operators += 1;
+                return Ok((Standing::Operator, None));
+            }
+            ListenerKind::Operators => return Err(RefusalReason::ConnectionLimit),
+            ListenerKind::Clients(_) if self.is_short_of_memory() => RefusalReason::Memory,
+            ListenerKind::Clients(_) if self.exceeds_rate(client, now) => RefusalReason::Rate,
+            ListenerKind::Clients(_) if shortage.is_some() => RefusalReason::Descriptors,
+            ListenerKind::Clients(transport) => {
+                let TransportConnections { count, limit } = self.connections_of(transport);
+                match count.acquire(client, *limit) {
+                    Ok(()) => return Ok((Standing::Served, None)),
+                    Err(reason) => reason,
+                }
+            }
+        };
+        if self.uncounted >= UNCOUNTED_CONNECTIONS_MAX {
+            return Err(reason);
+        }
+        self.uncounted += 1;
+        let rejected = (Standing::Rejected, Some(reason));
+        // Its first request decides: operators are served beyond the limit.
+        Ok(match reason {
+            _ if kind != ListenerKind::Clients(Transport::Http) => rejected,
+            RefusalReason::Draining | RefusalReason::Rate => rejected,
+            RefusalReason::Descriptors if shortage.is_some_and(|it| it.is_severe) => rejected,
+            RefusalReason::Descriptors => (Standing::Surplus, None),
+            _ => (Standing::Undecided, None),
+        })
+    }
+
+    /// Counts a connection against the rate of its address. Returns whether it exceeds the rate.
+    fn exceeds_rate(&self, client: Option<ClientAddress>, now: Instant) -> bool {
+        client.is_some_and(|client| self.rates.admit_connection(client, now).is_err())
+    }
+
+    /// Counts a connection against the limits of its transport, before its first request of a
+    /// client.
+    ///
+    /// # Errors
+    ///
+    /// The limit that is reached.
+    pub fn serve(&mut self, state: &mut ConnectionState) -> Result<(), RefusalReason> {
+        if state.standing == Standing::Surplus {
+            return Err(RefusalReason::Descriptors);
+        }
+        if matches!(state.standing, Standing::Undecided | Standing::Exempt) {
+            if self.is_short_of_memory() {
+                return Err(RefusalReason::Memory);
+            }
+            let TransportConnections { count, limit } = self.connections_of(state.transport);
+            count.acquire(state.client, *limit)?;
+            self.uncounted -= 1;
+            state.standing = Standing::Served;
+        }
+        Ok(())
+    }
+
+    /// Counts a served HTTP connection as a WebSocket connection instead.
+    ///
+    /// # Errors
+    ///
+    /// The limit that is reached. The connection stays HTTP.
+    pub fn upgrade(&self, state: &mut ConnectionState) -> Result<(), RefusalReason> {
+        debug_assert_eq!((state.transport, state.standing), (Transport::Http, Standing::Served));
+        self.websocket.count.acquire(state.client, self.websocket.limit)?;
+        self.http.count.release(state.client);
+        state.transport = Transport::WebSocket;
+        Ok(())
+    }
+
+    /// Releases the count of a connection that sends a request of an operator, if there is space
+    /// for one that is not counted.
+    pub fn exempt(&mut self, state: &mut ConnectionState) {
+        match state.standing {
+            Standing::Undecided | Standing::Surplus => state.standing = Standing::Exempt,
+            Standing::Served if self.uncounted < UNCOUNTED_CONNECTIONS_MAX => {
+                self.connections_of(state.transport).count.release(state.client);
+                self.uncounted += 1;
+                state.standing = Standing::Exempt;
+            }
+            Standing::Served | Standing::Exempt | Standing::Operator | Standing::Rejected => {}
+        }
+    }
+
+    /// Logs a connection that has closed.
+    #[cold]
+    pub fn log_close(
+        &mut self,
+        transport: Transport,
+        record: &ConnectionRecord,
+        reason: CloseReason,
+        now: Instant,
+    ) {
+        let event = Event::ConnectionClosed {
+            shard: self.shard.0,
+            transport,
+            reason: reason.as_str(),
+            peer: record.peer(),
+            open: now.since(record.opened_at()),
+            traffic: record.traffic,
+        };
+        event.emit_within(&mut self.close_events, now);
+    }
+
+    /// Releases the count of a connection that has closed or was not opened.
+    pub fn release(&mut self, state: &ConnectionState) {
+        match (state.transport, state.standing) {
+            // Never admitted.
+            (Transport::InProcess | Transport::Stdio, _) => {}
+            (transport, Standing::Served) => {
+                self.connections_of(transport).count.release(state.client);
+            }
+            (_, Standing::Operator) => self.operators -= 1,
+            (
+                _,
+                Standing::Undecided | Standing::Surplus | Standing::Exempt | Standing::Rejected,
+            ) => self.uncounted -= 1,
+        }
+    }
+
+    /// Returns the numbers of connections of all shards that count against the limits.
+    pub fn open_connections(&self) -> [(Transport, usize); 3] {
+        [Transport::Tcp, Transport::Http, Transport::WebSocket]
+            .map(|transport| (transport, self.connections_of(transport).count.total()))
+    }
+
+    const fn connections_of(&self, transport: Transport) -> &TransportConnections {
+        match transport {
+            Transport::Http => &self.http,
+            Transport::WebSocket => &self.websocket,
+            Transport::InProcess | Transport::Stdio | Transport::Tcp => &self.tcp,
+        }
+    }
+
+    /// Counts a failed accept, and logs one a minute: it is tried again until it succeeds.
+    pub fn record_failure(
+        &mut self,
+        transport: Transport,
+        error: &io::Error,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        outbox.counters.connections.accept_failed += 1;
+        if let Some(suppressed) = self.failure_events.admit(now) {
+            let shard = self.shard.0;
+            Event::AcceptFailed { shard, transport, error }.emit_suppressed(suppressed);
+        }
+    }
+
+    /// Logs that sockets are short, once a minute.
+    #[cold]
+    pub fn log_shortage(&mut self, shortage: Shortage, now: Instant) {
+        let Some(suppressed) = self.descriptor_events.admit(now) else { return };
+        let (limit, most, hint) = match shortage.limit {
+            SocketLimit::OpenFiles(most) => {
+                ("open files (RLIMIT_NOFILE)", most, "raise it: ulimit -n, LimitNOFILE=")
+            }
+            SocketLimit::SocketsMax(most) => ("ring.sockets_max", most, "raise the option"),
+        };
+        let shard = self.shard.0;
+        Event::DescriptorsShort { shard, limit, most, hint }.emit_suppressed(suppressed);
+    }
+
+    /// Counts and logs a connection that is refused.
+    pub fn record_refusal(
+        &mut self,
+        reason: RefusalReason,
+        transport: Transport,
+        peer: Option<SocketAddr>,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
+        let counters = &mut outbox.counters.connections;
+        match reason {
+            RefusalReason::ConnectionLimit => counters.refused_limit += 1,
+            RefusalReason::AddressShare => counters.refused_address_share += 1,
+            RefusalReason::Descriptors => counters.refused_descriptors += 1,
+            RefusalReason::Rate => counters.refused_rate += 1,
+            RefusalReason::Draining => counters.refused_draining += 1,
+            RefusalReason::Memory => outbox.counters.overload.refused_memory += 1,
+        }
+        let shard = self.shard.0;
+        self.log(&Event::ConnectionRefused { shard, transport, reason, peer }, now);
+    }
+
+    /// Emits an event unless too many were emitted lately.
+    pub fn log(&mut self, event: &Event<'_>, now: Instant) {
+        event.emit_within(&mut self.events, now);
+    }
+
+    /// Returns the number of events that were not emitted.
+    pub const fn events_suppressed(&self) -> u64 {
+        self.events.suppressed_total()
+    }
+}
+
+/// Returns the limits of TCP, HTTP and WebSocket connections.
+const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 3] {
+    let ConnectionsMax { tcp, http, websocket, per_address } = limits.connections_max;
+    let share = limits.address_share;
+    [
+        ConnectionLimit::new(tcp, share, per_address),
+        ConnectionLimit::new(http, share, per_address),
+        ConnectionLimit::new(websocket, share, per_address),
+    ]
+}
+
+/// Returns the error that a connection gets that is refused for `reason`.
+pub(super) fn refusal_error(reason: RefusalReason) -> Error {
+    match reason {
+        RefusalReason::AddressShare => Error::address_connection_limit(),
+        RefusalReason::Rate => rate_error(),
+        RefusalReason::ConnectionLimit => Error::connection_limit(),
+        RefusalReason::Descriptors => Error::no_descriptors(),
+        RefusalReason::Draining => Error::draining(),
+        RefusalReason::Memory => Error::new(
+            ErrorKind::ConnectionLimit,
+            "the server is short of memory and serves no new connections; retry later",
+        ),
+    }
+}
+
+/// Returns the error for an address that has opened too many connections lately.
+fn rate_error() -> Error {
+    let message = "too many new connections from this address (limit rate.connections); keep \
+                   connections open or retry later";
+    Error::new(ErrorKind::RateLimited, message)
+        .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
+}
+
+/// Counts a connection that has closed.
+pub(super) const fn count_close(reason: CloseReason, outbox: &mut Outbox) {
+    let connections = &mut outbox.counters.connections;
+    connections.closed += 1;
+    match reason {
+        CloseReason::Drain => connections.closed_draining += 1,
+        CloseReason::SocketError => connections.closed_socket_error += 1,
+        CloseReason::ProtocolViolation => connections.closed_protocol_violation += 1,
+        CloseReason::MemoryLimit => connections.closed_memory_limit += 1,
+        CloseReason::IdleTimeout => connections.closed_idle_timeout += 1,
+        CloseReason::MessageTimeout => connections.closed_message_timeout += 1,
+        CloseReason::InvalidCredential => connections.closed_invalid_credential += 1,
+        CloseReason::PeerClosed => connections.closed_by_peer += 1,
+        // Rejected connections are counted when they are rejected.
+        CloseReason::Refused => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_its_own_error() {
+        let texts = [
+            (RefusalReason::ConnectionLimit, 1001, "connection limit of the server reached"),
+            (RefusalReason::AddressShare, 1001, "too many connections from this address"),
+            (RefusalReason::Descriptors, 1001, "the server has no descriptor left"),
+            (RefusalReason::Rate, 1002, "too many new connections from this address"),
+            (RefusalReason::Draining, 1001, "the server is shutting down"),
+            (RefusalReason::Memory, 1001, "the server is short of memory"),
+        ];
+        for (reason, code, text) in texts {
+            let error = refusal_error(reason);
+            assert!(error.message.starts_with(text), "{error:?}");
+            assert_eq!(error.code, code);
+        }
+    }
+}

@@ -19,9 +19,7 @@ mod proofs;
 mod turn_checks;
 
 mod fetch;
-mod pending_tokens;
-
-mod introspector;
+mod introspection;
 
 mod settings;
 
@@ -41,8 +39,8 @@ use corelane_protocol::eras::Method;
 use self::counts::count_check;
 pub(super) use self::counts::{count_refusal, unauthorized_event};
 pub(super) use self::credential::Credential;
+use self::introspection::{NO_ANSWER, PendingTokens};
 use self::key_requests::{KeyRequests, KeyState};
-use self::pending_tokens::{NO_ANSWER, PendingTokens};
 use self::proofs::ProofChecks;
 #[cfg(feature = "cli")]
 pub use self::source::check_auth;

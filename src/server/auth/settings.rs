@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fetch::{self, Fetcher};
-use super::introspector::Introspector;
+use super::introspection::Introspector;
 use crate::guard::auth::access::AccessRules;
 use crate::guard::auth::api_keys::ApiKeys;
 use crate::guard::auth::certificates::CertificateRules;

@@ -6,25 +6,22 @@
 //! then dropped, so that its tokens get status 503.
 
 use std::any::Any;
-use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use corelane_base::time::Instant;
 use corelane_engine::clock::{Clock, unix_ms};
 use corelane_engine::mesh::ExpiringSet;
 
-use super::fetch;
-use super::introspector::Failures;
+use super::introspection::{Failures, PendingTokens, Questions};
 use super::key_requests::{IssuerState, KeyRequests};
-use super::pending_tokens::{PendingTokens, Questions};
 use super::proofs::ProofChecks;
 use super::settings::{Settings, is_url, read, read_files, read_rules};
 use super::turn_checks::TurnChecks;
-use super::{Authentication, TokenVerification};
+use super::{Authentication, TokenVerification, fetch};
 use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::auth::jwt::KeySet;
 use crate::guard::auth::token_table::TokenTable;

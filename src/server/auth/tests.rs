@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::sync_channel;
 
-use super::pending_tokens::Questions;
+use super::introspection::Questions;
 use super::*;
 use crate::guard::auth::proof::KeyProof;
 use crate::guard::auth::{TokenError, TokenVerifier};

@@ -7,19 +7,15 @@
 //! Updates do not run on a shard: one takes as long as encoding what is new and waits for those
 //! before it. Handlers on a shard hand theirs to the blocking pool.
 
-mod job;
-
-mod server_facts;
-
-pub(super) mod state_factory;
+mod shard_state;
 
 mod queue;
 
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
-pub use self::job::UpdateJob;
+pub use self::queue::UpdateJob;
 pub(super) use self::queue::{PendingUpdates, UpdateExecutor};
-pub(super) use self::server_facts::ServerFacts;
+pub(super) use self::shard_state::ServerFacts;
 use super::shard_message::{Broadcast, BroadcastMessage, Busy};
 use super::subscriptions::CatalogLists;
 use crate::server::handlers::CatalogAccess;
@@ -168,7 +164,7 @@ mod tests {
     use corelane_engine::ring::Waker;
     use corelane_protocol::model::Implementation;
 
-    use super::job::UpdateReply;
+    use super::queue::UpdateReply;
     use super::*;
     use crate::server::shard_message::ShardMessage;
     use crate::server::subscriptions::CatalogList;

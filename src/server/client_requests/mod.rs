@@ -18,11 +18,10 @@
 //! legacy revisions; 2026-07-28 `basic/patterns/mrtr`.
 
 mod server_requests;
-mod task_inputs;
 
 pub(super) mod request_state;
 
-mod pending_inputs;
+mod inputs;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -38,9 +37,8 @@ use corelane_protocol::json::Value;
 use corelane_protocol::jsonrpc::{Id, IdBuf};
 use corelane_protocol::model::{ElicitAction, InputRequest, InputResponse};
 
-pub(super) use self::pending_inputs::{PendingInput, PendingInputs};
+pub(super) use self::inputs::{PendingInput, PendingInputs, TaskInputs};
 pub(super) use self::server_requests::{OpenRequests, RequesterTarget, Requesters};
-pub(super) use self::task_inputs::TaskInputs;
 use super::memory::handler_memory::{RequestAccount, RequestCharge};
 use super::reply_to::{PeerId, ReplyTo};
 use super::shard_message::Requester;

@@ -35,8 +35,7 @@ use crate::server::handlers::slow_handlers::SlowPoll;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_calls::TokioCalls;
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
-use crate::server::memory::handler_memory::{HandlerCharge, HandlerMemory};
-use crate::server::memory::result_memory::{JobOwner, ResultMemory};
+use crate::server::memory::handler_memory::{HandlerCharge, HandlerMemory, JobOwner, ResultMemory};
 use crate::server::outbox::Outbox;
 use crate::server::overload::{Overload, RunningCall};
 use crate::server::shard_message::{

@@ -25,7 +25,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::{mpsc, oneshot};
 
 use super::tokio_calls::TokioCalls;
-use crate::server::memory::result_memory::HandlerResult;
+use crate::server::memory::handler_memory::HandlerResult;
 use crate::service::{
     CatalogError, CatalogUpdate, ClientRequestError, HandlerError, HostFuture, LocalWork,
     RequestHost, RequestInfo, SendFuture, TokioContext, TokioHost, TokioWork,

@@ -14,7 +14,7 @@ use std::task::Poll;
 use tokio::runtime::Handle as RuntimeHandle;
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
-use crate::server::memory::result_memory::HandlerResult;
+use crate::server::memory::handler_memory::HandlerResult;
 use crate::service::call::TokioFuture;
 
 /// The runtime of tokio handlers, and those that one shard has not started yet.

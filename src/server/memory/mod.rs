@@ -10,8 +10,6 @@
 
 pub(super) mod handler_memory;
 
-pub(super) mod result_memory;
-
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

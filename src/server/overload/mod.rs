@@ -16,7 +16,6 @@ mod running;
 
 mod breakers;
 
-mod memory_source;
 mod memory_watch;
 
 use std::cell::{Cell, RefCell};

@@ -31,7 +31,7 @@ pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, T
 use super::diagnostics::CounterSnapshots;
 #[cfg(feature = "tower")]
 use super::extension_slot::ExtensionSlot;
-use super::memory::result_memory::{HandlerResult, ResultCharge};
+use super::memory::handler_memory::{HandlerResult, ResultCharge};
 use super::overload::OverloadRules;
 use super::subscriptions::CatalogLists;
 use crate::guard::auth::Authenticator;

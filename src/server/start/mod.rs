@@ -28,13 +28,11 @@ mod signals;
 mod start_probe;
 
 use std::any::Any;
-use std::fmt;
-use std::io;
 #[cfg(feature = "tower")]
-use std::net::Ipv4Addr;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::{fmt, io};
 
 use corelane_engine::driver_pair::AttachedIo;
 use corelane_engine::entropy::Entropy;
@@ -63,7 +61,7 @@ use self::unknown_names::find_unknown_names;
 use super::acceptance::ConnectionCounts;
 use super::auth::{AuthSource, Credential, HostCallers};
 use super::blocking_jobs::BlockingPool;
-use super::catalog_updates::state_factory::StateFactory;
+use super::catalog_updates::shard_state::StateFactory;
 use super::catalog_updates::{CatalogWriter, ServerFacts, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;

@@ -29,7 +29,7 @@ use crate::server::acceptance::{Acceptor, ConnectionCounts, ListenerEntry, Liste
 use crate::server::auth::{Authentication, Credential};
 use crate::server::blocking_jobs::BlockingPool;
 use crate::server::calls::CallTable;
-use crate::server::catalog_updates::state_factory::StateFactory;
+use crate::server::catalog_updates::shard_state::StateFactory;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, UpdateExecutor};
 use crate::server::client_requests::ClientRequests;
 use crate::server::client_requests::request_state::RequestStates;
@@ -42,8 +42,7 @@ use crate::server::handlers::slow_handlers::SlowHandlers;
 use crate::server::handlers::tokio_calls::TokioCalls;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks};
 use crate::server::memory::HolderSearch;
-use crate::server::memory::handler_memory::HandlerMemory;
-use crate::server::memory::result_memory::ResultMemory;
+use crate::server::memory::handler_memory::{HandlerMemory, ResultMemory};
 use crate::server::options::{Options, ParityMode};
 use crate::server::outbox::Outbox;
 use crate::server::overload::{Overload, OverloadRules, RunningCalls};

@@ -19,8 +19,6 @@ mod stream;
 
 mod index;
 
-mod encoded_notification;
-
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,12 +27,11 @@ use corelane_base::slab::{Key, Slab};
 use corelane_protocol::error::{Error, ErrorKind};
 use corelane_protocol::jsonrpc::Id;
 
-pub(super) use self::encoded_notification::EncodedNotification;
 use self::index::TopicIndex;
 pub(super) use self::index::TopicKind;
 pub use self::stream::STREAM_BYTES;
 use self::stream::TOPIC_REF_BYTES;
-pub(super) use self::stream::{CatalogList, CatalogLists, SubscriptionStream};
+pub(super) use self::stream::{CatalogList, CatalogLists, EncodedNotification, SubscriptionStream};
 use super::reply_to::PeerId;
 
 /// Limits of subscriptions.
