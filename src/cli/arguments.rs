@@ -11,9 +11,9 @@ use crate::cli::client;
 use crate::cli::parity_check;
 use crate::config::CommandLine;
 use crate::config::Options;
-use crate::config::suggest::nearest;
 use crate::config::table::{self, Row};
 use crate::config::unit::Unit;
+use crate::config::unit::nearest;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 

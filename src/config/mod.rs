@@ -41,7 +41,7 @@ mod tests;
 pub use crate::server::options;
 #[cfg(feature = "cli")]
 pub use crate::server::options::Options;
-pub use crate::server::options::{suggest, unit, value};
+pub use crate::server::options::{unit, value};
 #[cfg(feature = "cli")]
 pub use issue::ConfigIssue;
 #[cfg(feature = "cli")]

@@ -58,11 +58,7 @@ fn limit_discarded_input<S, R: Ring>(
 
 /// Applies backpressure to the peer of a WebSocket that sends nothing but reads responses too
 /// slowly. Counts only output queued behind the send in flight, which may have any size.
-pub(super) fn limit_queued_output<S, R: Ring>(
-    entry: &mut Entry<'_, S>,
-    ring: &mut R,
-    now: Instant,
-) {
+fn limit_queued_output<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
     let bytes_max = entry.shared.options.websocket.outgoing_bytes_max;
     if entry.connection.is_read() && entry.connection.outgoing.len() > bytes_max {
         start_backpressure(entry, now);

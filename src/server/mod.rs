@@ -23,7 +23,6 @@ mod owner_id;
 mod reply_to;
 
 mod diagnostics;
-mod refusal_fields;
 
 mod memory;
 

@@ -15,7 +15,7 @@ use super::flags::{NAME, TASK, TTL, given_arguments};
 use super::output::{Output, error_text};
 use super::tasks::follow;
 use super::text::clip;
-use crate::config::suggest::nearest;
+use crate::config::unit::nearest;
 
 /// Longest list of names in a message, in characters.
 const NAMES_WIDTH_MAX: usize = 400;

@@ -9,8 +9,8 @@ use std::ffi::OsString;
 
 use crate::config::issue::{ConfigIssue, Diagnostic, Source};
 use crate::config::read::raw_value::Assignment;
-use crate::config::suggest::nearest;
 use crate::config::table::{self, Row};
+use crate::config::unit::nearest;
 
 /// Prefix of all variables.
 pub const PREFIX: &str = "CORELANE_";

@@ -2,9 +2,9 @@
 //! flag carries, and keys that name no option.
 
 use crate::config::issue::{Diagnostic, Source};
-use crate::config::suggest::nearest;
 use crate::config::table::{self, Row};
 use crate::config::unit::Unit;
+use crate::config::unit::nearest;
 use crate::config::value;
 
 /// Text assigned to an option, and where it was set.

@@ -23,7 +23,7 @@ use corelane_engine::mesh::{Sender, ShardId, TrySendError};
 
 use super::CatalogWriter;
 use crate::server::blocking_jobs::{BlockingJob, BlockingPool};
-use crate::server::handlers::local_context::PendingUpdate;
+use crate::server::handlers::contexts::PendingUpdate;
 use crate::server::memory::handler_memory::JobOwner;
 use crate::server::outbox::Outbox;
 use crate::server::shard_message::{self, ShardMessage, UpdateResult};

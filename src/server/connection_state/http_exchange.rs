@@ -24,8 +24,7 @@ use corelane_transport::http::sse::{self, EventId, StreamFraming};
 use corelane_transport::http::status::Status;
 
 use crate::server::owner_id::SessionId;
-use crate::server::refusal_fields::RefusalFields;
-use crate::server::reply_to::Outcome;
+use crate::server::reply_to::{Outcome, RefusalFields};
 
 /// Format of the response to one request.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,6 +4,9 @@
 //! have a credential of their own: that of the upgrade for WebSocket, otherwise `auth_token` of a
 //! message, in the params or in `_meta`, or else the certificate of the TLS client.
 //!
+//! The audit log (`auth.audit`) has the calls of marked tools, with caller and outcome. Invariant:
+//! a call is logged once, when it ends; nothing of its arguments and results is.
+//!
 //! Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 
 use std::sync::Arc;
@@ -17,18 +20,17 @@ use corelane_protocol::params::{
 };
 
 use super::admission::{Request, record_invalid};
+use super::handlers::CallEnd;
 use super::{Dispatcher, MessageContext, write_request_error};
 use crate::connection::CloseReason;
-use crate::guard::auth::AuthError;
 use crate::guard::auth::access::AccessDenied;
-use crate::guard::auth::bearer;
 use crate::guard::auth::challenge::Scheme;
 use crate::guard::auth::proof::{KeyProof, Proof};
+use crate::guard::auth::{AuthError, bearer};
 use crate::server::auth::{self, AuthTime, Credential};
 use crate::server::connection_state::PeerState;
-use crate::server::refusal_fields::RefusalFields;
-use crate::server::reply_to::{Outcome, PeerId};
-use crate::telemetry::auth_event::AuthEvent;
+use crate::server::reply_to::{Outcome, PeerId, RefusalFields};
+use crate::telemetry::auth_event::{AuditedCall, AuthEvent};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 
@@ -267,3 +269,79 @@ fn token_of<'r>(request: &Request<'r>) -> Option<&'r str> {
 
 const MISSING_TOKEN: &str =
     "the connection is not authenticated: send auth_token in the params of initialize, or in _meta";
+
+impl Dispatcher {
+    /// Logs how a call has ended, if its tool is marked. One whose response comes later is logged
+    /// with it.
+    #[cold]
+    pub(super) fn audit_call(
+        &mut self,
+        ctx: MessageContext,
+        peer: &PeerState<'_>,
+        request: &Request<'_>,
+        end: &Result<CallEnd, Error>,
+    ) {
+        let Some(call) = self.audited_call(peer, request) else { return };
+        match end {
+            Ok(CallEnd::Answered { is_failed: true } | CallEnd::Task { is_failed: true }) => {
+                call.log("failed");
+            }
+            Ok(CallEnd::Answered { is_failed: false }) => call.log("succeeded"),
+            Ok(CallEnd::Task { is_failed: false }) => call.log("task"),
+            Ok(CallEnd::Pending) => {
+                match peer.state.in_flight.call_of(request.id(), ctx.reply_to.exchange()) {
+                    Some(call_id) => self.deferred.calls.attach_audit(call_id, call),
+                    None => call.log("pending"),
+                }
+            }
+            Err(_) => call.log("error"),
+        }
+    }
+
+    /// Returns what is logged of a request, if it is a call of a marked tool.
+    fn audited_call(
+        &self,
+        peer: &PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Option<Box<AuditedCall>> {
+        if request.method != Method::ToolsCall || !self.auth.has_audit() {
+            return None;
+        }
+        let tool = request.target_name();
+        self.auth.audits(tool).then(|| {
+            let peer_addr = peer.origin.peer_addr.copied().map(Into::into);
+            Box::new(AuditedCall {
+                caller: peer.principal().map(Arc::clone),
+                tool: tool.into(),
+                peer: peer_addr,
+                request_id: peer.origin.request_id().map(Box::from),
+            })
+        })
+    }
+
+    /// Logs a request that exceeds the limit in the refusal of `peer`, and writes the error
+    /// response.
+    #[cold]
+    pub(super) fn refuse_rate(
+        &self,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        error: &Error,
+    ) -> Outcome {
+        if let Some(call) = self.audited_call(peer, request) {
+            call.log("rate limited");
+        }
+        let rule = match &peer.refusal {
+            Some(RefusalFields::RateLimit(exceeded)) => exceeded.rule.clone(),
+            _ => Box::default(),
+        };
+        let (caller, method) = (peer.principal().map(Arc::clone), request.method.as_str());
+        let (name, address) = (request.target_name().into(), peer.origin.peer_addr.copied());
+        let peer_addr = address.map(Into::into);
+        let request_id = peer.origin.request_id().map(Box::from);
+        let event =
+            AuthEvent::RateLimited { caller, method, name, rule, peer: peer_addr, request_id };
+        peer.outbox.log(Event::Auth(event));
+        write_request_error(peer, request, error)
+    }
+}

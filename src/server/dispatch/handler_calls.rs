@@ -19,19 +19,19 @@ use corelane_protocol::params::{
 
 use super::admission::Request;
 use super::handlers::CallEnd;
-use super::task_creation::CallMode;
+use super::tasks::CallMode;
 use super::{Dispatcher, MessageContext, write_request_error};
 use crate::server::calls::{HandlerWork, NewCall};
 use crate::server::client_requests::PendingInputs;
 use crate::server::client_requests::request_state::{RequestDigest, RequestState};
 use crate::server::connection_state::PeerState;
+use crate::server::handlers::contexts::LogFilter;
 use crate::server::handlers::handler_state::{
     CancellationToken, RequestCarrier, TaskTransition, pausable,
 };
-use crate::server::handlers::local_context::LogFilter;
 use crate::server::handlers::slow_handlers::TimedHandler;
 #[cfg(feature = "tokio")]
-use crate::server::handlers::tokio_bridge;
+use crate::server::handlers::tokio_handlers;
 use crate::server::overload::{Admission, CallPermit, EndOfCall, outcome_of};
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::Requester;
@@ -111,7 +111,7 @@ impl Dispatcher {
                 }
                 #[cfg(feature = "tokio")]
                 Dispatch::Tokio(work) => {
-                    let work = tokio_bridge::local_work(work, Rc::clone(&self.handlers.tokio));
+                    let work = tokio_handlers::local_work(work, Rc::clone(&self.handlers.tokio));
                     let call = LocalCall { work, request_state, transition, permit };
                     self.begin_local_call(ctx, peer, request, call)
                 }

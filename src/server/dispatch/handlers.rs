@@ -26,14 +26,14 @@ use crate::server::calls::BlockingHandler;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::connection_state::PeerState;
 use crate::server::dispatch::DeferredWork;
+use crate::server::handlers::contexts::{LocalContext, LogFilter};
 use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
 };
-use crate::server::handlers::local_context::{LocalContext, LogFilter};
 use crate::server::handlers::slow_handlers::SlowPoll;
 #[cfg(feature = "tokio")]
-use crate::server::handlers::tokio_calls::TokioCalls;
+use crate::server::handlers::tokio_handlers::TokioCalls;
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
 use crate::server::memory::handler_memory::{HandlerCharge, HandlerMemory, JobOwner, ResultMemory};
 use crate::server::outbox::Outbox;

@@ -20,21 +20,15 @@ mod admission;
 
 mod deferred;
 mod handlers;
-mod task_creation;
+mod tasks;
 
-mod audit;
 mod handler_calls;
 
 mod authorization;
-mod held_requests;
 
-mod dialect;
-mod lists;
+mod catalog_requests;
 
-mod subscriptions;
-mod task_requests;
-
-mod responses;
+mod other_messages;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -53,11 +47,11 @@ use corelane_protocol::revision::Revision;
 
 pub(super) use self::admission::RawRequest;
 use self::admission::{Request, check_revision, count_request, record_invalid, validate};
+pub(super) use self::catalog_requests::notifies_list_changed;
 pub(super) use self::deferred::DeferredWork;
-pub(super) use self::dialect::ServedDialects;
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
-pub(super) use self::subscriptions::notifies_list_changed;
+pub(super) use self::other_messages::ServedDialects;
 use super::auth::Authentication;
 use super::connection_state::{FactsMemory, PeerState};
 use super::handlers::HandlerEvent;

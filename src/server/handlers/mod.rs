@@ -6,19 +6,14 @@
 
 pub(super) mod handler_state;
 
-pub(super) mod local_context;
-
-mod blocking_handle;
+pub(super) mod contexts;
 
 pub(super) mod failures;
 
 pub(super) mod slow_handlers;
 
 #[cfg(feature = "tokio")]
-pub(super) mod tokio_calls;
-
-#[cfg(feature = "tokio")]
-pub(super) mod tokio_bridge;
+pub(super) mod tokio_handlers;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -34,9 +29,9 @@ use corelane_engine::ring::Waker;
 use corelane_engine::timer::TimerWheel;
 use corelane_protocol::in_flight::CallId;
 
-pub(super) use self::blocking_handle::{BlockingHandle, CatalogAccess};
+use self::contexts::PendingUpdate;
+pub(super) use self::contexts::{BlockingHandle, CatalogAccess};
 use self::handler_state::HandlerState;
-use self::local_context::PendingUpdate;
 use self::slow_handlers::SlowPoll;
 use super::client_requests::{NewClientRequest, PendingInput, PendingInputs};
 use super::memory::handler_memory::HandlerMemory;

@@ -1,16 +1,15 @@
 //! Input: from what a connection has received to the dispatcher.
 //!
-//! Connections are opened and closed (`lifecycle`), and read (`reading`). Their input is read
-//! by its codec: `lines`, `frames` of a WebSocket, `http` requests.
+//! Connections are opened and closed (`lifecycle`), and read here: what the ring has received, and
+//! what waited for output to be sent, for the response to the request before (`stdio.sequential`),
+//! or for the answer about its token. Their input is read by its codec: `texts` of lines and
+//! WebSocket messages, `http` requests.
 //!
 //! Invariants: a response is framed where the dispatcher has written it; input that is not a
-//! message gets an error, and costs its connection nothing else unless it violates a limit.
+//! message gets an error, and costs its connection nothing else unless it violates a limit; the
+//! memory of a connection is accounted after input and output.
 
-mod rejections;
-
-mod lines;
-
-mod frames;
+mod texts;
 
 mod http;
 
@@ -18,20 +17,22 @@ mod lifecycle;
 
 mod memory_relief;
 
-mod waiting;
-
-mod reading;
+use std::io;
 
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
-use corelane_protocol::json::{PaddedText, ParseError};
+use corelane_engine::ring::{ReceiveBuffer, Ring, Socket};
+use corelane_protocol::error::Error;
+use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseError};
 
-use crate::connection::{Codec, Connection};
-use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
-use crate::server::dispatch::MessageContext;
-use crate::server::outbox::Outbox;
-use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
-use crate::server::shard::Shard;
+use super::connection_state::{
+    ConnectionState, HttpExchange, MessageOrigin, PeerState, ResponseOwner,
+};
+use super::dispatch::MessageContext;
+use super::outbox::{Outbox, OutgoingMessage};
+use super::reply_to::{Outcome, PeerId, ReplyTo};
+use super::shard::{Shard, Transports};
+use crate::connection::{CloseReason, Codec, Connection, ConnectionEvent};
 
 impl Shard {
     /// Dispatches the messages in `input`. Returns the number of bytes consumed before the
@@ -108,4 +109,254 @@ const fn peer_state<'a>(
 const fn context(key: Key, now: Instant) -> MessageContext {
     let reply_to = ReplyTo::standalone(PeerId::Connection(key));
     MessageContext { reply_to, now, in_batch: false, is_modern: false }
+}
+
+impl Shard {
+    /// Processes received bytes.
+    #[inline]
+    pub(in crate::server) fn handle_received<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: ReceiveBuffer,
+    ) {
+        let connections = &mut self.transports.connections;
+        let length = buffer.len as usize;
+        connections.shared.statistics.bytes_in += length as u64;
+        let key = connections.table.key_of(socket);
+        if let Some(key) = key
+            && let Some(mut entry) = connections.entry(key)
+        {
+            let codec = entry.connection.codec();
+            // Pending input comes first.
+            let is_held =
+                entry.record_received(length) || self.transports.defers_input(key, self.now);
+            let bytes = ring.bytes(&buffer);
+            let input = PaddedText::new(bytes, length);
+            let read = if is_held { 0 } else { self.read(key, codec, input) };
+            self.end_read(ring, key, &buffer, read);
+        }
+        ring.release(buffer);
+    }
+
+    /// Stores what is left of a received buffer behind the first `read` bytes, and accounts the
+    /// memory of its connection.
+    #[inline]
+    fn end_read<R: Ring>(&mut self, ring: &mut R, key: Key, buffer: &ReceiveBuffer, read: usize) {
+        let (connections, length) = (&mut self.transports.connections, buffer.len as usize);
+        let mut violation = None;
+        if let Some(mut entry) = connections.entry(key) {
+            if read < length {
+                entry.append_pending_input(&ring.bytes(buffer)[read..length]);
+            }
+            if entry.has_unread_input() {
+                entry.limit_unread_input(ring, length);
+            }
+            entry.account_memory();
+            violation = entry.connection.state.violation;
+        }
+        self.transports.record_read(key, &mut self.parser, self.now);
+        self.relieve_memory(ring);
+        if let Some(reason) = violation {
+            self.close_violating(ring, key, reason);
+        }
+    }
+
+    /// Processes a completed send. Returns the key of the connection.
+    #[inline]
+    pub(in crate::server) fn handle_sent<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
+    ) -> Option<Key> {
+        let Transports { connections, http, .. } = &mut self.transports;
+        let (key, next) = connections.handle_sent(ring, socket, buffer, result, self.now)?;
+        if connections.table.codec(key) == Some(Codec::Http) {
+            http.exchange_path(connections, &mut self.outbox, self.now).close_sent(key);
+        }
+        self.handle_event(ring, next);
+        Some(key)
+    }
+
+    /// Processes the end of the input of a connection.
+    pub(in crate::server) fn handle_end_of_stream<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        socket: Socket,
+        result: &io::Result<()>,
+    ) {
+        let connections = &mut self.transports.connections;
+        let next = connections.handle_end_of_stream(ring, socket, result);
+        self.handle_event(ring, next);
+    }
+
+    /// Handles an event of the connection table.
+    pub(in crate::server) fn handle_event<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        event: ConnectionEvent,
+    ) {
+        match event {
+            ConnectionEvent::None => {}
+            ConnectionEvent::Resume(key) if self.transports.large_work.defers(key) => {
+                self.transports.connections.table.hold_input(key);
+            }
+            ConnectionEvent::Resume(key) => self.resume_reading(ring, key),
+            ConnectionEvent::EndOfStream(key) => self.finish_input(key),
+            ConnectionEvent::Failed(key) => self.cancel_calls(key),
+        }
+    }
+
+    /// Reads a connection again if its output allows.
+    pub(in crate::server) fn try_resume<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        let next = self.transports.connections.try_resume(key);
+        self.handle_event(ring, next);
+    }
+
+    /// Dispatches the pending input of a paused connection, then reads on.
+    fn resume_reading<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        if self.holds_back_input(ring, key) {
+            return;
+        }
+        let (mut bytes, from) = self.transports.connections.table.take_pending_input(key);
+        let length = bytes.len();
+        bytes.resize(length + PADDING_BYTES, 0);
+        let input = PaddedText::new(&mut bytes[from..], length - from);
+        let codec = self.transports.connections.table.codec(key);
+        let read = codec.map_or(0, |codec| self.read(key, codec, input));
+        bytes.truncate(length);
+        self.transports.connections.restore_pending_input(key, bytes, from + read);
+        self.transports.record_read(key, &mut self.parser, self.now);
+        self.check_memory(ring, key);
+        self.transports.connections.table.resume_receive(ring, key);
+        self.finish_input(key);
+    }
+
+    /// Continues a connection whose exchange has new output or has ended: it closes, is read again,
+    /// or waits for the rest of the response.
+    pub(in crate::server) fn advance_exchange<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        let connections = &mut self.transports.connections;
+        let Some(connection) = connections.table.get(key) else { return };
+        // Output of this turn does not count as slow until it queues behind unread output: a
+        // response and a replay may be of any length.
+        let is_queued = connection.outgoing.len() > connections.shared.options.outgoing_bytes_max;
+        let is_slow = is_queued && connection.queued_bytes() > connection.outgoing.len();
+        let is_closing = connection.state.is_closing;
+        match connection.state.exchange.as_deref() {
+            // The session keeps the unread events, and the client may resume the stream.
+            Some(HttpExchange { owner: ResponseOwner::Session(_), is_complete: false, .. })
+                if is_slow =>
+            {
+                self.exchanges().close(key, false);
+                let connections = &mut self.transports.connections;
+                connections.close(ring, key, CloseReason::ProtocolViolation);
+            }
+            Some(_) => self.check_memory(ring, key),
+            None if is_closing => {
+                self.check_memory(ring, key);
+                self.close_gracefully(ring, key, CloseReason::PeerClosed);
+            }
+            None => {
+                self.check_memory(ring, key);
+                self.transports.connections.table.set_suspended(key, false);
+                self.schedule_reading(key);
+                // A closing connection may have waited for that.
+                self.transports.connections.advance_closing(ring, key, self.now);
+            }
+        }
+    }
+}
+
+impl Shard {
+    /// Stops reading a connection until its output is sent or a request that waits has started.
+    pub(in crate::server) fn hold_input<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        let table = &mut self.transports.connections.table;
+        table.hold_input(key);
+        table.pause(ring, key);
+    }
+
+    /// Has a connection that waits for a response or for its output read again, once all effects
+    /// are applied.
+    pub(in crate::server) fn schedule_reading(&mut self, key: Key) {
+        if self.transports.connections.table.waits_to_be_read(key) {
+            self.outbox.resume_reading(key);
+        }
+    }
+
+    /// Starts the requests of a connection that wait for the one before (`stdio.sequential`), until
+    /// one is in flight or the output exceeds its limit. After the last one the connection may
+    /// close.
+    #[inline]
+    pub(in crate::server) fn start_waiting<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        if !self.dispatcher.waiting.is_empty() {
+            self.start_requests(ring, key);
+        }
+    }
+
+    #[cold]
+    fn start_requests<R: Ring>(&mut self, ring: &mut R, key: Key) {
+        loop {
+            let connections = &mut self.transports.connections;
+            let Some(connection) = connections.table.get_mut(key) else { return };
+            if connection.queued_bytes() > connections.shared.options.outgoing_bytes_max {
+                // Goes on when half of it is sent.
+                return self.hold_input(ring, key);
+            }
+            let in_flight = &mut connection.state.in_flight;
+            let Some(text) = self.dispatcher.waiting.start_next(in_flight) else { break };
+            self.dispatch_kept_line(key, text);
+            self.dispatcher.waiting.end_start();
+        }
+        self.transports.connections.account_memory(key);
+        if !self.dispatcher.waiting.is_full() {
+            self.schedule_reading(key);
+        }
+        if self.dispatcher.waiting.is_empty() {
+            self.finish_input(key);
+        }
+    }
+
+    /// Starts requests that wait before further input is read. Returns whether none may be read.
+    fn holds_back_input<R: Ring>(&mut self, ring: &mut R, key: Key) -> bool {
+        if let Some(text) = self.dispatcher.held.take(key) {
+            self.dispatch_kept_line(key, text);
+            if self.dispatcher.held.contains(key) {
+                // Its token is still asked about, and something else has resumed the connection.
+                return true;
+            }
+        }
+        self.start_waiting(ring, key);
+        let holds = self.dispatcher.waiting.is_full();
+        if holds {
+            self.transports.connections.table.hold_input(key);
+        }
+        holds
+    }
+
+    /// Responds with `error` to the requests of a connection that wait for the one before. Returns
+    /// their number.
+    fn respond_waiting(&mut self, key: Key, error: &Error) -> u64 {
+        let mut failed = 0;
+        while let Some(connection) = self.transports.connections.table.get_mut(key)
+            && let Some(id) = self.dispatcher.waiting.discard_next(&mut connection.state.in_flight)
+        {
+            self.outbox.count_error(error);
+            let to = ReplyTo::standalone(PeerId::Connection(key));
+            self.send(to, &OutgoingMessage::Error { id: id.as_id(), error });
+            failed += 1;
+        }
+        failed
+    }
+
+    /// Responds with `error` to the requests that wait, which do not start any more. Returns their
+    /// number.
+    pub(in crate::server) fn fail_waiting(&mut self, key: Key, error: &Error) -> u64 {
+        let failed = self.respond_waiting(key, error);
+        if failed > 0 {
+            self.finish_input(key);
+        }
+        failed
+    }
 }

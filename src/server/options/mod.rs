@@ -3,8 +3,6 @@
 //! [`declare`] says how an option is declared; an option stands nowhere else. [`mod@unit`] and
 //! [`value`] convert its value from and to text, for `config`.
 
-pub mod suggest;
-
 #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "the command line reads the rest"))]
 pub mod unit;
 
@@ -16,7 +14,6 @@ mod auth;
 mod engine;
 mod http;
 mod limits;
-mod log;
 mod overload;
 mod parity;
 mod services;
@@ -34,7 +31,6 @@ pub(crate) use self::engine::{ACCEPTS, MESH, RING};
 pub use self::engine::{EngineOptions, ExecutorKind, RingBackend};
 pub use self::http::{AdminOptions, HttpOptions, SecondStream};
 pub use self::limits::LimitOptions;
-pub use self::log::{LogFormat, LogLevel, LogOptions};
 pub use self::overload::{BreakerOptions, MemoryGuardOptions, OverloadOptions, RateOptions};
 pub use self::parity::{CapabilitiesTimeoutPolicy, ParityMode, ParityOptions, ParityTimeouts};
 pub(crate) use self::services::check_uri_prefix;
@@ -190,7 +186,7 @@ impl Options {
     }
 
     /// Returns the maximum number of open WebSocket connections; 0 without HTTP or without a path.
-    pub(crate) fn websocket_connections_max(&self) -> u32 {
+    fn websocket_connections_max(&self) -> u32 {
         let is_served = self.http.address.is_some() && self.websocket.path.is_some();
         if is_served { self.websocket.connections_max } else { 0 }
     }
@@ -198,4 +194,53 @@ impl Options {
 
 fn loopback(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
+}
+
+options! {
+    /// Log options. Events go to standard error.
+    pub struct LogOptions at |options| options.log;
+
+    group SERVER {
+        /// Least severe level of log events written to standard error.
+        #[option("log.level" | "log", Choice(LogLevel::NAMES), reload)]
+        #[cost = "debug writes a line per connection, at most ten a second per shard"]
+        pub level: LogLevel = LogLevel::Info;
+
+        /// Format of log lines: text, or json with one object a line.
+        #[option("log.format", Choice(LogFormat::NAMES), reload)]
+        #[cost = "json lines are longer"]
+        pub format: LogFormat = LogFormat::Text;
+    }
+}
+
+choice! {
+    /// The format of log lines.
+    #[non_exhaustive]
+    pub enum LogFormat {
+        /// Time, level, message, then `key=value` for each field.
+        #[default]
+        Text = "text",
+        /// A JSON object with `time`, `level`, `message` and the fields.
+        Json = "json",
+    }
+}
+
+choice! {
+    /// The level of log events.
+    #[non_exhaustive]
+    pub enum LogLevel {
+        /// Start-up lines only.
+        Off = "off",
+        /// Events that end the service.
+        Error = "error",
+        /// Events that need an operator's attention.
+        Warn = "warn",
+        /// Events of the process.
+        #[default]
+        Info = "info",
+        /// Events of each connection.
+        Debug = "debug",
+        /// All events.
+        Trace = "trace",
+    }
 }

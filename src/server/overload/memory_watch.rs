@@ -119,7 +119,7 @@ impl Drop for EndWatch {
 
 /// Where readings come from.
 #[derive(Debug)]
-pub(super) struct MemorySource {
+struct MemorySource {
     /// The control group of the process and those above it, of both versions.
     groups: Vec<ControlGroup>,
     proc: PathBuf,

@@ -9,8 +9,8 @@ use corelane_parity::write::{self, Resumption};
 use corelane_protocol::error::Error;
 use corelane_protocol::json::{PaddedBuffer, Parser};
 
+use super::ParityFrontend;
 use super::carrier::{Carrier, QueuedChunk, ResponseKind};
-use super::frontend::ParityFrontend;
 use super::output::ParityPath;
 use super::session::{ParitySession, is_stream};
 use crate::server::owner_id::SessionId;

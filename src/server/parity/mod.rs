@@ -23,8 +23,6 @@ mod session;
 
 mod flow;
 
-mod frontend;
-
 mod output;
 
 mod resume;
@@ -37,6 +35,380 @@ mod http;
 
 mod relay;
 
-pub(super) use self::frontend::{ParityFrontend, ParitySettings};
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::rc::Rc;
+use std::time::Duration;
+
+use corelane_base::principal::Principal;
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
+use corelane_engine::timer::TimerWheel;
+use corelane_parity::capabilities::{Capabilities, Feature, ResumeWindow};
+use corelane_parity::server_session::SessionSettings;
+use corelane_parity::stream::OutgoingStream;
+use corelane_parity::timers::SessionTimeouts;
+use corelane_protocol::in_flight::RequestsInFlight;
+
+use self::carrier::SessionCarrier;
+use self::flow::{FlowControl, PausedStream, is_drained, load_of};
 pub(super) use self::output::ParityPath;
 pub(super) use self::resume_tokens::ResumeTokens;
+use self::session::ParitySession;
+use super::calls::{CallTable, HandlerWork};
+use super::connection_state::ConnectionState;
+use super::options::{CapabilitiesTimeoutPolicy, Options};
+use super::outbox::Outbox;
+use super::owner_id::{OwnerIds, SessionId, SessionIdHasher};
+use super::reply_to::ParityKey;
+use super::shard_message::{CarrierAddress, FrontAddress, SessionMessage};
+use crate::connection::Connections;
+use crate::telemetry::label::Transport;
+
+/// The parity dialect of one shard.
+#[derive(Debug)]
+pub(super) struct ParityFrontend {
+    pub settings: ParitySettings,
+    sessions: Slab<Box<ParitySession>>,
+    keys: HashMap<SessionId, ParityKey, BuildHasherDefault<SessionIdHasher>>,
+    timers: TimerWheel<ParityKey>,
+    ids: OwnerIds,
+    tokens: ResumeTokens,
+    pub flow: FlowControl,
+    /// Buffer of chunks, for reuse.
+    scratch: Vec<u8>,
+    /// Buffer of responses that are written at once, for reuse.
+    response: Vec<u8>,
+    /// Bytes of the chunks that all sessions keep.
+    held_bytes: usize,
+    /// Whether the present HTTP request has its response, or will have it.
+    is_answered: bool,
+}
+
+impl ParityFrontend {
+    pub fn new(settings: &ParitySettings, ids: OwnerIds, tokens: ResumeTokens) -> Self {
+        Self {
+            settings: *settings,
+            sessions: Slab::new(settings.sessions_max),
+            keys: HashMap::default(),
+            timers: TimerWheel::new(),
+            ids,
+            tokens,
+            flow: FlowControl::default(),
+            scratch: Vec::new(),
+            response: Vec::new(),
+            held_bytes: 0,
+            is_answered: false,
+        }
+    }
+
+    /// Returns the number of sessions.
+    pub const fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Returns the bytes of the chunks that all sessions keep.
+    pub const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Returns the bytes of the chunks that all sessions keep, and of what is kept of their peers,
+    /// as recounted from what is stored.
+    pub fn recount_bytes(&self) -> (usize, usize) {
+        self.sessions.iter().fold((0, 0), |(chunks, facts), (_, session)| {
+            (chunks + session.held_bytes(), facts + session.state.facts_bytes())
+        })
+    }
+
+    /// Accounts the chunks that a session keeps.
+    fn account(&mut self, key: ParityKey) {
+        if let Some(session) = self.sessions.get_mut(key.0) {
+            let bytes = session.held_bytes();
+            self.held_bytes = self.held_bytes - session.accounted_bytes + bytes;
+            session.accounted_bytes = bytes;
+        }
+    }
+
+    /// Returns whether an HTTP request, or a connection of another shard, waits for the response of
+    /// a session. Cost: a pass over all sessions.
+    pub fn owes_responses(&self) -> bool {
+        self.session_keys().any(|key| self.owes_response(key))
+    }
+
+    /// Returns whether an HTTP request, or a connection of another shard, waits for the response of
+    /// a session.
+    fn owes_response(&self, key: ParityKey) -> bool {
+        self.sessions.get(key.0).is_some_and(|session| {
+            let has_exchange = session.carrier.http().is_some_and(|it| !it.exchanges.is_empty());
+            has_exchange || session.carrier.remote().is_some() && session.in_flight() > 0
+        })
+    }
+
+    /// Returns the session that has waited longest for its client. Cost: a pass over all sessions.
+    fn oldest_detached(&self) -> Option<ParityKey> {
+        let sessions =
+            self.sessions.iter().filter(|(_, session)| session.carrier.front().is_none());
+        let detached = sessions.filter_map(|(key, it)| Some((it.expires_at?, key)));
+        detached.min().map(|(_, key)| ParityKey(key))
+    }
+
+    /// Returns the keys of all sessions.
+    pub fn session_keys(&self) -> impl Iterator<Item = ParityKey> {
+        self.sessions.iter().map(|(key, _)| ParityKey(key))
+    }
+
+    pub fn get_mut(&mut self, key: ParityKey) -> Option<&mut ParitySession> {
+        self.sessions.get_mut(key.0).map(|session| &mut **session)
+    }
+
+    pub fn get(&self, key: ParityKey) -> Option<&ParitySession> {
+        self.sessions.get(key.0).map(|session| &**session)
+    }
+
+    /// Returns the connection that carries a session.
+    pub fn connection_of(&self, key: ParityKey) -> Option<Key> {
+        self.sessions.get(key.0)?.carrier.connection()
+    }
+
+    /// Returns the requests of a session in flight.
+    pub fn in_flight(&self, key: ParityKey) -> Option<&RequestsInFlight> {
+        self.sessions.get(key.0).map(|session| &session.state.in_flight)
+    }
+
+    /// Returns the session that a resume token of this caller is for.
+    pub fn session_of_token(
+        &self,
+        token: &str,
+        principal: Option<&Principal>,
+    ) -> Option<SessionId> {
+        let identity = principal.map(Principal::identity).unwrap_or_default();
+        Some(self.tokens.open(token, &identity).ok()?.session)
+    }
+
+    /// Sends texts over the connection of another shard that carries a session, if one does, and
+    /// whether a message of the client is handled with that.
+    fn send_remote(
+        &mut self,
+        key: ParityKey,
+        texts: Vec<Vec<u8>>,
+        is_handled: bool,
+        outbox: &mut Outbox,
+    ) {
+        let Some(session) = self.get_mut(key) else { return };
+        let pending = session.pending_work.pending_responses;
+        if let Some(remote) = session.carrier.remote_mut() {
+            remote.send(texts, is_handled, pending, outbox);
+        }
+    }
+
+    /// Records that output of a session is sent.
+    pub fn confirm_sent(&mut self, session: SessionId, carrier: CarrierAddress, bytes: usize) {
+        let session = self.find(session).and_then(|key| self.get_mut(key));
+        let Some(session) = session else { return };
+        match (carrier, &mut session.carrier) {
+            (CarrierAddress::Exchange(exchange), SessionCarrier::Http(http)) => {
+                http.confirm_sent(exchange, bytes);
+            }
+            (CarrierAddress::Front(front), SessionCarrier::Remote(remote))
+                if remote.front == front =>
+            {
+                remote.unsent_bytes = remote.unsent_bytes.saturating_sub(bytes);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the session with this id.
+    fn find(&self, id: SessionId) -> Option<ParityKey> {
+        self.keys.get(&id).copied()
+    }
+
+    /// Begins a session. Returns `None` at the limit of sessions, or without random numbers.
+    fn create(&mut self, transport: Transport, now: Instant) -> Option<ParityKey> {
+        let id = self.ids.session_id()?;
+        let session = ParitySession::new(id, transport, &self.settings.session, now);
+        let key = ParityKey(self.sessions.insert(Box::new(session)).ok()?);
+        self.keys.insert(id, key);
+        self.set_timer(key);
+        Some(key)
+    }
+
+    /// Removes a session. Its owner cancels its calls before.
+    fn remove(&mut self, key: ParityKey) -> Option<Box<ParitySession>> {
+        let session = self.sessions.remove(key.0)?;
+        self.keys.remove(&session.id);
+        self.held_bytes -= session.accounted_bytes;
+        Some(session)
+    }
+
+    /// Sets a timer for the next deadline of a session, unless an earlier one is set.
+    fn set_timer(&mut self, key: ParityKey) {
+        let Self { settings, sessions, timers, .. } = self;
+        let Some(session) = sessions.get_mut(key.0) else { return };
+        let of_session = settings.of(session.carrier.http().is_some());
+        let Some(deadline) = session.next_deadline(of_session) else { return };
+        if session.timer.is_none_or(|set| deadline < set) {
+            session.timer = Some(deadline);
+            timers.purge_stale(sessions.len(), |key| sessions.get(key.0).is_some());
+            timers.insert(deadline, key);
+        }
+    }
+
+    /// Takes a session whose timer has expired. Set its next one with
+    /// [`ParityFrontend::set_timer`].
+    fn pop_expired(&mut self, now: Instant) -> Option<ParityKey> {
+        loop {
+            let key = self.timers.pop_expired(now)?;
+            let Some(session) = self.sessions.get_mut(key.0) else { continue };
+            // A later timer than the one that is recorded stays behind it.
+            if session.timer.is_some_and(|set| set <= now) {
+                session.timer = None;
+                return Some(key);
+            }
+        }
+    }
+
+    /// Returns the next deadline of all sessions.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+
+    /// Pauses a stream of a session and its handler, if that is a future, until what carries the
+    /// session has room.
+    pub fn pause_stream(&mut self, session: ParityKey, number: u32, calls: &mut CallTable) {
+        let Some(of_key) = self.get_mut(session) else { return };
+        let stream = of_key.protocol.streams.get_mut(number);
+        if !stream.is_some_and(OutgoingStream::pause_production) {
+            return;
+        }
+        let token = of_key.state.in_flight.calls().find_map(|call_id| {
+            let call = calls.find_awaited(call_id).filter(|call| call.reply_to.stream == number)?;
+            match &call.work {
+                HandlerWork::Local { token, .. } => Some(Rc::clone(token)),
+                HandlerWork::Blocking { .. } | HandlerWork::Remote(_) => None,
+            }
+        });
+        if let Some(token) = &token {
+            token.pause();
+        }
+        self.flow.add_paused(PausedStream { session, number, token });
+    }
+
+    /// Continues the streams whose carriers have room, and reports what is sent to other shards.
+    pub fn end_turn(
+        &mut self,
+        connections: &Connections<ConnectionState>,
+        shards: u16,
+        outbox: &mut Outbox,
+    ) {
+        let (mut paused, mut due) = self.flow.take();
+        paused.retain(|paused| !self.continues(paused, connections));
+        due.retain(|due| match *due {
+            CarrierAddress::Front(front) => !self.report_front(front, connections, outbox),
+            CarrierAddress::Exchange(exchange) => {
+                !self.flow.report_exchange(exchange, connections, shards, outbox)
+            }
+        });
+        self.flow.restore(paused, due);
+    }
+
+    /// Continues a stream if what carries its session has room. Returns whether it continues, or is
+    /// gone.
+    fn continues(
+        &mut self,
+        paused: &PausedStream,
+        connections: &Connections<ConnectionState>,
+    ) -> bool {
+        let settings = self.settings.session;
+        if let Some(session) = self.get_mut(paused.session) {
+            if !load_of(session, paused.number, connections, &settings).is_low() {
+                return false;
+            }
+            if let Some(stream) = session.protocol.streams.get_mut(paused.number) {
+                stream.resume_production();
+            }
+        }
+        if let Some(token) = &paused.token {
+            token.resume();
+        }
+        true
+    }
+
+    /// Reports the output of a front if it is sent. Returns whether nothing is left to report.
+    fn report_front(
+        &mut self,
+        address: FrontAddress,
+        connections: &Connections<ConnectionState>,
+        outbox: &mut Outbox,
+    ) -> bool {
+        let session = self.get_mut(address.key);
+        let Some(front) = session.and_then(|it| it.carrier.front_mut()) else { return true };
+        let connection = connections.table.get(front.connection);
+        if connection.is_some_and(|it| !is_drained(it, connections)) {
+            return false;
+        }
+        let (session, bytes) = (front.session, std::mem::take(&mut front.unreported_bytes));
+        let carrier = CarrierAddress::Front(address);
+        outbox.forward(front.owner, SessionMessage::Sent { session, carrier, bytes });
+        true
+    }
+}
+
+/// The settings of one shard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ParitySettings {
+    /// What every session is granted.
+    pub session: SessionSettings,
+    /// What a session over HTTP is granted: the same, with the keepalives of event streams.
+    pub http_session: SessionSettings,
+    /// Sessions of the shard.
+    pub sessions_max: usize,
+}
+
+impl ParitySettings {
+    /// Returns what a session is granted.
+    const fn of(&self, is_http: bool) -> &SessionSettings {
+        if is_http { &self.http_session } else { &self.session }
+    }
+
+    /// Returns the number of events that a session knows to have sent.
+    fn events_max(&self) -> usize {
+        self.session.capabilities.resume_window.map_or(0, |window| window.chunks as usize)
+    }
+
+    /// The settings of one of `shards` shards that has at most `connections_max` connections.
+    pub fn new(options: &Options, connections_max: usize) -> Self {
+        let parity = &options.parity;
+        let mut capabilities = Capabilities::of(Feature::ALL);
+        capabilities.max_concurrent = Some(parity.concurrent_max);
+        let payload_bytes_max = match parity.payload_bytes_max {
+            0 => options.limits.message_bytes_max,
+            most => most.min(options.limits.message_bytes_max),
+        };
+        capabilities.max_payload_bytes = Some(payload_bytes_max as u64);
+        let seconds = |duration: Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
+        capabilities.resume_window = Some(ResumeWindow {
+            chunks: parity.resume_window_chunks,
+            seconds: seconds(parity.resume_window),
+        });
+        let policy = parity.timeouts.capabilities_policy;
+        let session = SessionSettings {
+            capabilities,
+            timeouts: SessionTimeouts {
+                handshake: parity.timeouts.handshake,
+                capabilities: parity.timeouts.capabilities,
+                continues_without_capabilities: policy == CapabilitiesTimeoutPolicy::Continue,
+                keepalive: parity.timeouts.keepalive,
+                idle: parity.timeouts.idle,
+            },
+            streams_max: parity.streams_max as usize,
+            window_bytes_max: parity.resume_window_bytes,
+            keys_max: parity.idempotency_keys_max as usize,
+        };
+        let timeouts =
+            SessionTimeouts { keepalive: parity.timeouts.sse_keepalive, ..session.timeouts };
+        let http_session = SessionSettings { timeouts, ..session };
+        // Each connection carries one; as many may wait for a new connection.
+        Self { session, http_session, sessions_max: connections_max.saturating_mul(2) }
+    }
+}

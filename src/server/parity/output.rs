@@ -14,9 +14,9 @@ use corelane_parity::write;
 use corelane_protocol::jsonrpc::{Id, IdBuf};
 use corelane_transport::websocket::limits::{CloseCode, ProtocolError};
 
+use super::ParityFrontend;
 use super::carrier::{Carrier, HttpCarrier, QueuedChunk, SessionCarrier};
 use super::flow::load_of;
-use super::frontend::ParityFrontend;
 use super::session::{EndOutcome, ParitySession, RequestEnd, is_stream};
 use crate::connection::{CloseReason, Codec, Connections};
 use crate::server::connection_state::ConnectionState;

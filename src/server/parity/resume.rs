@@ -22,8 +22,8 @@ use corelane_parity::write;
 use corelane_protocol::json::{PaddedBuffer, Value};
 use corelane_transport::websocket::limits::CloseCode;
 
+use super::ParityFrontend;
 use super::carrier::{Front, HttpCarrier, SessionCarrier};
-use super::frontend::ParityFrontend;
 use super::output::ParityPath;
 use super::resume_tokens::{TokenContents, TokenError};
 use super::session::{ParitySession, is_stream};

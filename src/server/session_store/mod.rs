@@ -1,23 +1,284 @@
-//! Legacy sessions of one shard (2025-03-26 to 2025-11-25), which outlive the connections of their
-//! requests.
+//! Legacy sessions of one shard, from creation until they end, are evicted, or expire idle.
 //!
-//! `event_log` stores the events of one stream, `streams` the streams of one session, `store` all
-//! sessions of a shard: state machines that run no handler and write to no connection.
+//! Invariants:
+//!
+//! - A session is idle while none of its requests runs and none of its streams is attached. Only
+//!   idle sessions expire, a fixed time after they became idle, and only idle sessions are evicted.
+//! - A session is unused until it gets a message after `initialize`. At the limit of sessions a new
+//!   one evicts the first that exists of: if its address has its share, the longest idle unused,
+//!   then used session of its address; the longest idle unused session of all; the longest idle
+//!   session of an address with more than its share; unless its address has its share, the longest
+//!   idle of all. So neither unused sessions nor an address with more than its share make used
+//!   sessions of other addresses end.
+//! - Idle sessions are linked lists in the order in which they became idle: expiry and eviction
+//!   need no search, and no session has a timer of its own.
+//! - Sessions, their streams and the bytes of all their events are bounded. At the limit of bytes,
+//!   lingering streams are removed, the oldest first; then a new event displaces older ones of its
+//!   own stream only.
+//! - Lingering streams are a queue in the order in which they began to linger; the first is removed
+//!   when its time is over, when there are too many, or to free bytes.
+//! - A key of a removed session is dead; operations on it change nothing.
+//!
+//! The caller closes the exchanges of a [`RemovedSession`] and cancels what its `S` still runs.
 
 mod event_log;
 
 mod streams;
 
-mod store;
+mod idle_sessions;
 
-pub(super) use self::store::{CreatedSession, RemovedSession, SessionStore};
+mod keyed_streams;
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use corelane_base::client_address::ClientAddress;
+use corelane_base::slab::{Key, Slab};
+use corelane_base::time::Instant;
+
+use self::idle_sessions::{Eviction, IdleSessions, StoredSession};
+use self::keyed_streams::{KeyedStreams, LingeringQueue, StreamTotals};
+#[cfg(test)]
+use self::streams::listening::ListeningStream;
 pub(super) use self::streams::{LISTENING_STREAM, SessionError, SessionStreams};
 #[cfg(test)]
-use self::{
-    store::Eviction,
-    streams::listening::ListeningStream,
-    streams::{PushedEvent, ResumedStream},
-};
+use self::streams::{PushedEvent, ResumedStream};
+use super::owner_id::{OwnerIds, SessionId, SessionIdHasher};
+use super::shard_message::{ExchangeAddress, SessionLimits};
+
+/// The sessions of one shard, each with a state `S`.
+#[derive(Debug)]
+pub(super) struct SessionStore<S> {
+    /// Limits from now on; sessions stored already are not changed.
+    pub limits: SessionLimits,
+    ids: OwnerIds,
+    sessions: Slab<StoredSession<S>>,
+    keys: HashMap<SessionId, Key, BuildHasherDefault<SessionIdHasher>>,
+    idle: IdleSessions,
+    lingering: LingeringQueue,
+    totals: StreamTotals,
+}
+
+/// A created session. It is idle until its first request begins.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct CreatedSession {
+    pub key: Key,
+    pub id: SessionId,
+    /// The session to remove once this one is certain to stay.
+    pub evicts: Option<Eviction>,
+}
+
+/// A session that was removed.
+#[derive(Debug)]
+pub(super) struct RemovedSession<S> {
+    pub key: Key,
+    pub session: S,
+    /// Exchanges that its streams were attached to, which must end. Empty if it was idle.
+    pub exchanges: Vec<ExchangeAddress>,
+}
+
+impl<S> SessionStore<S> {
+    pub fn new(limits: SessionLimits, ids: OwnerIds) -> Self {
+        Self {
+            limits,
+            ids,
+            sessions: Slab::new(usize::MAX),
+            keys: HashMap::default(),
+            idle: IdleSessions::new(),
+            lingering: LingeringQueue::default(),
+            totals: StreamTotals::default(),
+        }
+    }
+
+    /// Generates an id for a session stored elsewhere; it is unique and unknown to this store.
+    /// Returns `None` if no random bits are available.
+    pub fn generate_id(&mut self) -> Option<SessionId> {
+        self.ids.session_id()
+    }
+
+    /// Creates a session for a client at `address`, which is `None` if it is exempt from the share.
+    /// Beyond the limit it is one too many until the caller removes the session that it evicts, or
+    /// this one because its handshake failed.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::SessionLimit`] if it can evict none, [`SessionError::NoEntropy`]; nothing is
+    /// changed then.
+    pub fn create(
+        &mut self,
+        session: S,
+        address: Option<ClientAddress>,
+        now: Instant,
+    ) -> Result<CreatedSession, SessionError> {
+        let sessions_max = self.limits.sessions_max;
+        let is_full = self.sessions.len() >= sessions_max;
+        self.idle.set_share((sessions_max / ADDRESS_SHARE_DIVISOR).max(1));
+        let evicts = self.idle.eviction(&self.sessions, address).filter(|_| is_full);
+        if is_full && (evicts.is_none() || sessions_max == 0) {
+            return Err(SessionError::SessionLimit);
+        }
+        let id = self.ids.session_id().ok_or(SessionError::NoEntropy)?;
+        let address = address.and_then(|address| self.idle.add_session(address));
+        let held = StoredSession::new(id, session, address, now);
+        let key = self.sessions.insert(held).map_err(|held| {
+            self.idle.remove_session(&held);
+            SessionError::SessionLimit
+        })?;
+        self.keys.insert(id, key);
+        self.idle.push_if_idle(&mut self.sessions, key, now);
+        Ok(CreatedSession { key, id, evicts })
+    }
+
+    /// Removes a session, idle or not; returns `None` if it was removed before.
+    pub fn remove(&mut self, key: Key) -> Option<RemovedSession<S>> {
+        self.idle.remove(&mut self.sessions, key);
+        let removed = self.sessions.remove(key)?;
+        self.idle.remove_session(&removed);
+        let StoredSession { id, session, streams, .. } = removed;
+        self.keys.remove(&id);
+        self.totals.subtract(&streams);
+        Some(RemovedSession { key, session, exchanges: streams.exchanges().collect() })
+    }
+
+    /// Removes one session whose idle timeout has expired.
+    pub fn expire_idle(&mut self, now: Instant) -> Option<RemovedSession<S>> {
+        let (key, expiry) = self.idle.next_expiry(&self.sessions, self.limits.idle_timeout)?;
+        if expiry <= now { self.remove(key) } else { None }
+    }
+
+    /// Removes the streams whose linger time is over.
+    pub fn expire_lingering(&mut self, now: Instant) {
+        let timeout = self.limits.linger_timeout;
+        while self.lingering.next_expiry(timeout).is_some_and(|expiry| expiry <= now) {
+            self.lingering.remove_first(&mut self.sessions, &mut self.totals);
+        }
+    }
+
+    /// Returns the next deadline: of [`SessionStore::expire_idle`], unless the session becomes
+    /// active, or of [`SessionStore::expire_lingering`].
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let idle = self.idle.next_expiry(&self.sessions, self.limits.idle_timeout);
+        let lingering = self.lingering.next_expiry(self.limits.linger_timeout);
+        Instant::earliest([idle.map(|(_, expiry)| expiry), lingering])
+    }
+
+    /// Returns the key of the session with this id.
+    pub fn find(&self, id: SessionId) -> Option<Key> {
+        self.keys.get(&id).copied()
+    }
+
+    /// Returns the state of a session.
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut S> {
+        self.sessions.get_mut(key).map(|held| &mut held.session)
+    }
+
+    /// Returns whether a session is stored.
+    pub fn contains(&self, key: Key) -> bool {
+        self.sessions.get(key).is_some()
+    }
+
+    /// Returns the id of a session.
+    #[cfg(test)]
+    pub fn id(&self, key: Key) -> Option<SessionId> {
+        self.sessions.get(key).map(|held| held.id)
+    }
+
+    /// Returns all sessions in arbitrary order.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut S)> {
+        self.sessions.iter_mut().map(|(key, held)| (key, &mut held.session))
+    }
+
+    /// Returns all states in arbitrary order.
+    pub fn iter(&self) -> impl Iterator<Item = &S> {
+        self.sessions.iter().map(|(_, held)| &held.session)
+    }
+
+    /// Restarts the idle time of a session that got a message, which is used from now on.
+    pub fn touch(&mut self, key: Key, now: Instant) {
+        self.idle.remove(&mut self.sessions, key);
+        if let Some(held) = self.sessions.get_mut(key) {
+            held.is_used = true;
+        }
+        self.idle.push_if_idle(&mut self.sessions, key, now);
+    }
+
+    /// Counts a running request; returns `false` if the session was removed.
+    pub fn begin_request(&mut self, key: Key) -> bool {
+        self.idle.remove(&mut self.sessions, key);
+        let held = self.sessions.get_mut(key);
+        held.map(|held| held.in_flight = held.in_flight.saturating_add(1)).is_some()
+    }
+
+    /// Counts a request that has completed or was cancelled.
+    pub fn end_request(&mut self, key: Key, now: Instant) {
+        if let Some(held) = self.sessions.get_mut(key) {
+            debug_assert!(held.in_flight > 0, "a request ends once");
+            held.in_flight = held.in_flight.saturating_sub(1);
+        }
+        self.idle.push_if_idle(&mut self.sessions, key, now);
+    }
+
+    /// Returns the streams of a session, to change them.
+    pub const fn streams_mut(&mut self, key: Key) -> KeyedStreams<'_, S> {
+        KeyedStreams { store: self, key }
+    }
+
+    /// Returns the streams of a session.
+    pub fn streams(&self, key: Key) -> Option<&SessionStreams> {
+        self.sessions.get(key).map(|held| &held.streams)
+    }
+
+    /// Returns the number of the next stream of a request; `None` if the limit is reached or the
+    /// session was removed.
+    pub fn next_stream_number(&self, key: Key) -> Option<u32> {
+        self.streams(key)?.next_number(self.limits.streams).ok()
+    }
+
+    /// Returns whether the listening stream is attached.
+    pub fn has_listener(&self, key: Key) -> bool {
+        self.streams(key).and_then(|streams| streams.exchange(streams.listening())).is_some()
+    }
+
+    /// Returns the number of sessions.
+    pub const fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Returns the number of attached streams.
+    pub const fn attached_streams(&self) -> usize {
+        self.totals.attached()
+    }
+
+    /// Returns an upper estimate of the bytes of all sessions, without what an `S` allocates;
+    /// events shared by several streams are counted in each.
+    pub const fn held_bytes(&self) -> usize {
+        let sessions = self.sessions.len() * StoredSession::<S>::BYTES;
+        sessions + self.idle.held_bytes() + self.totals.held_bytes()
+    }
+
+    /// Like [`SessionStore::held_bytes`], from the sessions and their stored events.
+    pub fn recount_bytes(&self) -> usize {
+        let streams = self.sessions.iter().map(|(_, held)| held.streams.recount_bytes());
+        let sessions = self.sessions.len() * StoredSession::<S>::BYTES;
+        sessions + IdleSessions::recount_bytes(&self.sessions) + streams.sum::<usize>()
+    }
+
+    /// Asserts the invariants.
+    #[cfg(test)]
+    pub fn check_invariants(&mut self) {
+        for (key, held) in self.sessions.iter() {
+            assert_eq!(self.find(held.id), Some(key));
+        }
+        assert_eq!(self.keys.len(), self.sessions.len());
+        self.totals.check_invariants(&self.sessions, self.limits.event_bytes_max);
+        self.lingering.check_invariants(self.limits.lingering_streams_max);
+        self.idle.check_invariants(&mut self.sessions);
+    }
+}
+
+/// The share of an address is one of this many parts of all sessions. It decides only which
+/// session a new one evicts at the limit, so that it can be much smaller than a share that refuses.
+const ADDRESS_SHARE_DIVISOR: usize = 8;
 
 #[cfg(test)]
 mod tests;

@@ -27,8 +27,7 @@ use crate::server::dispatch::{Dispatcher, MessageContext};
 use crate::server::http::end_session;
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
-use crate::server::refusal_fields::RefusalFields;
-use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::reply_to::{Outcome, PeerId, RefusalFields, ReplyTo};
 use crate::server::session_store::{LISTENING_STREAM, RemovedSession, SessionError, SessionStore};
 use crate::server::shard::Shard;
 use crate::server::shard_message::{

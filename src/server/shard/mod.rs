@@ -10,7 +10,6 @@ mod phase;
 mod transports;
 
 mod broadcaster;
-mod held_memory;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,19 +20,20 @@ use corelane_protocol::json::Parser;
 
 pub(super) use self::broadcaster::{Broadcaster, Recipients};
 pub(super) use self::half_closed::{HalfClose, HalfClosed, half_close_refused, half_close_timeout};
-pub(super) use self::held_memory::{freeable_bytes, held_memory};
 pub(super) use self::large_work::{LargeWork, NextWork};
 pub(super) use self::phase::ShardPhase;
 pub(super) use self::transports::Transports;
-use super::dispatch::Dispatcher;
+use super::connection_state::ConnectionState;
+use super::dispatch::{DeferredWork, Dispatcher};
 use super::handlers::HandlerEvent;
 use super::http::ExchangePath;
 use super::outbox::Outbox;
 use super::parity::ParityPath;
 use super::shard_message::{ShardLimits, ShardMessage};
+use crate::connection::Connection;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
-use crate::telemetry::open_work::OpenWork;
+use crate::telemetry::open_work::{HeldMemory, MemoryReport, OpenWork};
 use crate::telemetry::throttle::EventThrottle;
 
 /// One shard of a server, built by [`super::ShardBuilder::build`] and run by its shard loop.
@@ -120,5 +120,69 @@ impl UnsentMessages {
             self.logged = total;
             Event::MessagesNotSent { shard, refused }.emit_within(&mut self.throttle, now);
         }
+    }
+}
+
+/// Returns what the shard of these components holds on behalf of clients.
+#[inline]
+pub(super) fn held_memory(transports: &Transports, dispatcher: &Dispatcher) -> HeldMemory {
+    let Transports { connections, http, parity, .. } = transports;
+    let Dispatcher { handlers, deferred, subscriptions, facts, .. } = dispatcher;
+    HeldMemory {
+        connections: connections.shared.memory.held_bytes(),
+        sessions: http.sessions.held_bytes() + parity.held_bytes(),
+        handlers: handlers.memory.held_bytes(),
+        blocking_results: handlers.results.held_bytes(),
+        task_results: deferred.tasks.table.usage().result_bytes,
+        subscriptions: subscriptions.held_bytes(),
+        facts: facts.held_bytes(),
+    }
+}
+
+/// Returns what closing a connection frees: its input and output, what is kept of its peer, and
+/// what the handlers of its calls hold.
+pub(super) fn freeable_bytes(
+    connection: &Connection<ConnectionState>,
+    deferred: &DeferredWork,
+) -> usize {
+    let handlers = deferred.handler_bytes(&connection.state.in_flight);
+    let facts = connection.state.facts_bytes();
+    let facts = if facts > FACTS_BYTES_MIN { facts } else { 0 };
+    connection.held_bytes() + facts + handlers
+}
+
+/// What is kept of a peer counts above this, which the handshakes of common clients do not reach:
+/// a connection that holds nothing else is not closed, because that frees next to nothing.
+const FACTS_BYTES_MIN: usize = 1 << 10;
+
+impl From<&Shard> for MemoryReport {
+    /// Cost: one pass over everything that is stored.
+    fn from(shard: &Shard) -> Self {
+        let Shard { transports, dispatcher, .. } = shard;
+        let connections = || transports.connections.table.iter().map(|(_, it)| it);
+        let is_closed = |it: &&Connection<ConnectionState>| {
+            it.is_closed() || it.is_discarding() && it.state.violation.is_some()
+        };
+        let freeable = connections().filter(|it| !is_closed(it));
+        let freeable = freeable.map(|it| freeable_bytes(it, &dispatcher.deferred)).sum();
+        let closed = connections().filter(is_closed);
+        let closed = closed.map(|it| it.held_bytes() + it.state.facts_bytes()).sum();
+        let of_connections = connections().map(|it| it.state.facts_bytes());
+        let of_sessions = transports.http.sessions.iter().map(|it| it.state.facts_bytes());
+        let (parity_sessions, parity_facts) = transports.parity.recount_bytes();
+        let (handlers, task_results) = dispatcher.deferred.recount_bytes();
+        let stored = HeldMemory {
+            connections: connections().map(Connection::held_bytes).sum(),
+            sessions: transports.http.sessions.recount_bytes() + parity_sessions,
+            handlers,
+            // No blocking handlers run in the simulator.
+            blocking_results: 0,
+            task_results,
+            subscriptions: dispatcher.subscriptions.recount_bytes(),
+            facts: of_connections.chain(of_sessions).sum::<usize>() + parity_facts,
+        };
+        let bytes_max = dispatcher.handlers.memory.limit().bytes_max();
+        let accounted = held_memory(transports, dispatcher);
+        Self { accounted, stored, closed, freeable, bytes_max }
     }
 }

@@ -2,7 +2,6 @@
 
 mod limits;
 mod session_message;
-mod task_message;
 
 mod broadcast;
 
@@ -11,10 +10,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use corelane_base::principal::Principal;
 use corelane_base::slab::Key;
+use corelane_base::time::Instant;
 use corelane_engine::mesh::{Sender, ShardId, SharedCounter};
 use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::error::Error;
 use corelane_protocol::in_flight::CallId;
+use corelane_protocol::revision::Revision;
+use serde_json::{Map, Value};
 
 pub(super) use self::broadcast::Broadcast;
 pub use self::broadcast::Busy;
@@ -27,20 +32,19 @@ pub(super) use self::session_message::{
     LastEvent, LegacyOp, ParityHttpOutput, ParityOp, RefusedRequest, RelayedResume, SessionCaller,
     SessionMessage, SessionOp,
 };
-pub(super) use self::task_message::{RemoteTaskRequest, TaskEvent, TaskMessage, TaskOp};
-use super::diagnostics::CounterSnapshots;
+use super::diagnostics::{CounterSnapshots, PageBuilder};
 #[cfg(feature = "tower")]
 use super::extension_slot::ExtensionSlot;
 use super::memory::handler_memory::{HandlerResult, ResultCharge};
 use super::overload::OverloadRules;
+use super::owner_id::TaskId;
 use super::subscriptions::CatalogLists;
 use crate::guard::auth::Authenticator;
 use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::pressure::PressureStep;
 use crate::guard::rate::limiter::{ShareGift, ShareRequest};
 use crate::guard::rate::rules::RateRules;
-use crate::server::diagnostics::PageBuilder;
-use crate::service::{Catalog, CatalogError};
+use crate::service::{Catalog, CatalogError, HandlerError, HandlerOutput};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::open_work::QueueDepths;
 
@@ -225,3 +229,92 @@ pub(super) struct PartialResult {
 
 /// The result of an update; `None` if it panicked.
 pub(super) type UpdateResult = Option<Result<(), CatalogError>>;
+
+/// An event of a handler that runs as a task.
+#[derive(Debug)]
+pub(super) enum TaskEvent {
+    /// An input request was made.
+    InputRequested,
+    /// Progress was made.
+    Progress {
+        /// Increases with each event.
+        progress: f64,
+        /// Final value, if known.
+        total: Option<f64>,
+        /// Text for users.
+        message: Option<String>,
+    },
+    /// The handler has completed.
+    Finished(Result<HandlerOutput, HandlerError>),
+}
+
+/// An operation on a task.
+#[derive(Debug)]
+pub(super) enum TaskOp {
+    /// Returns the state of the task (`tasks/get`).
+    Get,
+    /// Responds to its input requests (`tasks/update`).
+    Update(Map<String, Value>),
+    /// Cancels it (`tasks/cancel`).
+    Cancel,
+    /// Waits for its result (`tasks/result`).
+    Result,
+}
+
+/// A request for a task of another shard.
+#[derive(Debug)]
+pub(super) struct RemoteTaskRequest {
+    /// Id of the task.
+    pub task: TaskId,
+    /// Shard that gets the response.
+    pub shard: ShardId,
+    /// Call on that shard.
+    pub call: CallId,
+    /// Deadline of the call.
+    pub deadline: Instant,
+    /// Revision of the response.
+    pub revision: Revision,
+    /// The authenticated caller.
+    pub principal: Option<Arc<Principal>>,
+    /// The requested operation.
+    pub op: TaskOp,
+}
+
+/// A message about a task.
+#[derive(Debug)]
+pub(super) enum TaskMessage {
+    /// To the owner of a task: a request.
+    Request(RemoteTaskRequest),
+    /// From the owner: the response.
+    Response {
+        /// The call.
+        call: CallId,
+        /// Body of the result.
+        result: Result<Vec<u8>, Error>,
+    },
+    /// From a blocking thread to the owner: an event of the handler.
+    HandlerEvent {
+        /// Key of the task.
+        task: Key,
+        /// The event.
+        event: TaskEvent,
+    },
+    /// To the owner: a client of `shard` subscribed to the task.
+    Watch {
+        /// Id of the task.
+        task: TaskId,
+        /// Shard with a subscription.
+        shard: ShardId,
+    },
+    /// From the owner to a shard with a subscription: the task has changed.
+    Changed {
+        /// Id of the task.
+        task: TaskId,
+        /// Number of changes.
+        version: u32,
+        /// Who began it, if callers are authenticated: only streams of this caller get it.
+        caller: Option<Arc<Principal>>,
+        /// Part of the notification after the subscription id, the same for all streams.
+        tail: Bytes,
+    },
+}

@@ -34,8 +34,7 @@ use super::ShardMessage;
 use crate::connection::{CloseReason, PeerAddress};
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::owner_id::SessionId;
-use crate::server::refusal_fields::RefusalFields;
-use crate::server::reply_to::{Outcome, ParityKey};
+use crate::server::reply_to::{Outcome, ParityKey, RefusalFields};
 use crate::telemetry::label::Transport;
 
 /// Address of an exchange: a request and its response on a connection of any shard.

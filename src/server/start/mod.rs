@@ -28,11 +28,13 @@ mod signals;
 mod start_probe;
 
 use std::any::Any;
+use std::fmt;
+use std::io;
 #[cfg(feature = "tower")]
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::Ipv4Addr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::{fmt, io};
 
 use corelane_engine::driver_pair::AttachedIo;
 use corelane_engine::entropy::Entropy;

@@ -39,7 +39,7 @@ use crate::server::handlers::HandlerQueue;
 use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::slow_handlers::SlowHandlers;
 #[cfg(feature = "tokio")]
-use crate::server::handlers::tokio_calls::TokioCalls;
+use crate::server::handlers::tokio_handlers::TokioCalls;
 use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks};
 use crate::server::memory::HolderSearch;
 use crate::server::memory::handler_memory::{HandlerMemory, ResultMemory};

@@ -10,14 +10,9 @@
 //! Invariant: begins and ends are handled in the order in which they came, since the socket of a
 //! connection that has ended may be that of a new one.
 
-mod reports;
-
-mod expired_credentials;
 mod pressure;
 
 mod messages;
-
-mod memory_report;
 
 #[cfg(feature = "tower")]
 use std::io;

@@ -17,8 +17,7 @@ use corelane_transport::http::header_consistency::{self, BodyValues};
 use corelane_transport::http::response::{self, BodyKind, ResponseMark};
 use corelane_transport::http::status::Status;
 
-use super::IncomingRequest;
-use super::session;
+use super::{IncomingRequest, session};
 use crate::connection::Connection;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{
@@ -28,8 +27,7 @@ use crate::server::connection_state::{
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::http::HttpFrontend;
 use crate::server::outbox::Outbox;
-use crate::server::refusal_fields::RefusalFields;
-use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
+use crate::server::reply_to::{Outcome, PeerId, RefusalFields, ReplyTo};
 use crate::server::shard::{Shard, Transports};
 
 /// The outcome of a posted message.

@@ -4,28 +4,38 @@
 //! another shard becomes a message, and its connection waits for the response. For a session of
 //! this shard an immediate response is written in place.
 //!
-//! Source: 2025-03-26 to 2025-11-25, `basic/transports`, "Session Management", "Listening for
-//! Messages from the Server", "Resumability and Redelivery".
+//! HTTP with SSE (2024-11-05) has an endpoint whose stream begins a session, and an endpoint to
+//! which its messages are posted. Every message to such a client goes to its stream, and its
+//! session ends with the stream, which cannot be resumed.
+//!
+//! Source: 2024-11-05 `basic/transports`, "HTTP with SSE"; 2025-03-26 to 2025-11-25,
+//! `basic/transports`, "Session Management", "Listening for Messages from the Server",
+//! "Resumability and Redelivery".
 
 use corelane_base::slab::Key;
 use corelane_protocol::json::{PaddedBuffer, PaddedText};
-use corelane_transport::http::checks::CheckId;
+use corelane_transport::http::checks::{CheckId, SESSION_PARAMETER};
 use corelane_transport::http::fields::ResponseFields;
+use corelane_transport::http::request_id::RequestIdBuf;
 use corelane_transport::http::response::{self, BodyKind};
 use corelane_transport::http::sse::EventId;
 use corelane_transport::http::status::Status;
 
 use super::IncomingRequest;
 use crate::connection::Connection;
+use crate::server::auth::Credential;
 use crate::server::connection_state::{
-    HttpSession, MessageOrigin, OriginDetails, PeerState, ResponseFormat, ResponseOwner,
+    HttpSession, MessageOrigin, OriginDetails, PeerState, RETRY_AFTER_SECONDS, ResponseFormat,
+    ResponseOwner,
 };
 use crate::server::http::session_error_message;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
 use crate::server::sessions::{begin_message, dispatch_session_text};
 use crate::server::shard::{Shard, Transports};
-use crate::server::shard_message::{LegacyOp, SessionCaller, SessionMessage, SessionOp};
+use crate::server::shard_message::{
+    HttpOutput, LegacyOp, SessionCaller, SessionMessage, SessionOp,
+};
 
 /// Handles a message for a session; `incoming` has the errors of sessions.
 #[inline]
@@ -43,7 +53,7 @@ pub(super) fn handle_post(
 /// Returns the session of this shard that a message was posted to, by its id and endpoint. Forwards
 /// the message if another shard owns the session, and rejects it if there is none.
 #[inline]
-pub(super) fn find_or_forward(
+fn find_or_forward(
     shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     session: &[u8],
@@ -200,4 +210,70 @@ pub(super) fn send_request(
 /// In the strict profile every response carries `Mcp-Session-Id`.
 fn session_format(shard: &Shard, format: ResponseFormat, id: SessionId) -> ResponseFormat {
     ResponseFormat { session_id: shard.transports.http.checks.profile.strict.map(|_| id), ..format }
+}
+
+/// Opens the stream and session, and sends the `endpoint` event.
+pub(super) fn open_stream(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
+    let incoming = &incoming.for_session();
+    // This path is always a stream, whatever `Accept` contains.
+    let format = ResponseFormat { accepts_event_stream: true, ..incoming.format };
+    let incoming = &IncomingRequest { format, ..*incoming };
+    let client =
+        shard.transports.connections.table.get(incoming.key).and_then(|it| it.state.client);
+    let mut http_session = HttpSession::new(client, shard.now);
+    http_session.is_legacy_sse = true;
+    let Some(created) =
+        shard.transports.http.create_session(http_session, &mut shard.outbox, shard.now)
+    else {
+        let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
+        let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
+        return shard.respond(incoming, Status::UNAVAILABLE, BodyKind::Empty, fields, &[]);
+    };
+    let Shard { transports, dispatcher, outbox, now, .. } = shard;
+    let Transports { connections, http, .. } = transports;
+    let principal = connections.table.get(incoming.key).and_then(|it| it.state.principal());
+    if let (Some(principal), Some(session)) = (principal, http.sessions.get_mut(created.key)) {
+        let credential = Some(Credential::of_session(principal));
+        dispatcher.facts.keep_credential(&mut session.state, credential);
+    }
+    http.confirm_session(&created, dispatcher, outbox, *now);
+    let owner = ResponseOwner::Session(created.id);
+    let from = shard.exchanges().open(incoming.key, incoming.echoed(), format, owner);
+    shard.exchanges().mark_idle_stream(incoming.key);
+    if shard.transports.http.sessions.streams_mut(created.key).listen(from).is_ok() {
+        let id = created.id.to_text();
+        let id = String::from_utf8_lossy(&id);
+        let messages = shard.transports.http.checks.profile.paths.legacy_messages();
+        let uri = format!("{messages}?{SESSION_PARAMETER}={id}");
+        shard.outbox.write_exchange(from, HttpOutput::Endpoint(uri.into()));
+    }
+}
+
+/// Dispatches a posted message: accepted at once, answered on the stream.
+pub(super) fn handle_post(
+    shard: &mut Shard,
+    incoming: &IncomingRequest<'_>,
+    session: &[u8],
+    text: PaddedText<'_>,
+) {
+    let incoming = &incoming.for_session();
+    let Some((id, key)) = find_or_forward(shard, incoming, session, true, &text) else { return };
+    let connection = shard.transports.connections.table.get(incoming.key);
+    let extensions = connection.and_then(|it| it.state.extension_slot().cloned());
+    let peer_addr = connection.and_then(|it| it.record.peer_address().copied());
+    let principal = connection.and_then(|it| it.state.principal().cloned());
+    let request_id = RequestIdBuf::from(shard.transports.http.request_id(incoming.echoed()));
+    let details = &OriginDetails {
+        http_head: incoming.bytes,
+        request_id: request_id.as_bytes(),
+        session_id: Some(id),
+        extensions: extensions.as_ref(),
+        principal: principal.as_ref(),
+        traceparent: None,
+        is_streamed: false,
+    };
+    let origin = MessageOrigin { peer_addr: peer_addr.as_ref(), details };
+    shard.dispatch_legacy_sse(key, origin, text);
+    let fields = incoming.response_fields();
+    shard.respond(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);
 }

@@ -5,16 +5,14 @@
 
 mod http;
 
-mod overload;
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::suggest::nearest;
-use super::unit::{Diagnostic, Unit};
+pub(super) use choice;
 
 pub use self::http::DEFAULT;
+use super::unit::{Diagnostic, Unit, nearest};
 
 /// A typed field of the options that can be set from a text.
 pub trait Value {
@@ -74,8 +72,6 @@ macro_rules! choice {
         }
     };
 }
-
-pub(super) use choice;
 
 macro_rules! whole_number {
     ($($kind:ty),+) => {$(
@@ -283,7 +279,7 @@ impl Value for Option<Vec<u16>> {
 }
 
 /// Formats numbers as a list with ranges: `0,2-5`.
-pub fn format_number_list(numbers: &[u16]) -> String {
+fn format_number_list(numbers: &[u16]) -> String {
     let mut parts: Vec<(u16, u16)> = Vec::new();
     for &number in numbers {
         match parts.last_mut() {
@@ -300,6 +296,33 @@ pub fn format_number_list(numbers: &[u16]) -> String {
         )
         .collect();
     texts.join(",")
+}
+
+/// Comma-separated names with a number behind each, or `default` for an empty list.
+impl Value for Vec<(String, u32)> {
+    fn parse_from(&mut self, text: &str, _: &Unit) -> Result<(), Diagnostic> {
+        let mut limits = Self::new();
+        for entry in text.split(',').filter(|_| text != DEFAULT) {
+            let parts = entry.trim().rsplit_once(' ');
+            let limit = parts.and_then(|(name, number)| Some((name.trim(), number.parse().ok()?)));
+            let Some((name, number)) = limit.filter(|(name, _)| !name.is_empty()) else {
+                let message = format!("{entry:?} is not the name of a tool and a number");
+                return Err(Diagnostic::new(message, "write such as deploy_app 4"));
+            };
+            limits.push((name.to_owned(), number));
+        }
+        *self = limits;
+        Ok(())
+    }
+
+    fn format(&self, _: &Unit) -> String {
+        if self.is_empty() {
+            return DEFAULT.to_owned();
+        }
+        let limits: Vec<String> =
+            self.iter().map(|(name, number)| format!("{name} {number}")).collect();
+        limits.join(",")
+    }
 }
 
 #[cfg(test)]
@@ -386,5 +409,20 @@ mod tests {
         let diagnostic = executor.parse_from("tokio-multi", &Unit::Switch).unwrap_err();
         assert_eq!(diagnostic.hint, "write one of auto, native, glommio");
         assert_eq!(executor, ExecutorKind::Native);
+    }
+
+    #[test]
+    fn limits_of_tools_are_read_and_formatted() {
+        let mut limits: Vec<(String, u32)> = Vec::new();
+        limits.parse_from("a 1, two words 20", &Unit::Words).unwrap();
+        assert_eq!(limits, [("a".to_owned(), 1), ("two words".to_owned(), 20)]);
+        assert_eq!(limits.format(&Unit::Words), "a 1,two words 20");
+        for text in ["a", "a x", " 1", "", "a -1", "a 1,,b 2"] {
+            let diagnostic = limits.parse_from(text, &Unit::Words).unwrap_err();
+            assert!(diagnostic.message.ends_with("is not the name of a tool and a number"));
+        }
+        assert_eq!(limits.len(), 2, "a rejected text changes nothing");
+        limits.parse_from("default", &Unit::Words).unwrap();
+        assert!(limits.is_empty());
     }
 }

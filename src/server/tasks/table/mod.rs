@@ -7,8 +7,6 @@
 //! visible only to the protocol generation that created it. The caller sends the notifications of
 //! tasks returned by [`TaskTable::take_changed`].
 
-mod task_owners;
-
 mod stored_tasks;
 
 use std::borrow::Cow;
@@ -22,9 +20,8 @@ use corelane_engine::timer::TimerWheel;
 use corelane_protocol::error::Error;
 use corelane_protocol::model::TaskStatus;
 
-pub use self::stored_tasks::Room;
 use self::stored_tasks::StoredTasks;
-pub use self::task_owners::TaskUsage;
+pub use self::stored_tasks::{Room, TaskUsage};
 use super::task::{NewTask, Task, TaskOutcome};
 use crate::server::calls::HandlerWork;
 use crate::server::owner_id::{OwnerIds, TaskId};

@@ -8,11 +8,19 @@
 //! The counterpart is a local handler. It executes the operations of the handler and waits for its
 //! result, so that cancellation, tasks and input requests are those of local handlers.
 //!
-//! Invariants: the future on the runtime ends when its counterpart is dropped or cancelled;
-//! an operation is executed before the result that follows it. Progress, log messages and parts of
-//! the result are best effort: while [`NOTIFICATIONS_MAX`] of them wait for the shard, later ones
-//! are dropped.
+//! Invariants: the future on the runtime ends when its counterpart is dropped or cancelled; an
+//! operation is executed before the result that follows it. Progress, log messages and parts of the
+//! result are best effort: while [`NOTIFICATIONS_MAX`] of them wait for the shard, later ones are
+//! dropped.
+//!
+//! The calls of one turn are started together. A spawn from outside of a runtime takes its lock and
+//! wakes a worker thread, which on a busy machine finds that one future only. The futures of a turn
+//! are spawned as one task instead, which spawns them on its worker thread, where other threads of
+//! the runtime can take them.
 
+use std::cell::RefCell;
+use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,11 +29,13 @@ use std::task::{Context, Poll};
 
 use corelane_protocol::eras::LoggingLevel;
 use corelane_protocol::model::{InputRequest, InputResponse};
+use tokio::runtime::Handle as RuntimeHandle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::sync::{mpsc, oneshot};
 
-use super::tokio_calls::TokioCalls;
 use crate::server::memory::handler_memory::HandlerResult;
+use crate::service::call::TokioFuture;
 use crate::service::{
     CatalogError, CatalogUpdate, ClientRequestError, HandlerError, HostFuture, LocalWork,
     RequestHost, RequestInfo, SendFuture, TokioContext, TokioHost, TokioWork,
@@ -218,5 +228,77 @@ impl Future for Bridge {
         bridge.replies.retain_mut(|reply| reply.as_mut().poll(context).is_pending());
         // The runtime drops the handler when it shuts down.
         ended.map(|result| result.unwrap_or(Err(HandlerError::Cancelled)))
+    }
+}
+
+/// The runtime of tokio handlers, and those that one shard has not started yet.
+#[derive(Debug)]
+pub struct TokioCalls {
+    runtime: Option<RuntimeHandle>,
+    queued: RefCell<Vec<QueuedCall>>,
+}
+
+/// A handler that is not started.
+struct QueuedCall {
+    handler: TokioFuture,
+    result: Sender<HandlerResult>,
+}
+
+impl TokioCalls {
+    pub const fn new(runtime: Option<RuntimeHandle>) -> Self {
+        Self { runtime, queued: RefCell::new(Vec::new()) }
+    }
+
+    /// Queues a handler; returns the receiver of its result. `None` without a runtime.
+    pub(super) fn queue(
+        &self,
+        handler: impl FnOnce() -> TokioFuture,
+    ) -> Option<Receiver<HandlerResult>> {
+        self.runtime.as_ref()?;
+        let (result, receiver) = oneshot::channel();
+        self.queued.borrow_mut().push(QueuedCall { handler: handler(), result });
+        Some(receiver)
+    }
+
+    /// Spawns the queued handlers on the runtime; called at the end of each turn.
+    #[inline]
+    pub fn start_queued(&self) {
+        if !self.queued.borrow().is_empty() {
+            self.spawn(self.queued.take());
+        }
+    }
+
+    fn spawn(&self, mut calls: Vec<QueuedCall>) {
+        let Some(runtime) = &self.runtime else { return };
+        if calls.len() > 1 {
+            runtime.spawn(async {
+                for call in calls {
+                    drop(tokio::spawn(call.run()));
+                }
+            });
+        } else if let Some(call) = calls.pop() {
+            runtime.spawn(call.run());
+        }
+    }
+}
+
+impl QueuedCall {
+    async fn run(self) {
+        let Self { mut handler, mut result } = self;
+        let ended = poll_fn(|context| {
+            if result.poll_closed(context).is_ready() {
+                return Poll::Ready(None);
+            }
+            handler.as_mut().poll(context).map(Some)
+        });
+        if let Some(ended) = ended.await {
+            drop(result.send(ended));
+        }
+    }
+}
+
+impl fmt::Debug for QueuedCall {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("QueuedCall")
     }
 }
