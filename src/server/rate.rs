@@ -98,10 +98,13 @@ impl RateLimits {
         &mut self,
         catalog: &Catalog,
         peer: &mut PeerState<'_>,
-        from: (PeerId, Instant),
-        (method, name): (Method, &str),
+        peer_id: PeerId,
+        now: Instant,
+        method: Method,
+        name: &str,
     ) -> Result<(), Error> {
-        let admitted = self.admit(catalog, peer, from, (LimitedMethod::Request(method), name));
+        let admitted =
+            self.admit(catalog, peer, peer_id, now, LimitedMethod::Request(method), name);
         admitted.map_err(|exceeded| refuse(peer, exceeded))
     }
 
@@ -111,7 +114,8 @@ impl RateLimits {
         &mut self,
         catalog: &Catalog,
         peer: &mut PeerState<'_>,
-        from: (PeerId, Instant),
+        peer_id: PeerId,
+        now: Instant,
         name: &str,
     ) -> bool {
         use ClientNotification::{Cancelled, Initialized};
@@ -119,7 +123,7 @@ impl RateLimits {
             return false;
         }
         let method = LimitedMethod::Notification(name);
-        let is_dropped = self.admit(catalog, peer, from, (method, "")).is_err();
+        let is_dropped = self.admit(catalog, peer, peer_id, now, method, "").is_err();
         peer.outbox.counters.requests.notifications_dropped += u64::from(is_dropped);
         is_dropped
     }
@@ -129,8 +133,10 @@ impl RateLimits {
         &mut self,
         catalog: &Catalog,
         peer: &mut PeerState<'_>,
-        (peer_id, now): (PeerId, Instant),
-        (method, name): (LimitedMethod<'_>, &str),
+        peer_id: PeerId,
+        now: Instant,
+        method: LimitedMethod<'_>,
+        name: &str,
     ) -> Result<(), Exceeded> {
         let names = self.needs_name.then(|| self.read_names(catalog, method, name));
         let uri = names.as_ref().and_then(|names| names.uri.as_deref());

@@ -92,7 +92,8 @@ impl WaitingRequests {
     /// Adds a request, which is in flight from now on.
     pub(super) fn push(
         &mut self,
-        (id, text): (Id<'_>, Vec<u8>),
+        id: Id<'_>,
+        text: Vec<u8>,
         charge: HandlerCharge,
         in_flight: &mut RequestsInFlight,
     ) {
@@ -226,8 +227,8 @@ mod tests {
         fn push(&mut self, id: i64, text: &str) {
             assert!(self.waiting.defers(&self.in_flight));
             let charge = self.memory.charge(text.len(), || 0).unwrap();
-            let request = (Id::Signed(id), text.as_bytes().to_vec());
-            self.waiting.push(request, charge, &mut self.in_flight);
+            let text = text.as_bytes().to_vec();
+            self.waiting.push(Id::Signed(id), text, charge, &mut self.in_flight);
         }
 
         fn start_next(&mut self) -> Option<String> {

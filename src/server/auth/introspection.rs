@@ -209,7 +209,8 @@ impl Introspector {
         &self,
         fetcher: &Fetcher,
         token: &str,
-        (failures, now): (&mut Failures, Instant),
+        failures: &mut Failures,
+        now: Instant,
     ) -> IntrospectedToken {
         let digest = Sha256::digest(token.as_bytes()).into();
         if failures.away_until.is_some_and(|until| now < until) {

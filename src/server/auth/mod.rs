@@ -195,9 +195,13 @@ impl Authentication {
     pub(super) fn complete(
         &mut self,
         token: &IntrospectedToken,
-        counted: (AuthTime, &mut AuthCounters),
+        time: AuthTime,
+        counters: &mut AuthCounters,
     ) -> Vec<Key> {
-        self.verification.as_mut().map(|active| active.complete(token, counted)).unwrap_or_default()
+        self.verification
+            .as_mut()
+            .map(|active| active.complete(token, time, counters))
+            .unwrap_or_default()
     }
 
     /// Ends what has taken too long. Returns the connections whose request has waited for that, or
@@ -301,7 +305,8 @@ impl Authentication {
         &mut self,
         token: &str,
         proof: Proof<'_>,
-        (time, counters): (AuthTime, &mut AuthCounters),
+        time: AuthTime,
+        counters: &mut AuthCounters,
     ) -> Result<Credential, AuthError> {
         let Some(active) = &mut self.verification else { return Err(NO_AUTHENTICATION) };
         let known = active.find(token, time);
@@ -321,7 +326,8 @@ impl Authentication {
     pub(super) fn authenticate_certificate(
         &mut self,
         certificate: Option<&ClientCertificate>,
-        (time, counters): (AuthTime, &mut AuthCounters),
+        time: AuthTime,
+        counters: &mut AuthCounters,
     ) -> Result<Credential, AuthError> {
         let Some(active) = &mut self.verification else { return Err(NO_AUTHENTICATION) };
         let certificate = certificate.ok_or(AuthError::Missing)?;
@@ -470,7 +476,8 @@ impl TokenVerification {
     fn complete(
         &mut self,
         token: &IntrospectedToken,
-        (time, counters): (AuthTime, &mut AuthCounters),
+        time: AuthTime,
+        counters: &mut AuthCounters,
     ) -> Vec<Key> {
         let waiting = self.pending.end(&token.digest);
         let verified = match &token.status {

@@ -34,7 +34,8 @@ pub(super) struct Settings {
 ///
 /// Which option or file cannot be used, and why.
 pub(super) fn read(
-    (options, binds_certificates): (&AuthOptions, bool),
+    options: &AuthOptions,
+    binds_certificates: bool,
     verifier: Option<Arc<dyn TokenVerifier>>,
     before: Option<&Authenticator>,
 ) -> Result<Settings, String> {

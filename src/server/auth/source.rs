@@ -123,7 +123,7 @@ impl AuthSource {
                 )),
             };
         }
-        let settings = read((options, binds_certificates), verifier.clone(), None)?;
+        let settings = read(options, binds_certificates, verifier.clone(), None)?;
         let has_keys = |index: usize| {
             let jwt = settings.authenticator.jwt.as_ref();
             jwt.and_then(|jwt| jwt.issuers.get(index)).is_some_and(|it| it.keys.is_some())
@@ -248,8 +248,8 @@ impl AuthSource {
                 while watched.strong_count() > 0
                     && let Ok(token) = asked.tokens.try_recv()
                 {
-                    let about = (&mut failures, schedule.clock.now());
-                    if let Some(answer) = configured.introspect(&token, about) {
+                    let now = schedule.clock.now();
+                    if let Some(answer) = configured.introspect(&token, &mut failures, now) {
                         publish(AuthUpdate::Introspected(answer));
                     }
                 }
@@ -392,14 +392,15 @@ impl Configured {
     fn introspect(
         &self,
         token: &str,
-        about: (&mut Failures, Instant),
+        failures: &mut Failures,
+        now: Instant,
     ) -> Option<Arc<IntrospectedToken>> {
         let (fetcher, introspector) = {
             let current = self.current();
             let Settings { fetcher, introspector, .. } = &current.settings;
             (Arc::clone(fetcher), introspector.clone())
         };
-        introspector.map(|it| Arc::new(it.introspect(&fetcher, token, about)))
+        introspector.map(|it| Arc::new(it.introspect(&fetcher, token, failures, now)))
     }
 
     /// Replaces the keys of an issuer.

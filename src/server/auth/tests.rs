@@ -53,7 +53,7 @@ fn authenticate(
     token: &str,
     time: AuthTime,
 ) -> Result<Credential, AuthError> {
-    auth.authenticate(token, Proof::default(), (time, &mut AuthCounters::default()))
+    auth.authenticate(token, Proof::default(), time, &mut AuthCounters::default())
 }
 
 #[test]
@@ -80,10 +80,10 @@ fn each_check_is_counted_by_result() {
         // Waits for a later turn.
         ("a2", Proof::default()),
     ] {
-        auth.authenticate(token, proof, (at(1), &mut counters)).ok();
+        auth.authenticate(token, proof, at(1), &mut counters).ok();
     }
     assert_eq!(
-        auth.authenticate_certificate(None, (at(1), &mut counters)).err(),
+        auth.authenticate_certificate(None, at(1), &mut counters).err(),
         Some(AuthError::Missing)
     );
     let expected = AuthCounters {

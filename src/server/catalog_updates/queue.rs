@@ -97,12 +97,7 @@ impl PendingUpdates {
     }
 
     /// Completes the update `key` with its result, and submits the next one.
-    pub fn complete(
-        &mut self,
-        (key, result): (Key, UpdateResult),
-        now: Instant,
-        outbox: &mut Outbox,
-    ) {
+    pub fn complete(&mut self, key: Key, result: UpdateResult, now: Instant, outbox: &mut Outbox) {
         if let Some(pending_update) = self.awaited.remove(key) {
             pending_update.complete(result);
         }

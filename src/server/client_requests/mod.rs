@@ -137,7 +137,8 @@ impl ClientRequests {
     pub(super) fn open(
         &mut self,
         number: u64,
-        (reply_to, requester): (ReplyTo, Requester),
+        reply_to: ReplyTo,
+        requester: Requester,
         NewClientRequest { request, charge, oneshot }: NewClientRequest,
         now: Instant,
     ) -> &mut ClientRequest {
@@ -376,8 +377,8 @@ mod tests {
         let charge = RequestAccount::new(&memory).charge(0).unwrap();
         let (request, oneshot) = (InputRequest::ListRoots, Rc::clone(oneshot));
         let request = NewClientRequest { request, charge, oneshot };
-        let from = (ReplyTo::standalone(CLIENT), CALL);
-        client_requests.open(number, from, request, at(0)).id.clone()
+        let reply_to = ReplyTo::standalone(CLIENT);
+        client_requests.open(number, reply_to, CALL, request, at(0)).id.clone()
     }
 
     fn client_requests() -> ClientRequests {

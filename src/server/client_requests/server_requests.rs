@@ -67,7 +67,7 @@ impl ClientRequests {
             return request.oneshot.send(Err(too_many_requests()));
         }
         let RequesterTarget { reply_to, revision, task } = target;
-        let client_request = self.open(number, (reply_to, requester), request, now);
+        let client_request = self.open(number, reply_to, requester, request, now);
         let id = client_request.id.as_id();
         outbox.request(reply_to, number, |text| {
             let request = &client_request.request;
@@ -197,7 +197,8 @@ impl ClientRequests {
         &mut self,
         requesters: &mut impl Requesters,
         peer_id: PeerId,
-        (id, outcome): (Option<Id<'_>>, Result<Value<'_>, Value<'_>>),
+        id: Option<Id<'_>>,
+        outcome: Result<Value<'_>, Value<'_>>,
         now: Instant,
         outbox: &mut Outbox,
     ) {

@@ -78,7 +78,8 @@ impl ResponseFormat {
     pub fn begin_response(
         self,
         out: &mut Vec<u8>,
-        (status, body): (Status, BodyKind),
+        status: Status,
+        body: BodyKind,
         echoed: EchoedFields<'_>,
         heads: &HeadTemplate,
     ) -> ResponseMark {
@@ -90,7 +91,7 @@ impl ResponseFormat {
         if status == Status::OK && body == BodyKind::Json && !has_fields {
             return response::begin_json_response(out, echoed.request_id, heads);
         }
-        self.with_response((status, body), (echoed, None), Some(RETRY_AFTER_SECONDS), |response| {
+        self.with_response(status, body, echoed, None, Some(RETRY_AFTER_SECONDS), |response| {
             response::begin_response(out, response, heads)
         })
     }
@@ -101,12 +102,13 @@ impl ResponseFormat {
         out: &mut Vec<u8>,
         mark: ResponseMark,
         kind: ErrorKind,
-        (echoed, refusal): (EchoedFields<'_>, Option<&RefusalFields>),
+        echoed: EchoedFields<'_>,
+        refusal: Option<&RefusalFields>,
         heads: &HeadTemplate,
     ) -> ResponseMark {
-        let head = (self.error_status(kind), BodyKind::Json);
+        let status = self.error_status(kind);
         let retry_after = kind.retry_after_seconds().map(u32::from);
-        self.with_response(head, (echoed, refusal), retry_after, |response| {
+        self.with_response(status, BodyKind::Json, echoed, refusal, retry_after, |response| {
             response::replace_head(out, mark, response, heads)
         })
     }
@@ -114,8 +116,10 @@ impl ResponseFormat {
     #[inline]
     fn with_response<T>(
         self,
-        (status, body): (Status, BodyKind),
-        (echoed, refusal): (EchoedFields<'_>, Option<&RefusalFields>),
+        status: Status,
+        body: BodyKind,
+        echoed: EchoedFields<'_>,
+        refusal: Option<&RefusalFields>,
         retry_after: Option<u32>,
         write: impl FnOnce(&Response<'_>) -> T,
     ) -> T {
@@ -207,8 +211,8 @@ impl HttpExchange {
             return;
         }
         self.is_streaming = true;
-        let head = (Status::OK, BodyKind::EventStream);
-        let mark = self.format.begin_response(out, head, self.echoed(), heads);
+        let (status, body) = (Status::OK, BodyKind::EventStream);
+        let mark = self.format.begin_response(out, status, body, self.echoed(), heads);
         response::end_response(out, mark, heads);
         self.request_id = None;
     }
@@ -231,8 +235,8 @@ impl HttpExchange {
                 }
                 _ => (Status::OK, None),
             };
-            let (head, echoed) = ((status, BodyKind::Json), self.echoed());
-            let mark = self.format.with_response(head, (echoed, None), retry_after, |response| {
+            let (format, body, echoed) = (self.format, BodyKind::Json, self.echoed());
+            let mark = format.with_response(status, body, echoed, None, retry_after, |response| {
                 response::begin_response(out, response, heads)
             });
             write(out);
@@ -281,15 +285,16 @@ impl HttpExchange {
     }
 
     /// Writes a complete response. No stream may have begun.
-    pub fn write_response(
+    pub fn write_complete(
         &self,
         out: &mut Vec<u8>,
-        head: (Status, BodyKind),
+        status: Status,
+        body: BodyKind,
         heads: &mut HeadTemplate,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
-        let mark = self.format.begin_response(out, head, self.echoed(), heads);
+        let mark = self.format.begin_response(out, status, body, self.echoed(), heads);
         write(out);
         response::end_response(out, mark, heads);
     }
@@ -305,14 +310,7 @@ impl HttpExchange {
         text: &[u8],
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
-        let status = self.format.error_status(kind);
-        let head = (status, BodyKind::Json);
-        let about = (self.echoed(), Some(fields));
-        let mark = self.format.with_response(head, about, Some(RETRY_AFTER_SECONDS), |response| {
-            response::begin_response(out, response, heads)
-        });
-        out.extend_from_slice(text);
-        response::end_response(out, mark, heads);
+        self.write_with_fields(out, self.format.error_status(kind), fields, heads, text);
     }
 
     /// Writes a complete response that names the time after which the request may be repeated. No
@@ -327,11 +325,23 @@ impl HttpExchange {
     ) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
         let fields = RefusalFields::RetryAfter(retry_after);
-        let about = (self.echoed(), Some(&fields));
-        let head = (status, BodyKind::Json);
-        let mark = self.format.with_response(head, about, Some(RETRY_AFTER_SECONDS), |response| {
-            response::begin_response(out, response, heads)
-        });
+        self.write_with_fields(out, status, &fields, heads, text);
+    }
+
+    fn write_with_fields(
+        &self,
+        out: &mut Vec<u8>,
+        status: Status,
+        fields: &RefusalFields,
+        heads: &mut HeadTemplate,
+        text: &[u8],
+    ) {
+        let (format, body, echoed) = (self.format, BodyKind::Json, self.echoed());
+        let retry_after = Some(RETRY_AFTER_SECONDS);
+        let mark =
+            format.with_response(status, body, echoed, Some(fields), retry_after, |response| {
+                response::begin_response(out, response, heads)
+            });
         out.extend_from_slice(text);
         response::end_response(out, mark, heads);
     }
@@ -339,8 +349,7 @@ impl HttpExchange {
     /// Writes a response without a body. No stream may have begun.
     pub fn write_status(&self, out: &mut Vec<u8>, status: Status, heads: &mut HeadTemplate) {
         debug_assert!(!self.is_streaming, "the status precedes the stream");
-        let head = (status, BodyKind::Empty);
-        let mark = self.format.begin_response(out, head, self.echoed(), heads);
+        let mark = self.format.begin_response(out, status, BodyKind::Empty, self.echoed(), heads);
         response::end_response(out, mark, heads);
     }
 }

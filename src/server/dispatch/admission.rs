@@ -371,7 +371,7 @@ impl Dispatcher {
                 return write_error(peer, Some(raw.id), &error, revision);
             }
         };
-        waiting.push((raw.id, text), charge, &mut peer.state.in_flight);
+        waiting.push(raw.id, text, charge, &mut peer.state.in_flight);
         // It is counted again when it starts.
         let messages_in = &mut peer.outbox.counters.traffic.messages_in;
         *messages_in -= u64::from(!ctx.in_batch);

@@ -203,11 +203,12 @@ impl Dispatcher {
             known.filter(|_| named.is_none()).map_or(KeyProof::Unsupported, Credential::key_proof);
         let is_asked_again = known
             .is_some_and(|known| token == Some(known.token()) && auth.is_verified(known, time));
-        let counted = (time, &mut peer.outbox.counters.auth);
+        let counters = &mut peer.outbox.counters.auth;
         let authenticated = match token {
-            Some(token) => bearer::read_token(token.as_bytes())
-                .and_then(|token| auth.authenticate(token, Proof { certificate, key }, counted)),
-            None => auth.authenticate_certificate(certificate, counted),
+            Some(token) => bearer::read_token(token.as_bytes()).and_then(|token| {
+                auth.authenticate(token, Proof { certificate, key }, time, counters)
+            }),
+            None => auth.authenticate_certificate(certificate, time, counters),
         };
         match authenticated {
             Ok(credential) => {

@@ -27,7 +27,7 @@ use crate::server::overload::Overload;
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::ShardLimits;
 use crate::server::shard_message::{LogMessage, PartialResult, Requester, TaskMessage};
-use crate::server::tasks::{NewTask, Tasks, create_task};
+use crate::server::tasks::{NewTask, TaskOwner, Tasks, create_task};
 use crate::service::{Catalog, ClientRequestError, HandlerError, HandlerOutput};
 
 /// The calls, tasks and client requests of one shard.
@@ -101,7 +101,8 @@ impl DeferredWork {
     pub fn decrypt_request_state(
         &mut self,
         peer: &mut PeerState<'_>,
-        (digest, retry): (RequestDigest, InputResponseRequestParams<'_>),
+        digest: RequestDigest,
+        retry: InputResponseRequestParams<'_>,
         now: Instant,
     ) -> Result<Option<Box<RequestState>>, Error> {
         let Some(state) = retry.request_state else {
@@ -175,7 +176,7 @@ impl DeferredWork {
             }
             HandlerEvent::Log(message) => self.send_log(&message, outbox),
             HandlerEvent::Task { task, event } => {
-                tasks.handle_event((task, event), (catalog, client_requests), now, outbox);
+                tasks.handle_event(task, event, catalog, client_requests, now, outbox);
             }
             HandlerEvent::Progress(progress) => calls.send_progress(&progress, outbox),
             HandlerEvent::Partial(PartialResult { call_id, data }) => {
@@ -221,10 +222,11 @@ impl DeferredWork {
             return handler.reject_task(HandlerError::Cancelled);
         };
         let progress_token = call.progress_token.clone();
-        let (peer, client) = (call.reply_to.peer_id, handler.request.client());
+        let client = handler.request.client();
         let TaskTerms { ttl, address } = terms;
+        let owner = TaskOwner { peer: call.reply_to.peer_id, address };
         let principal = handler.request.shared_principal().map(Arc::clone);
-        let new_task = NewTask { peer, address, client, progress_token, ttl, principal };
+        let new_task = NewTask { owner, client, progress_token, ttl, principal };
         let key = match create_task(tasks, new_task, now, outbox) {
             Ok(key) => key,
             Err(error) => return handler.reject_task(HandlerError::Rpc(error)),
@@ -338,13 +340,14 @@ impl DeferredWork {
     pub fn handle_response(
         &mut self,
         peer_id: PeerId,
-        response: (Option<Id<'_>>, Result<Value<'_>, Value<'_>>),
+        id: Option<Id<'_>>,
+        outcome: Result<Value<'_>, Value<'_>>,
         now: Instant,
         outbox: &mut Outbox,
     ) {
         let Self { calls, tasks, client_requests, .. } = self;
         let mut requesters = CallsAndTasks { calls, tasks };
-        client_requests.handle_response(&mut requesters, peer_id, response, now, outbox);
+        client_requests.handle_response(&mut requesters, peer_id, id, outcome, now, outbox);
     }
 
     /// Fails the client request that a malformed response of a peer answers: the one with this
@@ -436,13 +439,13 @@ impl DeferredWork {
         let Self { tasks, client_requests, calls, .. } = self;
         match message {
             TaskMessage::Request(request) => {
-                tasks.handle_request(request, (catalog, client_requests), now, outbox);
+                tasks.handle_request(request, catalog, client_requests, now, outbox);
             }
             TaskMessage::Response { call, result } => {
                 calls.complete_call(call, CallResult::Encoded(result), client_requests, outbox);
             }
             TaskMessage::HandlerEvent { task, event } => {
-                tasks.handle_event((task, event), (catalog, client_requests), now, outbox);
+                tasks.handle_event(task, event, catalog, client_requests, now, outbox);
             }
             TaskMessage::Watch { task, shard } => {
                 if let Some(key) = tasks.table.find(task, true) {

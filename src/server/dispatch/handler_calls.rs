@@ -148,7 +148,7 @@ impl Dispatcher {
         ctx: MessageContext,
     ) -> Result<Option<Admission>, Error> {
         let Some(tool) = tool else { return Ok(None) };
-        self.deferred.overload.admit((&self.catalog, tool), ctx.now)
+        self.deferred.overload.admit(&self.catalog, tool, ctx.now)
     }
 
     /// Records the end of an admitted call that has ended. Returns the permit of one whose handler
@@ -222,8 +222,8 @@ impl Dispatcher {
         if retry.is_empty() {
             return Ok(None);
         }
-        let retry = (request_digest(peer.principal(), request), retry);
-        self.deferred.decrypt_request_state(peer, retry, ctx.now)
+        let digest = request_digest(peer.principal(), request);
+        self.deferred.decrypt_request_state(peer, digest, retry, ctx.now)
     }
 
     /// Begins a call whose handler is a future on this shard.

@@ -349,8 +349,8 @@ impl Dispatcher {
         request: &Request<'_>,
     ) -> Result<(), Outcome> {
         let name = if self.rate.needs_name() { request.target_name() } else { "" };
-        let (from, target) = ((ctx.reply_to.peer_id, ctx.now), (request.method, name));
-        let checked = self.rate.check(&self.catalog, peer, from, target);
+        let (peer_id, now) = (ctx.reply_to.peer_id, ctx.now);
+        let checked = self.rate.check(&self.catalog, peer, peer_id, now, request.method, name);
         checked.map_err(|error| self.refuse_rate(peer, request, &error))
     }
 
@@ -379,8 +379,9 @@ impl Dispatcher {
         method: &str,
         params: Option<Value<'_>>,
     ) {
-        let from = (ctx.reply_to.peer_id, ctx.now);
-        if self.rate.is_active() && self.rate.drops_notification(&self.catalog, peer, from, method)
+        let (peer_id, now) = (ctx.reply_to.peer_id, ctx.now);
+        if self.rate.is_active()
+            && self.rate.drops_notification(&self.catalog, peer, peer_id, now, method)
         {
             return;
         }

@@ -38,8 +38,7 @@ impl Dispatcher {
     ) {
         let (peer_id, in_flight) = (ctx.reply_to.peer_id, &peer.state.in_flight);
         if let None | Some(Id::Text(_)) = id {
-            let response = (id, outcome);
-            return self.deferred.handle_response(peer_id, response, ctx.now, peer.outbox);
+            return self.deferred.handle_response(peer_id, id, outcome, ctx.now, peer.outbox);
         }
         // The ids of server requests are texts.
         let error = Error::invalid_request("the \"id\" of a response must be that of its request");

@@ -41,8 +41,8 @@ use crate::server::owner_id::TaskId;
 use crate::server::reply_to::Outcome;
 use crate::server::shard_message::{RemoteTaskRequest, Requester, TaskMessage, TaskOp};
 use crate::server::tasks::{
-    NewTask, TaskOutcome, TaskWaiter, complete_task, create_task, find_task, response_body,
-    send_task_message, unknown_task_error,
+    NewTask, TaskOutcome, TaskOwner, TaskWaiter, complete_task, create_task, find_task,
+    response_body, send_task_message, unknown_task_error,
 };
 use crate::service::{
     BlockingWork, CallToolRequest, Catalog, Dispatch, Features, LocalWork, TaskSupport,
@@ -125,8 +125,7 @@ impl Dispatcher {
         let call = CallToolRequest::from_source(request.client(), request.call_params(), source)?;
         let started = self.catalog.call_tool(&call, request.id(), peer.outgoing);
         let new_task = NewTask {
-            peer: ctx.reply_to.peer_id,
-            address: peer.state.client,
+            owner: TaskOwner { peer: ctx.reply_to.peer_id, address: peer.state.client },
             client: request.client(),
             progress_token: request.progress_token().map(IdBuf::from),
             ttl,
@@ -276,12 +275,8 @@ impl Dispatcher {
         let answered = match check_tasks_capability(request) {
             Ok(()) if request.method == Method::TasksList => {
                 PaginatedRequestParams::read(request.params()).and_then(|params| {
-                    let response = (request.id(), &mut *peer.outgoing);
-                    self.deferred.tasks.write_list(
-                        ctx.reply_to.peer_id,
-                        params.cursor,
-                        response,
-                    )?;
+                    let (peer_id, tasks) = (ctx.reply_to.peer_id, &self.deferred.tasks);
+                    tasks.write_list(peer_id, params.cursor, request.id(), peer.outgoing)?;
                     Ok(Outcome::Response)
                 })
             }
@@ -325,8 +320,8 @@ impl Dispatcher {
         let DeferredWork { tasks, client_requests, .. } = deferred;
         let PeerState { outgoing, outbox, .. } = peer;
         model::begin_response(outgoing, request.id());
-        let target = (revision, &mut **outgoing);
-        tasks.apply(key, &op, target, (catalog, client_requests), ctx.now, outbox)?;
+        tasks.apply(key, &op, client_requests, ctx.now, outbox)?;
+        tasks.write_result_of(key, &op, revision, catalog, outgoing)?;
         model::end_response(outgoing);
         Ok(Outcome::Response)
     }

@@ -285,12 +285,15 @@ fn is_still_valid(shard: &mut Shard, key: Key) -> bool {
     let (auth, facts) = (&mut shard.dispatcher.auth, &mut shard.dispatcher.facts);
     let Some(known) = connection.state.credential() else { return true };
     let certificate = connection.state.certificate();
-    let counted = (time, &mut shard.outbox.counters.auth);
+    let counters = &mut shard.outbox.counters.auth;
     let authenticated = match known.token() {
-        _ if known.is_certificate() => auth.authenticate_certificate(certificate, counted),
+        _ if known.is_certificate() => auth.authenticate_certificate(certificate, time, counters),
         // The host answers for what it attaches.
         "" => return true,
-        token => auth.authenticate(token, Proof { certificate, key: known.key_proof() }, counted),
+        token => {
+            let proof = Proof { certificate, key: known.key_proof() };
+            auth.authenticate(token, proof, time, counters)
+        }
     };
     match authenticated {
         Ok(credential) => {

@@ -71,8 +71,8 @@ impl Shard {
         if !limit.is_exceeded_by(held_bytes) {
             return;
         }
-        let held_bytes = (held_bytes, accounted.blocking_results);
-        for key in limit.largest_holders(held_bytes, holders.into_iter()) {
+        let results_bytes = accounted.blocking_results;
+        for key in limit.largest_holders(held_bytes, results_bytes, holders.into_iter()) {
             self.close_holder(ring, key);
         }
     }

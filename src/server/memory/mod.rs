@@ -73,7 +73,8 @@ impl MemoryLimit {
     /// nothing of it, and it is bounded by itself.
     pub(super) fn largest_holders<K: Copy>(
         self,
-        (held_bytes, results_bytes): (usize, usize),
+        held_bytes: usize,
+        results_bytes: usize,
         holders: impl Iterator<Item = Holder<K>>,
     ) -> Vec<K> {
         let mut holders: Vec<Holder<K>> = holders.filter(|it| it.bytes > 0).collect();
@@ -167,7 +168,7 @@ mod tests {
             client: ClientAddress::new([127, 0, 0, host].into()),
             bytes,
         });
-        LIMIT.largest_holders((held_bytes, RESULTS), holders)
+        LIMIT.largest_holders(held_bytes, RESULTS, holders)
     }
 
     /// Bytes of results on their way.

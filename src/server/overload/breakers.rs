@@ -93,7 +93,7 @@ impl CallPermit {
     pub fn record(mut self, end: EndOfCall) {
         if let Some(breakers) = self.breakers.take() {
             let duration = breakers.now.get().since(self.admitted_at);
-            breakers.record((self.tool, self.permit), end, |_| duration);
+            breakers.record(self.tool, self.permit, end, |_| duration);
         }
     }
 }
@@ -102,7 +102,7 @@ impl Drop for CallPermit {
     fn drop(&mut self) {
         if let Some(breakers) = self.breakers.take() {
             let end = EndOfCall::Outcome(CallOutcome::Abandoned);
-            breakers.record((self.tool, self.permit), end, |_| Duration::ZERO);
+            breakers.record(self.tool, self.permit, end, |_| Duration::ZERO);
         }
     }
 }
@@ -187,7 +187,7 @@ impl ToolBreakers {
     pub(super) fn record_inline(&self, admission: Admission, end: EndOfCall, begun: CycleCount) {
         let Admission { tool, permit } = admission;
         let cycles = CycleCount::now().since(begun);
-        self.record((tool, permit), end, |rules| {
+        self.record(tool, permit, end, |rules| {
             let is_quick = cycles < rules.slow_cycles_min;
             if is_quick { Duration::ZERO } else { self.rate.duration(cycles) }
         });
@@ -197,7 +197,8 @@ impl ToolBreakers {
     #[inline]
     fn record(
         &self,
-        (tool, permit): (u32, Permit),
+        tool: u32,
+        permit: Permit,
         end: EndOfCall,
         duration: impl FnOnce(&Rules) -> Duration,
     ) {

@@ -198,7 +198,8 @@ impl Overload {
     #[inline]
     pub(super) fn admit(
         &self,
-        (catalog, position): (&Catalog, usize),
+        catalog: &Catalog,
+        position: usize,
         now: Instant,
     ) -> Result<Option<Admission>, Error> {
         self.breakers.set_now(now);

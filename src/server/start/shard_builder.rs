@@ -241,7 +241,7 @@ impl ShardBuilder {
         let limits = shard_limits(&self.options, self.sender.shards().count());
         let shards = u16::try_from(self.sender.shards().count()).unwrap_or(u16::MAX);
         let Self { catalog_writer, blocking_pool: blocking, sender, .. } = self;
-        let (shard, shared) = (self.endpoint.shard(), (self.replay_filter, self.running));
+        let (shard, replay_filter) = (self.endpoint.shard(), self.replay_filter);
         let (writer, executing) = (Arc::clone(&catalog_writer), self.update_executor);
         let pending_updates = PendingUpdates::new(writer, executing, sender.clone(), shard);
         let memory = Rc::new(HandlerMemory::new(limits.memory));
@@ -252,7 +252,14 @@ impl ShardBuilder {
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
-            deferred: deferred_work(&self.options, &self.entropy, shared, (shard, shards)),
+            deferred: deferred_work(
+                &self.options,
+                &self.entropy,
+                replay_filter,
+                self.running,
+                shard,
+                shards,
+            ),
             handlers: Handlers {
                 slow_poll_cycles_min: slow_poll_cycles_min(&self.options),
                 queue: handler_queue(ring.waker(), &limits, &memory),
@@ -371,8 +378,10 @@ fn handler_failures(options: &Options, shard: ShardId, shards: u16) -> HandlerFa
 fn deferred_work(
     options: &Options,
     entropy: &Entropy,
-    (replay_filter, running): (Arc<ReplayFilter>, RunningCalls),
-    (shard, shards): (ShardId, u16),
+    replay_filter: Arc<ReplayFilter>,
+    running: RunningCalls,
+    shard: ShardId,
+    shards: u16,
 ) -> DeferredWork {
     let limits = shard_limits(options, usize::from(shards));
     let task_ids = owner_ids(entropy, Purpose::TaskIds, shard, shards);

@@ -32,7 +32,7 @@ use corelane_protocol::revision::Revision;
 pub(super) use self::operations::{find_task, unknown_task_error};
 use self::table::TaskRefusal;
 pub(super) use self::table::TaskTable;
-pub(super) use self::task::{NewTask, Task, TaskOutcome, TaskWaiter};
+pub(super) use self::task::{NewTask, Task, TaskOutcome, TaskOwner, TaskWaiter};
 use super::calls::{CancelledWork, HandlerWork};
 use super::client_requests::ClientRequests;
 use super::outbox::{NotificationKind, Outbox};
@@ -66,8 +66,10 @@ impl Tasks {
     /// Handles an event of a handler that runs as a task.
     pub(super) fn handle_event(
         &mut self,
-        (key, event): (Key, TaskEvent),
-        (catalog, client_requests): (&Catalog, &mut ClientRequests),
+        key: Key,
+        event: TaskEvent,
+        catalog: &Catalog,
+        client_requests: &mut ClientRequests,
         now: Instant,
         outbox: &mut Outbox,
     ) {
@@ -119,7 +121,8 @@ impl Tasks {
     pub(super) fn handle_request(
         &mut self,
         request: RemoteTaskRequest,
-        (catalog, client_requests): (&Catalog, &mut ClientRequests),
+        catalog: &Catalog,
+        client_requests: &mut ClientRequests,
         now: Instant,
         outbox: &mut Outbox,
     ) {
@@ -130,8 +133,10 @@ impl Tasks {
             Ok((key, true)) => return self.wait(key, TaskWaiter { shard, call, deadline }),
             Ok((key, false)) => {
                 let mut body = Vec::new();
-                let target = (revision, &mut body);
-                self.apply(key, &op, target, (catalog, client_requests), now, outbox).map(|()| body)
+                let applied = self.apply(key, &op, client_requests, now, outbox);
+                let written = applied
+                    .and_then(|()| self.write_result_of(key, &op, revision, catalog, &mut body));
+                written.map(|()| body)
             }
             Err(error) => Err(error),
         };
@@ -232,7 +237,7 @@ impl Tasks {
     ) {
         for key in self.table.unfinished() {
             let reason = "the server ended before the task did";
-            self.abort((key, reason), client_requests, now, outbox);
+            self.abort(key, reason, client_requests, now, outbox);
         }
     }
 }

@@ -48,26 +48,39 @@ impl Tasks {
         }
     }
 
-    /// Runs an operation that need not wait: appends the result to `out`, whose content is
-    /// unspecified after an error.
+    /// Runs an operation that need not wait; [`Tasks::write_result_of`] writes its result.
     pub fn apply(
         &mut self,
         key: Key,
         op: &TaskOp,
-        (revision, out): (Revision, &mut Vec<u8>),
-        (catalog, client_requests): (&Catalog, &mut ClientRequests),
+        client_requests: &mut ClientRequests,
         now: Instant,
         outbox: &mut Outbox,
     ) -> Result<(), Error> {
         match op {
-            TaskOp::Get => {}
-            TaskOp::Result => return self.write_result(key, out),
+            TaskOp::Get | TaskOp::Result => {}
             TaskOp::Update(responses) => {
                 let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
                 task.requests.inputs.update(responses)?;
                 self.table.update_input_status(key, now);
             }
             TaskOp::Cancel => self.cancel(key, client_requests, now, outbox)?,
+        }
+        Ok(())
+    }
+
+    /// Appends the result of an operation that has run to `out`, whose content is unspecified after
+    /// an error.
+    pub fn write_result_of(
+        &mut self,
+        key: Key,
+        op: &TaskOp,
+        revision: Revision,
+        catalog: &Catalog,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        if matches!(op, TaskOp::Result) {
+            return self.write_result(key, out);
         }
         let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
         let suffix = catalog.result_suffix(revision);
@@ -101,14 +114,15 @@ impl Tasks {
             let status = task.status().as_str();
             return Err(Error::invalid_params(format!("the task has ended: status {status}")));
         }
-        self.abort((key, "the task was cancelled by request"), client_requests, now, outbox);
+        self.abort(key, "the task was cancelled by request", client_requests, now, outbox);
         Ok(())
     }
 
     /// Cancels a task, its handler and its client requests.
     pub(super) fn abort(
         &mut self,
-        (key, reason): (Key, &'static str),
+        key: Key,
+        reason: &'static str,
         client_requests: &mut ClientRequests,
         now: Instant,
         outbox: &mut Outbox,
@@ -178,7 +192,8 @@ impl Tasks {
         &self,
         peer_id: PeerId,
         cursor: Option<&str>,
-        (id, out): (Id<'_>, &mut Vec<u8>),
+        id: Id<'_>,
+        out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let (tasks, next) = self.table.list_page(peer_id, cursor)?;
         model::begin_response(out, id);

@@ -40,7 +40,7 @@ impl Shard {
         match message {
             ShardMessage::Broadcast(message) => self.handle_broadcast(ring, message),
             ShardMessage::CatalogUpdated { key, result } => {
-                dispatcher.handlers.pending_updates.complete((key, result), now, outbox);
+                dispatcher.handlers.pending_updates.complete(key, result, now, outbox);
             }
             ShardMessage::Session(message) => self.handle_session_message(*message),
             ShardMessage::Task(message) => match *message {
@@ -123,8 +123,8 @@ impl Shard {
             }
             BroadcastMessage::Introspected(token) => {
                 let time = AuthTime::at(self.now, self.dispatcher.deferred.wall_clock);
-                let counted = (time, &mut self.outbox.counters.auth);
-                for key in self.dispatcher.auth.complete(&token, counted) {
+                let counters = &mut self.outbox.counters.auth;
+                for key in self.dispatcher.auth.complete(&token, time, counters) {
                     self.outbox.resume_reading(key);
                 }
             }

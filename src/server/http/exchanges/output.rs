@@ -56,7 +56,7 @@ impl ExchangePath<'_> {
             HttpOutput::Document { body, text } => {
                 self.with_exchange(key, |exchange, out, heads| {
                     let write = |out: &mut Vec<u8>| out.extend_from_slice(&text);
-                    exchange.write_response(out, (Status::OK, body), heads, write);
+                    exchange.write_complete(out, Status::OK, body, heads, write);
                     exchange.is_complete = true;
                 });
             }
@@ -120,7 +120,7 @@ impl ExchangePath<'_> {
                     exchange.write_retry_response(out, status, retry_after, heads, &text);
                 } else {
                     let body = if text.is_empty() { BodyKind::Empty } else { BodyKind::Json };
-                    exchange.write_response(out, (status, body), heads, |out| {
+                    exchange.write_complete(out, status, body, heads, |out| {
                         out.extend_from_slice(&text);
                     });
                 }
@@ -158,7 +158,7 @@ impl ExchangePath<'_> {
             if id == CheckId::SessionExists {
                 exchange.format.session_id = None;
             }
-            exchange.write_response(out, (check.status, BodyKind::Json), heads, |out| {
+            exchange.write_complete(out, check.status, BodyKind::Json, heads, |out| {
                 model::write_error_response(out, None, &error, None);
             });
             exchange.is_complete = true;

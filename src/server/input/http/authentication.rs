@@ -149,7 +149,7 @@ fn check(
                 return Ok(());
             }
             let key = sent.map_or(KeyProof::Bearer, KeyProof::Sent);
-            match auth.authenticate(&token, Proof { certificate, key }, (time, counters)) {
+            match auth.authenticate(&token, Proof { certificate, key }, time, counters) {
                 Err(AuthError::Pending) if part != RequestPart::RefusedHead => {
                     auth.wait(&token, incoming.key);
                     return Err(AuthError::Pending);
@@ -165,7 +165,7 @@ fn check(
             Some(known) if known.is_certificate() && auth.is_current(known, time) => {
                 return Ok(());
             }
-            _ => match auth.authenticate_certificate(certificate, (time, counters)) {
+            _ => match auth.authenticate_certificate(certificate, time, counters) {
                 Err(AuthError::Missing) if auth.admits_anonymous() => Ok(None),
                 authenticated => authenticated.map(Some),
             },

@@ -237,7 +237,7 @@ impl StatelessRequest<'_> {
         let echoed = self.incoming.echoed();
         let request_id = echoed.request_id_or(heads);
         let details = &OriginDetails { http_head, request_id, ..OriginDetails::default() };
-        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), echoed, heads);
+        let mark = format.begin_response(outgoing, Status::OK, BodyKind::Json, echoed, heads);
         let mut peer = PeerState {
             origin: MessageOrigin { peer_addr, details },
             state,
@@ -251,8 +251,7 @@ impl StatelessRequest<'_> {
         let refusal = peer.refusal;
         self.outbox.count_outcome(outcome);
         record.traffic.messages_out += u64::from(outcome.is_response());
-        let about = (echoed, refusal.as_ref());
-        finish_response(outgoing, mark, outcome, format, about, heads)
+        finish_response(outgoing, mark, outcome, format, echoed, refusal.as_ref(), heads)
     }
 
     /// Checks that headers and body agree. Missing members are left to the dispatcher.
@@ -311,7 +310,7 @@ impl StatelessRequest<'_> {
         let outgoing = &mut self.connection.outgoing;
         let format = ResponseFormat { is_modern: false, session_id: Some(created.id), ..format };
         let echoed = self.incoming.echoed();
-        let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), echoed, heads);
+        let mark = format.begin_response(outgoing, Status::OK, BodyKind::Json, echoed, heads);
         let reply_to = ReplyTo::standalone(PeerId::HttpSession(created.key));
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
         let request_id = echoed.request_id_or(heads);
@@ -340,8 +339,7 @@ impl StatelessRequest<'_> {
             self.dispatcher.facts.release(&mut removed.session.state);
         }
         let format = ResponseFormat { session_id: None, ..format };
-        let about = (echoed, refusal.as_ref());
-        finish_response(outgoing, mark, outcome, format, about, heads)
+        finish_response(outgoing, mark, outcome, format, echoed, refusal.as_ref(), heads)
     }
 
     fn reject(self, id: Id<'_>, refusal: &Rejection) -> PostOutcome {
@@ -357,7 +355,7 @@ impl StatelessRequest<'_> {
         self.outbox.count_error(error);
         let heads = self.http.heads(self.now);
         let mark =
-            format.begin_response(out, (status, BodyKind::Json), self.incoming.echoed(), heads);
+            format.begin_response(out, status, BodyKind::Json, self.incoming.echoed(), heads);
         model::write_error_response(out, id, error, Some(Revision::LATEST));
         response::end_response(out, mark, heads);
         self.outbox.count_outcome(Outcome::Error(error.kind));
@@ -372,13 +370,14 @@ fn finish_response(
     mark: ResponseMark,
     outcome: Outcome,
     format: ResponseFormat,
-    about: (EchoedFields<'_>, Option<&RefusalFields>),
+    echoed: EchoedFields<'_>,
+    refusal: Option<&RefusalFields>,
     heads: &mut HeadTemplate,
 ) -> PostOutcome {
     match outcome {
         Outcome::Response => response::end_response(out, mark, heads),
         Outcome::Error(kind) => {
-            let mark = format.replace_head_with_error(out, mark, kind, about, heads);
+            let mark = format.replace_head_with_error(out, mark, kind, echoed, refusal, heads);
             response::end_response(out, mark, heads);
         }
         Outcome::None => {

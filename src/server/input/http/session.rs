@@ -108,7 +108,7 @@ fn dispatch_local(
         is_streamed: false,
     };
     let origin = MessageOrigin { peer_addr: record.peer_address(), details };
-    let mark = format.begin_response(outgoing, (Status::OK, BodyKind::Json), echoed, heads);
+    let mark = format.begin_response(outgoing, Status::OK, BodyKind::Json, echoed, heads);
     let ctx = begin_message(sessions, key, *now);
     let Some(HttpSession { state, pending_work, .. }) = sessions.get_mut(key) else { return };
     let (refusal, failure) = (None, None);
@@ -117,8 +117,8 @@ fn dispatch_local(
     match (dispatched.outcome, dispatched.pending_responses) {
         (Outcome::Response, 0) => response::end_response(outgoing, mark, heads),
         (Outcome::Error(kind), 0) => {
-            let about = (echoed, dispatched.refusal.as_ref());
-            let mark = format.replace_head_with_error(outgoing, mark, kind, about, heads);
+            let refusal = dispatched.refusal.as_ref();
+            let mark = format.replace_head_with_error(outgoing, mark, kind, echoed, refusal, heads);
             response::end_response(outgoing, mark, heads);
         }
         (Outcome::None, 0) => {

@@ -78,15 +78,14 @@ impl<W> TaskTable<W> {
     /// A limit of the connection, the address or the shard is reached, or no id can be generated.
     pub fn create(&mut self, birth: NewTask, now: Instant) -> Result<CreatedTask, TaskRefusal> {
         let id = self.ids.task_id().ok_or(TaskRefusal::NoRandomBits)?;
-        let owner = (birth.peer, birth.address);
-        let Room { evicted, refused } = self.tasks.make_room_for_task(&self.limits, owner);
+        let Room { evicted, refused } = self.tasks.make_room_for_task(&self.limits, birth.owner);
         if let Some(limit) = refused {
             return Err(TaskRefusal::Limit { limit, evicted });
         }
         let TaskLimits { ttl: ttl_default, ttl_max, .. } = self.limits;
         let ttl = birth.ttl.map_or(ttl_default, |ttl| ttl.max(TTL_MIN)).min(ttl_max);
         self.created += 1;
-        let task = Task::new((id, self.created), birth, ttl, now);
+        let task = Task::new(id, self.created, birth, ttl, now);
         let full = TaskRefusal::Limit { limit: TaskLimit::Tasks, evicted };
         let key = self.tasks.insert(task).ok_or(full)?;
         // Tasks that were evicted or could not be started leave their deadlines in the wheel.
@@ -162,31 +161,32 @@ impl<W> TaskTable<W> {
             }
             TaskOutcome::Result { .. } => (TaskStatus::Completed, None),
         };
-        self.end(key, (status, message), Some(end), now);
+        self.end(key, status, message, Some(end), now);
         room
     }
 
     /// Cancels a task; returns `false` if it has ended before. The caller cancels its handler.
     pub fn cancel(&mut self, key: Key, why: &'static str, now: Instant) -> bool {
-        self.end(key, (TaskStatus::Cancelled, Some(Cow::Borrowed(why))), None, now)
+        self.end(key, TaskStatus::Cancelled, Some(Cow::Borrowed(why)), None, now)
     }
 
     /// Fails a task whose input request was not fulfilled; returns `false` if it has ended before.
     /// The caller cancels its handler.
     pub fn fail(&mut self, key: Key, error: Error, now: Instant) -> bool {
-        let status = (TaskStatus::Failed, Some(error.message.clone()));
-        self.end(key, status, Some(TaskOutcome::Error(error)), now)
+        let message = Some(error.message.clone());
+        self.end(key, TaskStatus::Failed, message, Some(TaskOutcome::Error(error)), now)
     }
 
     /// Ends a task; returns `false` if it has ended before.
     fn end(
         &mut self,
         key: Key,
-        status: (TaskStatus, Option<Cow<'static, str>>),
+        status: TaskStatus,
+        message: Option<Cow<'static, str>>,
         outcome: Option<TaskOutcome>,
         now: Instant,
     ) -> bool {
-        let has_ended = self.tasks.end(key, status, outcome, now);
+        let has_ended = self.tasks.end(key, status, message, outcome, now);
         if has_ended {
             self.mark_changed(key);
         }

@@ -23,7 +23,7 @@ use corelane_protocol::model::TaskStatus;
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::TaskLimits;
-use crate::server::tasks::task::{Task, TaskOutcome};
+use crate::server::tasks::task::{Task, TaskOutcome, TaskOwner};
 use crate::telemetry::label::TaskLimit;
 
 /// The tasks of a shard, each with a handler `W`.
@@ -52,7 +52,7 @@ impl<W> StoredTasks<W> {
 
     /// Stores a task that runs.
     pub(super) fn insert(&mut self, task: Task<W>) -> Option<Key> {
-        let (id, owner) = (task.id(), (task.caller.peer(), task.caller.address()));
+        let (id, owner) = (task.id(), task.caller.owner());
         let key = self.slab.insert(task).ok()?;
         self.keys.insert(id, key);
         self.owners.add_task(key, owner);
@@ -85,14 +85,15 @@ impl<W> StoredTasks<W> {
     pub(super) fn end(
         &mut self,
         key: Key,
-        status: (TaskStatus, Option<Cow<'static, str>>),
+        status: TaskStatus,
+        message: Option<Cow<'static, str>>,
         outcome: Option<TaskOutcome>,
         now: Instant,
     ) -> bool {
         let Some(task) = self.slab.get_mut(key).filter(|task| !task.has_ended()) else {
             return false;
         };
-        task.end(status, outcome, now);
+        task.end(status, message, outcome, now);
         self.owners.end_task(task.caller.address(), task.result_bytes());
         self.evictable.add_if_evictable(key, task);
         true
@@ -118,14 +119,10 @@ impl<W> StoredTasks<W> {
     }
 
     /// Makes room for one more task of an owner.
-    pub(super) fn make_room_for_task(
-        &mut self,
-        limits: &TaskLimits,
-        (peer, address): (PeerId, Option<ClientAddress>),
-    ) -> Room {
+    pub(super) fn make_room_for_task(&mut self, limits: &TaskLimits, owner: TaskOwner) -> Room {
         let mut room = Room::default();
-        while let Err(limit) = self.owners.check_task(limits, peer, address) {
-            if !self.evict(limit, address) {
+        while let Err(limit) = self.owners.check_task(limits, owner) {
+            if !self.evict(limit, owner.address) {
                 room.refused = Some(limit);
                 break;
             }
@@ -143,10 +140,11 @@ impl<W> StoredTasks<W> {
     ) -> Room {
         let mut room = Room::default();
         let mut would_suffice = None;
-        while let Err(limit) = self.owners.check_result(limits, address, bytes, (0, 0)) {
+        while let Err(limit) = self.owners.check_result(limits, address, bytes, 0, 0) {
             let would_suffice = *would_suffice.get_or_insert_with(|| {
-                let freed = [address, None].map(|owner| self.evictable.result_bytes(owner));
-                self.owners.check_result(limits, address, bytes, freed.into()).is_ok()
+                let [of_address, of_all] =
+                    [address, None].map(|owner| self.evictable.result_bytes(owner));
+                self.owners.check_result(limits, address, bytes, of_address, of_all).is_ok()
             });
             if !would_suffice || !self.evict(limit, address) {
                 room.refused = Some(limit);
@@ -173,8 +171,7 @@ impl<W> StoredTasks<W> {
     pub(super) fn remove(&mut self, key: Key) -> Option<Task<W>> {
         let task = self.slab.remove(key)?;
         self.keys.remove(&task.id());
-        let owner = (task.caller.peer(), task.caller.address());
-        self.owners.remove_task(key, owner, (!task.has_ended(), task.result_bytes()));
+        self.owners.remove_task(key, task.caller.owner(), !task.has_ended(), task.result_bytes());
         self.evictable.remove(&task);
         task.requests.inputs.close();
         Some(task)
@@ -300,8 +297,7 @@ impl TaskOwners {
     pub(super) fn check_task(
         &self,
         limits: &TaskLimits,
-        peer: PeerId,
-        address: Option<ClientAddress>,
+        TaskOwner { peer, address }: TaskOwner,
     ) -> Result<(), TaskLimit> {
         let (of_address, tasks_max) = (self.usage_of(address), limits.tasks_max);
         let share = limits.address_share.of(tasks_max);
@@ -323,7 +319,8 @@ impl TaskOwners {
         limits: &TaskLimits,
         address: Option<ClientAddress>,
         bytes: usize,
-        (freed_of_address, freed): (usize, usize),
+        freed_of_address: usize,
+        freed: usize,
     ) -> Result<(), TaskLimit> {
         let (of_address, bytes_max) = (self.usage_of(address), limits.result_bytes_max);
         let share = limits.address_share.of(bytes_max);
@@ -338,7 +335,7 @@ impl TaskOwners {
     }
 
     /// Adds a task that runs.
-    pub(super) fn add_task(&mut self, key: Key, (peer, address): (PeerId, Option<ClientAddress>)) {
+    pub(super) fn add_task(&mut self, key: Key, TaskOwner { peer, address }: TaskOwner) {
         self.by_peer.entry(peer).or_default().push(key);
         let of_address = address.map(|address| self.by_address.entry(address).or_default());
         for usage in of_address.into_iter().chain([&mut self.total]) {
@@ -360,8 +357,9 @@ impl TaskOwners {
     fn remove_task(
         &mut self,
         key: Key,
-        (peer, address): (PeerId, Option<ClientAddress>),
-        (is_running, bytes): (bool, usize),
+        TaskOwner { peer, address }: TaskOwner,
+        is_running: bool,
+        bytes: usize,
     ) {
         if let Some(tasks) = self.by_peer.get_mut(&peer) {
             tasks.retain(|task| *task != key);

@@ -9,11 +9,18 @@ use corelane_protocol::revision::Revision;
 
 use crate::server::reply_to::{PeerId, ReplyTo};
 
+/// The connection or session that created a task, and its address, unless that is exempt from the
+/// shares.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskOwner {
+    pub peer: PeerId,
+    pub address: Option<ClientAddress>,
+}
+
 /// The caller of a task. It may disconnect before the task ends.
 #[derive(Debug)]
 pub struct TaskCaller {
-    peer: PeerId,
-    address: Option<ClientAddress>,
+    owner: TaskOwner,
     principal: Option<Arc<Principal>>,
     /// Whether the peer has gone.
     is_gone: bool,
@@ -27,8 +34,7 @@ impl TaskCaller {
     /// Creates a caller that was sent no progress. A long progress token is dropped: progress
     /// notifications are optional, and a token that is stored for the ttl must be short.
     pub(super) fn new(
-        peer: PeerId,
-        address: Option<ClientAddress>,
+        owner: TaskOwner,
         principal: Option<Arc<Principal>>,
         revision: Revision,
         progress_token: Option<IdBuf>,
@@ -39,12 +45,17 @@ impl TaskCaller {
         };
         let progress_token = progress_token.filter(is_short);
         let (is_gone, last_progress) = (false, f64::NEG_INFINITY);
-        Self { peer, address, principal, is_gone, revision, progress_token, last_progress }
+        Self { owner, principal, is_gone, revision, progress_token, last_progress }
+    }
+
+    /// Returns the owner of the task.
+    pub const fn owner(&self) -> TaskOwner {
+        self.owner
     }
 
     /// Returns the address of the peer, unless it is exempt from the shares.
     pub const fn address(&self) -> Option<ClientAddress> {
-        self.address
+        self.owner.address
     }
 
     /// Returns whether a request of `principal` may find the task.
@@ -68,7 +79,7 @@ impl TaskCaller {
     }
 
     pub const fn peer(&self) -> PeerId {
-        self.peer
+        self.owner.peer
     }
 
     /// Returns the revision of its call, in which the result is stored.
@@ -78,7 +89,7 @@ impl TaskCaller {
 
     /// Returns where its notifications are sent.
     pub const fn reply_to(&self) -> ReplyTo {
-        ReplyTo::standalone(self.peer)
+        ReplyTo::standalone(self.owner.peer)
     }
 
     /// Sets the last progress that the call was sent before it became a task.

@@ -23,6 +23,7 @@ use corelane_protocol::jsonrpc::{Id, IdBuf};
 use corelane_protocol::model::{TaskDetail, TaskStatus, TaskView};
 
 use self::caller::TaskCaller;
+pub use self::caller::TaskOwner;
 use crate::server::client_requests::{OpenRequests, TaskInputs};
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
@@ -32,9 +33,7 @@ use crate::service::ClientInfo;
 #[derive(Debug)]
 pub struct NewTask {
     /// Peer that made the call. It may disconnect before the task ends.
-    pub peer: PeerId,
-    /// Its address, unless it is exempt from the shares.
-    pub address: Option<ClientAddress>,
+    pub owner: TaskOwner,
     /// Revision and capabilities of the caller; the result is stored in its revision.
     pub client: ClientInfo,
     /// Token of progress notifications, if the caller requested them.
@@ -92,12 +91,13 @@ pub struct Task<W> {
 impl<W> Task<W> {
     /// Creates a task without handler. `ttl` replaces the one that was requested.
     pub(super) fn new(
-        (id, number): (TaskId, u64),
+        id: TaskId,
+        number: u64,
         birth: NewTask,
         ttl: Duration,
         now: Instant,
     ) -> Self {
-        let NewTask { peer, address, client, progress_token, principal, .. } = birth;
+        let NewTask { owner, client, progress_token, principal, .. } = birth;
         Self {
             id,
             id_text: id.to_string(),
@@ -106,7 +106,7 @@ impl<W> Task<W> {
             outcome: None,
             is_fetched: false,
             handler: None,
-            caller: TaskCaller::new(peer, address, principal, client.revision, progress_token),
+            caller: TaskCaller::new(owner, principal, client.revision, progress_token),
             requests: TaskRequests::default(),
             observers: TaskObservers::default(),
         }
@@ -234,7 +234,8 @@ impl<W> Task<W> {
     /// Ends the task with a final status, and closes its input requests.
     pub(super) fn end(
         &mut self,
-        (status, message): (TaskStatus, Option<Cow<'static, str>>),
+        status: TaskStatus,
+        message: Option<Cow<'static, str>>,
         outcome: Option<TaskOutcome>,
         now: Instant,
     ) {

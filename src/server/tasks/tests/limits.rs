@@ -13,7 +13,8 @@ pub(super) const fn peer(number: u64) -> PeerId {
 }
 
 fn task_of(peer_number: u64, address: Option<ClientAddress>) -> NewTask {
-    NewTask { peer: peer(peer_number), address, ..new_task(Revision::LATEST) }
+    let owner = TaskOwner { peer: peer(peer_number), address };
+    NewTask { owner, ..new_task(Revision::LATEST) }
 }
 
 /// Creates a task that ends at once with a result of `bytes`; returns it and how many were evicted.

@@ -125,11 +125,8 @@ impl TableWithModel {
             expected = Ok(evicted);
         }
         let address = address(u8::try_from(number).unwrap()).filter(|_| number > 0);
-        let task = NewTask {
-            peer: peer(peer_number as u64),
-            address,
-            ..new_task(Revision::LATEST_LEGACY)
-        };
+        let owner = TaskOwner { peer: peer(peer_number as u64), address };
+        let task = NewTask { owner, ..new_task(Revision::LATEST_LEGACY) };
         let created = self.table.create(task, at(self.now));
         assert_eq!(created.map(|created| created.evicted), expected);
         if let Ok(CreatedTask { key, .. }) = created {

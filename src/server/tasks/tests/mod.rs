@@ -47,7 +47,8 @@ fn tasks(bounds: TaskLimits) -> TaskTable<&'static str> {
 
 fn new_task(revision: Revision) -> NewTask {
     let client = ClientInfo { revision, capabilities: ClientCapabilities::default() };
-    NewTask { peer: PEER, address: None, client, progress_token: None, ttl: None, principal: None }
+    let owner = TaskOwner { peer: PEER, address: None };
+    NewTask { owner, client, progress_token: None, ttl: None, principal: None }
 }
 
 fn at(milliseconds: u64) -> Instant {
@@ -371,7 +372,8 @@ fn tasks_list_pages_own_legacy_tasks() {
         own.push(tasks.get_mut(key).unwrap().id());
         begin(&mut tasks, Revision::LATEST, at(0));
         let peer = PeerId::Connection(Key::from_bits(number + 100));
-        tasks.create(NewTask { peer, ..new_task(Revision::V2025_11_25) }, at(0)).unwrap();
+        let owner = TaskOwner { peer, address: None };
+        tasks.create(NewTask { owner, ..new_task(Revision::V2025_11_25) }, at(0)).unwrap();
     }
     let (mut seen, mut cursor) = (Vec::new(), None);
     for length in [50, 50, 20] {
