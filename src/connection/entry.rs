@@ -131,13 +131,13 @@ impl<'a, S> Entry<'a, S> {
     /// does not accept output any more, or is HTTP.
     #[inline]
     pub fn begin_message(mut self) -> Option<BegunMessage<'a, S>> {
-        if self.reserve_output() { self.begin_response() } else { None }
+        if self.reserve_output() { self.begin_reserved_message() } else { None }
     }
 
     /// Begins the response to a message that was received in this turn, for which the output is
     /// reserved. Returns `None` if the connection is HTTP.
     #[inline]
-    pub fn begin_response(self) -> Option<BegunMessage<'a, S>> {
+    pub fn begin_reserved_message(self) -> Option<BegunMessage<'a, S>> {
         let mark = self.connection.codec().begin_message(&mut self.connection.outgoing)?;
         Some(BegunMessage { entry: self, mark })
     }

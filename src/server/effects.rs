@@ -42,7 +42,7 @@ impl Shard {
                 if let Some((state, _)) = self.transports.peer_mut(to.peer_id) {
                     state.in_flight.remove(id.as_id(), to.exchange());
                 }
-                self.send(to, &OutgoingMessage::response(id.as_id(), &Ok(text), texts));
+                self.send_to_peer(to, &OutgoingMessage::response(id.as_id(), &Ok(text), texts));
             }
             Effect::Notify { to, kind, text, data } => {
                 let (text, data) = (&texts[text], &texts[data]);
@@ -103,7 +103,7 @@ impl Shard {
     ) {
         match to.peer_id {
             PeerId::Connection(key) => {
-                self.write_response(key, id, message);
+                self.respond_on_connection(key, id, message);
                 self.check_memory(ring, key);
                 self.start_waiting(ring, key);
                 self.schedule_reading(key);
@@ -112,14 +112,14 @@ impl Shard {
                 let sessions = &mut self.transports.http.sessions;
                 if let Some(session) = sessions.get_mut(key) {
                     session.state.in_flight.remove(id, to.exchange());
-                    session.pending_work.complete_request();
+                    session.pending_work.count_response();
                     sessions.end_request(key, self.now);
                 }
-                self.send(to, message);
+                self.send_to_peer(to, message);
             }
             PeerId::Parity(session) => {
-                self.parity_path().complete_request(session, id);
-                self.send(to, message);
+                self.parity_path().remove_in_flight(session, id);
+                self.send_to_peer(to, message);
                 if let Some(key) = self.transports.connection_of(to.peer_id) {
                     self.check_memory(ring, key);
                     self.schedule_reading(key);
@@ -130,12 +130,12 @@ impl Shard {
 
     /// Completes a request of a connection: it waits for one response less. The error of a
     /// violation is the last message, and nothing follows it.
-    fn write_response(&mut self, key: Key, id: Id<'_>, message: &OutgoingMessage<'_>) {
+    fn respond_on_connection(&mut self, key: Key, id: Id<'_>, message: &OutgoingMessage<'_>) {
         let Self { transports, outbox, now, .. } = self;
         let Transports { connections, http, .. } = transports;
         let Some(entry) = connections.entry(key) else { return };
         entry.connection.state.in_flight.remove(id, ReplyTo::STANDALONE);
-        entry.connection.complete_request(*now);
+        entry.connection.count_response(*now);
         if entry.connection.state.violation.is_some() {
             return;
         }
@@ -162,7 +162,7 @@ impl Shard {
             self.check_peer_memory(ring, to.peer_id);
         } else if self.dispatcher.deferred.client_requests.mark_sent(number) {
             self.outbox.counters.client_requests.sent += 1;
-            self.send(to, &OutgoingMessage::Request(text));
+            self.send_to_peer(to, &OutgoingMessage::Request(text));
             self.check_peer_memory(ring, to.peer_id);
         }
     }
@@ -191,7 +191,7 @@ impl Shard {
             }
             NotificationKind::Required | NotificationKind::TaskStatus => {}
         }
-        self.send(to, message);
+        self.send_to_peer(to, message);
         self.check_peer_memory(ring, to.peer_id);
     }
 

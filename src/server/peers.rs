@@ -15,7 +15,7 @@ use crate::server::shard::{Shard, Transports};
 
 impl Shard {
     /// Sends a message to a peer, if it is still connected. It leaves at the end of the turn.
-    pub(super) fn send(&mut self, to: ReplyTo, message: &OutgoingMessage<'_>) {
+    pub(super) fn send_to_peer(&mut self, to: ReplyTo, message: &OutgoingMessage<'_>) {
         let Self { transports, dispatcher, outbox, now, .. } = self;
         match to.peer_id {
             PeerId::Connection(key) => {
@@ -27,7 +27,7 @@ impl Shard {
             }
             PeerId::Parity(key) => {
                 let mut path = transports.parity_path(dispatcher, outbox, *now);
-                if path.send(key, to.stream, message, Duration::ZERO) {
+                if path.send_message(key, to.stream, message, Duration::ZERO) {
                     let calls = &mut path.dispatcher.deferred.calls;
                     path.parity.pause_stream(key, to.stream, calls);
                 }

@@ -60,7 +60,7 @@ impl ReplyTo {
     }
 
     /// Returns whether the response may be sent later.
-    pub(super) const fn can_defer(self) -> bool {
+    pub(super) const fn can_respond_later(self) -> bool {
         self.stream != Self::NO_STREAM
     }
 }

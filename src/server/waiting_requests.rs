@@ -71,7 +71,7 @@ impl WaitingRequests {
     }
 
     /// Returns whether a request has to wait for these, which are in flight.
-    pub(super) fn defers(&self, in_flight: &RequestsInFlight) -> bool {
+    pub(super) fn must_queue(&self, in_flight: &RequestsInFlight) -> bool {
         self.is_enabled && !self.is_starting && (!self.is_empty() || has_calls(in_flight))
     }
 
@@ -225,7 +225,7 @@ mod tests {
         }
 
         fn push(&mut self, id: i64, text: &str) {
-            assert!(self.waiting.defers(&self.in_flight));
+            assert!(self.waiting.must_queue(&self.in_flight));
             let charge = self.memory.charge(text.len(), || 0).unwrap();
             let text = text.as_bytes().to_vec();
             self.waiting.push(Id::Signed(id), text, charge, &mut self.in_flight);
@@ -233,7 +233,7 @@ mod tests {
 
         fn start_next(&mut self) -> Option<String> {
             let text = self.waiting.start_next(&mut self.in_flight)?;
-            assert!(!self.waiting.defers(&self.in_flight));
+            assert!(!self.waiting.must_queue(&self.in_flight));
             self.waiting.end_start();
             Some(String::from_utf8(text.as_bytes().to_vec()).unwrap())
         }
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(fixture.start_next().as_deref(), Some("two"));
         assert_eq!(fixture.start_next().as_deref(), Some("three"));
         assert_eq!(fixture.start_next(), None);
-        assert!(fixture.in_flight.is_empty() && !fixture.waiting.defers(&fixture.in_flight));
+        assert!(fixture.in_flight.is_empty() && !fixture.waiting.must_queue(&fixture.in_flight));
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl MessageRules {
 
 /// WebSocket state of one shard.
 #[derive(Debug)]
-pub(super) struct WebSocketFrontend {
+pub(super) struct WebSocketTransport {
     /// Limits and settings of messages.
     pub(super) rules: MessageRules,
     /// What the handshake accepts.
@@ -67,7 +67,7 @@ pub(super) struct WebSocketFrontend {
     inflate_buffer: Vec<u8>,
 }
 
-impl WebSocketFrontend {
+impl WebSocketTransport {
     pub(super) fn new(rules: MessageRules, accepted_handshake: HandshakeOptions) -> Self {
         Self {
             rules,
@@ -78,7 +78,7 @@ impl WebSocketFrontend {
         }
     }
 
-    /// Decompresses a message. Return its buffer with [`WebSocketFrontend::recycle_buffer`].
+    /// Decompresses a message. Return its buffer with [`WebSocketTransport::recycle_buffer`].
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn each_close_code_is_counted_separately() {
         let rules = MessageRules::from_options(&Options::default());
-        let mut websockets = WebSocketFrontend::new(rules, HandshakeOptions::default());
+        let mut websockets = WebSocketTransport::new(rules, HandshakeOptions::default());
         let codes = [
             CloseCode::NORMAL,
             CloseCode::GOING_AWAY,

@@ -102,7 +102,7 @@ pub struct PendingWork {
 
 impl PendingWork {
     /// Counts one request as answered.
-    pub const fn complete_request(&mut self) {
+    pub const fn count_response(&mut self) {
         self.pending_responses = self.pending_responses.saturating_sub(1);
     }
 }
@@ -167,8 +167,8 @@ impl<S> Connection<S> {
     }
 
     /// Counts one request as answered and restarts the idle timeout.
-    pub const fn complete_request(&mut self, now: Instant) {
-        self.pending_work.complete_request();
+    pub const fn count_response(&mut self, now: Instant) {
+        self.pending_work.count_response();
         self.last_activity = now;
     }
 

@@ -51,7 +51,7 @@ pub trait Requesters {
 
 impl ClientRequests {
     /// Sends a request of a handler to its client.
-    pub fn send(
+    pub fn request_client(
         &mut self,
         requesters: &mut impl Requesters,
         requester: Requester,

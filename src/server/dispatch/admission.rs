@@ -347,7 +347,7 @@ impl Dispatcher {
         let in_flight = &peer.state.in_flight;
         peer.state.transport == Transport::Stdio
             && matches!(ctx.reply_to.peer_id, PeerId::Connection(_))
-            && self.waiting.defers(in_flight)
+            && self.waiting.must_queue(in_flight)
             && !in_flight.contains(raw.id)
     }
 

@@ -63,7 +63,7 @@ impl DeferredWork {
         now: Instant,
     ) -> Result<Key, Error> {
         self.check_in_flight(peer)?;
-        if !call.reply_to.can_defer() {
+        if !call.reply_to.can_respond_later() {
             peer.outbox.counters.requests.refused_in_flight += 1;
             let message = "the session has no stream left for this request; await a response first";
             return Err(Error::new(ErrorKind::TooManyRequests, message));
@@ -132,7 +132,7 @@ impl DeferredWork {
     }
 
     /// Handles an event of a local handler.
-    pub fn handle_event(
+    pub fn apply_handler_event(
         &mut self,
         event: HandlerEvent,
         catalog: &Catalog,
@@ -145,7 +145,14 @@ impl DeferredWork {
             HandlerEvent::SendRequest { handler, number, request } => {
                 let mut requesters = CallsAndTasks { calls, tasks };
                 let requester = handler.requester();
-                client_requests.send(&mut requesters, requester, number, request, now, outbox);
+                client_requests.request_client(
+                    &mut requesters,
+                    requester,
+                    number,
+                    request,
+                    now,
+                    outbox,
+                );
             }
             HandlerEvent::InputRequired { call_id, inputs, open } => {
                 // A cancelled call gets no state.
@@ -176,7 +183,7 @@ impl DeferredWork {
             }
             HandlerEvent::Log(message) => self.send_log(&message, outbox),
             HandlerEvent::Task { task, event } => {
-                tasks.handle_event(task, event, catalog, client_requests, now, outbox);
+                tasks.handle_task_event(task, event, catalog, client_requests, now, outbox);
             }
             HandlerEvent::Progress(progress) => calls.send_progress(&progress, outbox),
             HandlerEvent::Partial(PartialResult { call_id, data }) => {
@@ -269,7 +276,7 @@ impl DeferredWork {
                 peer.outbox.push(Effect::CloseReply(reply_to));
             }
             peer.outbox.counters.requests.cancelled += 1;
-            peer.pending_work.complete_request();
+            peer.pending_work.count_response();
         }
     }
 
@@ -283,7 +290,7 @@ impl DeferredWork {
         for call_id in in_flight.drain_calls() {
             if self.calls.cancel_call(call_id, &mut self.client_requests, outbox) {
                 outbox.counters.requests.cancelled += 1;
-                pending_work.complete_request();
+                pending_work.count_response();
             }
         }
     }
@@ -445,7 +452,7 @@ impl DeferredWork {
                 calls.complete_call(call, CallResult::Encoded(result), client_requests, outbox);
             }
             TaskMessage::HandlerEvent { task, event } => {
-                tasks.handle_event(task, event, catalog, client_requests, now, outbox);
+                tasks.handle_task_event(task, event, catalog, client_requests, now, outbox);
             }
             TaskMessage::Watch { task, shard } => {
                 if let Some(key) = tasks.table.find(task, true) {

@@ -417,7 +417,12 @@ impl Dispatcher {
     }
 
     /// Handles an event of a local handler.
-    pub(super) fn handle_event(&mut self, event: HandlerEvent, now: Instant, outbox: &mut Outbox) {
+    pub(super) fn handle_handler_event(
+        &mut self,
+        event: HandlerEvent,
+        now: Instant,
+        outbox: &mut Outbox,
+    ) {
         let failures = &mut self.handlers.failures;
         let event = match event {
             HandlerEvent::Finished { call_id, result } => {
@@ -436,7 +441,7 @@ impl Dispatcher {
             HandlerEvent::UpdateCatalog(update) => {
                 self.handlers.pending_updates.start(update, now, outbox);
             }
-            event => self.deferred.handle_event(event, &self.catalog, now, outbox),
+            event => self.deferred.apply_handler_event(event, &self.catalog, now, outbox),
         }
     }
 

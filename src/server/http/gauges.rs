@@ -14,7 +14,7 @@ use crate::server::diagnostics::ConfigReloads;
 
 /// Numbers that one shard has reported, and the totals over all shards.
 #[derive(Clone, Debug, Default)]
-pub struct Gauges {
+pub struct SharedGauges {
     /// HTTP and WebSocket connections of all shards.
     connections: [Arc<ConnectionCount>; 2],
     sessions: Arc<SharedCounter>,
@@ -46,7 +46,7 @@ pub struct GaugeValues {
     pub streams: usize,
 }
 
-impl Gauges {
+impl SharedGauges {
     /// Creates gauges with the counts of open HTTP and WebSocket connections, and those of TLS.
     pub(in crate::server) fn new(
         connections: [Arc<ConnectionCount>; 2],
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn gauges_sum_reports_of_all_shards() {
-        let gauges = Gauges::default();
+        let gauges = SharedGauges::default();
         let mut shards = [(); 3].map(|()| gauges.clone());
         for (index, shard) in shards.iter_mut().enumerate() {
             shard.report(GaugeValues { sessions: 1 + index, streams: 10 });

@@ -36,7 +36,7 @@ use corelane_transport::http::request_id;
 pub(super) use self::exchanges::ExchangePath;
 use self::exchanges::Exchanges;
 use self::gauges::GaugeValues;
-pub(super) use self::gauges::{GaugeTotals, Gauges};
+pub(super) use self::gauges::{GaugeTotals, SharedGauges};
 pub(super) use self::page::{CONTENT_SECURITY_POLICY, write_page};
 use super::connection_state::{ConnectionState, EchoedFields, HttpSession, Standing};
 use super::dispatch::Dispatcher;
@@ -81,7 +81,7 @@ pub(super) const fn session_error_message(check: CheckId) -> &'static str {
 
 /// HTTP state of one shard.
 #[derive(Debug)]
-pub(super) struct HttpFrontend {
+pub(super) struct HttpTransport {
     /// Checks of requests of clients.
     pub checks: RequestChecks,
     /// Checks of requests to the listener of operators.
@@ -94,7 +94,7 @@ pub(super) struct HttpFrontend {
     /// Legacy sessions.
     pub sessions: SessionStore<HttpSession>,
     /// Numbers of sessions and streams of all shards.
-    gauges: Gauges,
+    gauges: SharedGauges,
     /// The server drains: it accepts no more requests.
     pub is_draining: bool,
     /// The server drains, or is about to: `/readyz` answers 503.
@@ -125,10 +125,10 @@ pub(super) struct HttpParts {
     pub sessions: SessionStore<HttpSession>,
     /// A random number of the process, of which the ids of requests are made.
     pub request_ids: u128,
-    pub gauges: Gauges,
+    pub gauges: SharedGauges,
 }
 
-impl HttpFrontend {
+impl HttpTransport {
     /// Creates the state of `shard`, one of `shard_count`.
     pub fn new(parts: HttpParts, shard: ShardId, shard_count: u16) -> Self {
         Self {
@@ -161,7 +161,7 @@ impl HttpFrontend {
         self.sessions.limits = sessions;
     }
 
-    /// Creates a session; call [`HttpFrontend::confirm_session`] once its handshake has succeeded,
+    /// Creates a session; call [`HttpTransport::confirm_session`] once its handshake has succeeded,
     /// or remove it. Returns `None` if it is refused.
     pub fn create_session(
         &mut self,

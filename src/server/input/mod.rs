@@ -75,7 +75,7 @@ impl Shard {
                 let mut parity = transports.parity_path(dispatcher, outbox, now);
                 return parity.receive(key, session, document.root(), length);
             }
-            let Some(mut response) = entry.begin_response() else { return };
+            let Some(mut response) = entry.begin_reserved_message() else { return };
             let mut peer = peer_state(response.connection(), outbox);
             match dispatcher.dispatch(context(key, now), &mut peer, document.root()) {
                 Outcome::None => {
@@ -130,7 +130,7 @@ impl Shard {
             let codec = entry.connection.codec();
             // Pending input comes first.
             let is_held =
-                entry.record_received(length) || self.transports.defers_input(key, self.now);
+                entry.record_received(length) || self.transports.postpones_input(key, self.now);
             let bytes = ring.bytes(&buffer);
             let input = PaddedText::new(bytes, length);
             let read = if is_held { 0 } else { self.read(key, codec, input) };
@@ -176,7 +176,7 @@ impl Shard {
         if connections.table.codec(key) == Some(Codec::Http) {
             http.exchange_path(connections, &mut self.outbox, self.now).close_sent(key);
         }
-        self.handle_event(ring, next);
+        self.handle_connection_event(ring, next);
         Some(key)
     }
 
@@ -189,18 +189,18 @@ impl Shard {
     ) {
         let connections = &mut self.transports.connections;
         let next = connections.handle_end_of_stream(ring, socket, result);
-        self.handle_event(ring, next);
+        self.handle_connection_event(ring, next);
     }
 
     /// Handles an event of the connection table.
-    pub(in crate::server) fn handle_event<R: Ring>(
+    pub(in crate::server) fn handle_connection_event<R: Ring>(
         &mut self,
         ring: &mut R,
         event: ConnectionEvent,
     ) {
         match event {
             ConnectionEvent::None => {}
-            ConnectionEvent::Resume(key) if self.transports.large_work.defers(key) => {
+            ConnectionEvent::Resume(key) if self.transports.large_work.is_postponed(key) => {
                 self.transports.connections.table.hold_input(key);
             }
             ConnectionEvent::Resume(key) => self.resume_reading(ring, key),
@@ -212,7 +212,7 @@ impl Shard {
     /// Reads a connection again if its output allows.
     pub(in crate::server) fn try_resume<R: Ring>(&mut self, ring: &mut R, key: Key) {
         let next = self.transports.connections.try_resume(key);
-        self.handle_event(ring, next);
+        self.handle_connection_event(ring, next);
     }
 
     /// Dispatches the pending input of a paused connection, then reads on.

@@ -352,7 +352,7 @@ pub(super) struct RemoteConnection {
 impl RemoteConnection {
     /// Sends texts to the client. `is_handled`: a message of the client is handled with that;
     /// `pending`: the responses that the session owes.
-    pub(super) fn send(
+    pub(super) fn relay(
         &mut self,
         texts: Vec<Vec<u8>>,
         is_handled: bool,

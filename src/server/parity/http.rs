@@ -9,7 +9,7 @@ use corelane_parity::write::{self, Resumption};
 use corelane_protocol::error::Error;
 use corelane_protocol::json::{PaddedBuffer, Parser};
 
-use super::ParityFrontend;
+use super::ParitySessions;
 use super::carrier::{Carrier, QueuedChunk, ResponseKind};
 use super::output::ParityPath;
 use super::session::{ParitySession, is_stream};
@@ -182,7 +182,7 @@ impl ParityPath<'_> {
 ///
 /// The reason why its client has to start again.
 fn rewind(
-    parity: &mut ParityFrontend,
+    parity: &mut ParitySessions,
     key: ParityKey,
     last_event: LastEvent,
 ) -> Result<Vec<(String, u64)>, &'static str> {

@@ -62,7 +62,7 @@ impl ParityPath<'_> {
             settings.capabilities = settings.capabilities.intersect(&offered);
         }
         session.generations.record_use();
-        let in_flight = session.in_flight();
+        let in_flight = session.pending_responses();
         let received = match Envelope::read(value) {
             Ok(envelope) => {
                 let input = Input { settings: &settings, bytes, in_flight, now: *now, envelope };

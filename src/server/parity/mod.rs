@@ -67,7 +67,7 @@ use crate::telemetry::label::Transport;
 
 /// The parity dialect of one shard.
 #[derive(Debug)]
-pub(super) struct ParityFrontend {
+pub(super) struct ParitySessions {
     pub settings: ParitySettings,
     sessions: Slab<Box<ParitySession>>,
     keys: HashMap<SessionId, ParityKey, BuildHasherDefault<SessionIdHasher>>,
@@ -85,7 +85,7 @@ pub(super) struct ParityFrontend {
     is_answered: bool,
 }
 
-impl ParityFrontend {
+impl ParitySessions {
     pub fn new(settings: &ParitySettings, ids: OwnerIds, tokens: ResumeTokens) -> Self {
         Self {
             settings: *settings,
@@ -140,7 +140,7 @@ impl ParityFrontend {
     fn owes_response(&self, key: ParityKey) -> bool {
         self.sessions.get(key.0).is_some_and(|session| {
             let has_exchange = session.carrier.http().is_some_and(|it| !it.exchanges.is_empty());
-            has_exchange || session.carrier.remote().is_some() && session.in_flight() > 0
+            has_exchange || session.carrier.remote().is_some() && session.pending_responses() > 0
         })
     }
 
@@ -197,7 +197,7 @@ impl ParityFrontend {
         let Some(session) = self.get_mut(key) else { return };
         let pending = session.pending_work.pending_responses;
         if let Some(remote) = session.carrier.remote_mut() {
-            remote.send(texts, is_handled, pending, outbox);
+            remote.relay(texts, is_handled, pending, outbox);
         }
     }
 
@@ -255,7 +255,7 @@ impl ParityFrontend {
     }
 
     /// Takes a session whose timer has expired. Set its next one with
-    /// [`ParityFrontend::set_timer`].
+    /// [`ParitySessions::set_timer`].
     fn pop_expired(&mut self, now: Instant) -> Option<ParityKey> {
         loop {
             let key = self.timers.pop_expired(now)?;

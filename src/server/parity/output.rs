@@ -14,7 +14,7 @@ use corelane_parity::write;
 use corelane_protocol::jsonrpc::{Id, IdBuf};
 use corelane_transport::websocket::limits::{CloseCode, ProtocolError};
 
-use super::ParityFrontend;
+use super::ParitySessions;
 use super::carrier::{Carrier, HttpCarrier, QueuedChunk, SessionCarrier};
 use super::flow::load_of;
 use super::session::{EndOutcome, ParitySession, RequestEnd, is_stream};
@@ -26,15 +26,15 @@ use crate::server::reply_to::ParityKey;
 use crate::server::shard_message::{
     ExchangeAddress, FrontAddress, HttpOutput, ParityHttpOutput, SessionMessage,
 };
-use crate::server::websocket::WebSocketFrontend;
+use crate::server::websocket::WebSocketTransport;
 use crate::telemetry::counters::ChunkCounters;
 use crate::telemetry::label::Transport;
 
 /// The sessions with the connections that carry them, and what their messages pass through.
 pub struct ParityPath<'a> {
-    pub parity: &'a mut ParityFrontend,
+    pub parity: &'a mut ParitySessions,
     pub connections: &'a mut Connections<ConnectionState>,
-    pub websockets: &'a mut WebSocketFrontend,
+    pub websockets: &'a mut WebSocketTransport,
     pub dispatcher: &'a mut Dispatcher,
     pub outbox: &'a mut Outbox,
     pub now: Instant,
@@ -85,7 +85,7 @@ impl ParityPath<'_> {
     }
 
     /// Writes the response to a call.
-    pub(super) fn respond(
+    pub(super) fn write_call_response(
         &mut self,
         key: ParityKey,
         number: u32,
@@ -112,7 +112,7 @@ impl ParityPath<'_> {
 
     /// Sends a message for a call or stream of a session. Returns whether its handler must pause:
     /// what carries the session is full.
-    pub fn send(
+    pub fn send_message(
         &mut self,
         key: ParityKey,
         number: u32,
@@ -130,7 +130,9 @@ impl ParityPath<'_> {
                     self.write_chunk(key, number, ChunkType::Result, response.result(id));
                     self.end_stream(key, number, "completed");
                 } else {
-                    self.respond(key, number, HttpStatus::OK, |out| write::response(out, response));
+                    self.write_call_response(key, number, HttpStatus::OK, |out| {
+                        write::response(out, response)
+                    });
                 }
             }
             OutgoingMessage::Error { id, error } => {
@@ -143,7 +145,9 @@ impl ParityPath<'_> {
                     self.end_stream(key, number, "error");
                 } else {
                     let status = error.http_status();
-                    self.respond(key, number, status, |out| write::error_response(out, id, &error));
+                    self.write_call_response(key, number, status, |out| {
+                        write::error_response(out, id, &error)
+                    });
                 }
             }
             OutgoingMessage::Notification { kind, data, .. } if streams => {
@@ -326,13 +330,13 @@ impl ParityPath<'_> {
     }
 
     /// Completes a request of a session in flight.
-    pub fn complete_request(&mut self, key: ParityKey, id: Id<'_>) {
+    pub fn remove_in_flight(&mut self, key: ParityKey, id: Id<'_>) {
         let Some(session) = self.parity.get_mut(key) else { return };
         session.state.in_flight.remove_any(id);
-        session.pending_work.complete_request();
+        session.pending_work.count_response();
         let (pending_work, connection) = (session.pending_work, session.carrier.connection());
         if let Some(connection) = connection.and_then(|key| self.connections.table.get_mut(key)) {
-            connection.complete_request(self.now);
+            connection.count_response(self.now);
             connection.pending_work.pending_responses = pending_work.pending_responses;
         }
     }
@@ -369,7 +373,7 @@ impl ParityPath<'_> {
             let id = call.id.clone();
             if deferred.calls.cancel_call(call_id, &mut deferred.client_requests, self.outbox) {
                 self.outbox.counters.requests.cancelled += 1;
-                session.pending_work.complete_request();
+                session.pending_work.count_response();
             }
             session.state.in_flight.remove_any(id.as_id());
             let outcome = EndOutcome::Failed(&ParityError::cancelled());

@@ -139,7 +139,7 @@ impl ParityPath<'_> {
         let pending_responses = front.pending_responses();
         parity.flow.add_front(address, unreported_bytes);
         let Some(connection) = connections.table.get_mut(key) else { return };
-        connection.complete_request(*now);
+        connection.count_response(*now);
         connection.pending_work.pending_responses = pending_responses;
         if connection.is_discarding() {
             // It may have waited for that.

@@ -75,7 +75,9 @@ impl ParityPath<'_> {
         } else if let Carrier::Exchange { .. } = carrier {
             self.parity.is_answered = true;
         }
-        let Some(dispatched) = self.dispatch(carrier, key, stream, request) else { return };
+        let Some(dispatched) = self.dispatch_session_request(carrier, key, stream, request) else {
+            return;
+        };
         let Dispatched { number, outcome, took, text, failure } = dispatched;
         // What goes to a connection of this shard, or into a stream, is counted there.
         if stream.is_none() && !matches!(carrier, Carrier::Connection(_)) {
@@ -87,7 +89,7 @@ impl ParityPath<'_> {
             None => OutgoingMessage::Result { id, response: EncodedResponse::new(&text) },
         };
         if outcome.is_response() {
-            let _at_once = self.send(key, number, &message, took);
+            let _at_once = self.send_message(key, number, &message, took);
         } else {
             self.copy_pending_work(key);
         }
@@ -98,7 +100,7 @@ impl ParityPath<'_> {
 
     /// Dispatches a request, in its span if it has one. `stream`: the number of its stream, which
     /// is its progress token. Returns `None` if its response could not be sent.
-    fn dispatch(
+    fn dispatch_session_request(
         &mut self,
         carrier: Carrier<'_>,
         key: ParityKey,
@@ -256,7 +258,7 @@ impl ParityPath<'_> {
             (None, Some(number), Some(id)) => {
                 let error = ParityError::cancelled();
                 let status = error.http_status();
-                self.respond(key, number, status, |out| {
+                self.write_call_response(key, number, status, |out| {
                     write::error_response(out, id.as_id(), &error);
                 });
             }

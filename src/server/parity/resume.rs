@@ -22,7 +22,7 @@ use corelane_parity::write;
 use corelane_protocol::json::{PaddedBuffer, Value};
 use corelane_transport::websocket::limits::CloseCode;
 
-use super::ParityFrontend;
+use super::ParitySessions;
 use super::carrier::{Front, HttpCarrier, SessionCarrier};
 use super::output::ParityPath;
 use super::resume_tokens::{TokenContents, TokenError};
@@ -76,7 +76,7 @@ pub(super) struct Claim {
 
 /// Opens the token that the client of a new session presents. Any shard can do that.
 pub(super) fn open_claim(
-    parity: &ParityFrontend,
+    parity: &ParitySessions,
     new_key: ParityKey,
     request: &Resume<'_>,
 ) -> Result<Claim, NotResumed> {
@@ -104,7 +104,7 @@ pub(super) fn open_claim(
 ///
 /// The reason why its client has to start again.
 pub(super) fn resume(
-    parity: &mut ParityFrontend,
+    parity: &mut ParitySessions,
     claim: &Claim,
     now: Instant,
 ) -> Result<Resumed, &'static str> {
@@ -307,7 +307,7 @@ impl ParityPath<'_> {
 }
 
 /// Returns a token for the present generation of a session; `None` if it cannot be resumed.
-pub(super) fn issue_token(parity: &mut ParityFrontend, key: ParityKey) -> Option<String> {
+pub(super) fn issue_token(parity: &mut ParitySessions, key: ParityKey) -> Option<String> {
     let session = parity.get(key).filter(|session| session.is_resumable())?;
     let contents = TokenContents { session: session.id, generation: session.generations.present() };
     let identity = identity(session);

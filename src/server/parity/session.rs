@@ -87,7 +87,7 @@ impl ParitySession {
     }
 
     /// Returns the requests in flight, streams included.
-    pub(super) const fn in_flight(&self) -> usize {
+    pub(super) const fn pending_responses(&self) -> usize {
         self.pending_work.pending_responses as usize
     }
 

@@ -29,7 +29,7 @@ pub(super) struct StoredSession<S> {
     pub(super) session: S,
     pub(super) streams: SessionStreams,
     /// Running requests.
-    pub(super) in_flight: u32,
+    pub(super) running_requests: u32,
     /// Whether a message was received after `initialize`.
     pub(super) is_used: bool,
     /// Since when it is idle, or was last.
@@ -64,7 +64,7 @@ impl<S> StoredSession<S> {
             id,
             session,
             streams: SessionStreams::default(),
-            in_flight: 0,
+            running_requests: 0,
             is_used: false,
             idle_since: now,
             address,
@@ -74,7 +74,7 @@ impl<S> StoredSession<S> {
 
     /// Returns whether none of its requests runs and none of its streams is attached.
     pub(super) const fn is_idle(&self) -> bool {
-        self.in_flight == 0 && self.streams.attached() == 0
+        self.running_requests == 0 && self.streams.attached() == 0
     }
 
     /// Returns whether it is in a list of idle sessions.

@@ -206,14 +206,14 @@ impl<S> SessionStore<S> {
     pub fn begin_request(&mut self, key: Key) -> bool {
         self.idle.remove(&mut self.sessions, key);
         let held = self.sessions.get_mut(key);
-        held.map(|held| held.in_flight = held.in_flight.saturating_add(1)).is_some()
+        held.map(|held| held.running_requests = held.running_requests.saturating_add(1)).is_some()
     }
 
     /// Counts a request that has completed or was cancelled.
     pub fn end_request(&mut self, key: Key, now: Instant) {
         if let Some(held) = self.sessions.get_mut(key) {
-            debug_assert!(held.in_flight > 0, "a request ends once");
-            held.in_flight = held.in_flight.saturating_sub(1);
+            debug_assert!(held.running_requests > 0, "a request ends once");
+            held.running_requests = held.running_requests.saturating_sub(1);
         }
         self.idle.push_if_idle(&mut self.sessions, key, now);
     }

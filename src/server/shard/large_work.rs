@@ -89,17 +89,17 @@ impl LargeWork {
 
     /// Returns whether the input of a connection in the middle of a large message waits; it is read
     /// when [`LargeWork::next`] returns it.
-    pub fn defer_input(&mut self, key: Key, now: Instant) -> bool {
-        let defers = is_recent(self.others_seen, now)
+    pub fn postpone_input(&mut self, key: Key, now: Instant) -> bool {
+        let postpones = is_recent(self.others_seen, now)
             && (self.done_in.is_some() || now < self.rests_until || !self.inputs.is_empty());
-        if defers {
+        if postpones {
             self.inputs.push_back(key);
         }
-        defers
+        postpones
     }
 
     /// Returns whether the input of a connection waits.
-    pub fn defers(&self, key: Key) -> bool {
+    pub fn is_postponed(&self, key: Key) -> bool {
         self.inputs.contains(&key)
     }
 
@@ -192,10 +192,10 @@ mod tests {
         let (mut large_work, [first, _]) = (LargeWork::default(), keys());
         assert!(!large_work.is_active(at(0)) && large_work.next_deadline().is_none());
         work(&mut large_work, 0);
-        assert!(large_work.is_active(at(10)) && !large_work.defer_input(first, at(10)));
+        assert!(large_work.is_active(at(10)) && !large_work.postpone_input(first, at(10)));
         large_work.record_other(at(10));
-        assert!(large_work.defer_input(first, at(10)));
-        assert!(large_work.defers(first));
+        assert!(large_work.postpone_input(first, at(10)));
+        assert!(large_work.is_postponed(first));
         assert!(!large_work.is_active(at(1_000)));
     }
 
@@ -204,8 +204,8 @@ mod tests {
         let (mut large_work, [first, second]) = (LargeWork::default(), keys());
         large_work.record_other(at(0));
         work(&mut large_work, 0);
-        assert!(large_work.defer_input(first, at(10)));
-        assert!(large_work.defer_input(second, at(10)));
+        assert!(large_work.postpone_input(first, at(10)));
+        assert!(large_work.postpone_input(second, at(10)));
         assert_eq!(next_input(&mut large_work, 10), None);
         assert_eq!(large_work.next_deadline(), Some(at(20)));
         assert_eq!(next_input(&mut large_work, 19), None);
@@ -221,7 +221,7 @@ mod tests {
         let (mut large_work, [first, _]) = (LargeWork::default(), keys());
         work(&mut large_work, 0);
         large_work.record_other(at(3_600_000));
-        assert!(large_work.defer_input(first, at(3_600_000)));
+        assert!(large_work.postpone_input(first, at(3_600_000)));
         assert_eq!(next_input(&mut large_work, 3_600_000), None);
         assert_eq!(next_input(&mut large_work, 3_601_000), Some(first));
     }
@@ -231,8 +231,8 @@ mod tests {
         let (mut large_work, [first, second]) = (LargeWork::default(), keys());
         large_work.record_other(at(0));
         work(&mut large_work, 0);
-        assert!(large_work.defer_input(first, at(10)));
-        assert!(large_work.defer_input(second, at(10)));
+        assert!(large_work.postpone_input(first, at(10)));
+        assert!(large_work.postpone_input(second, at(10)));
         assert_eq!(next_input(&mut large_work, 10), None);
         assert_eq!(next_input(&mut large_work, 20), Some(first));
         assert_eq!(next_input(&mut large_work, 20), Some(second));
@@ -245,7 +245,7 @@ mod tests {
         large_work.end_turn(RECEIVED_MAX, at(0));
         assert!(!large_work.is_active(at(0)));
         large_work.end_turn(2 * RECEIVED_MAX + 1, at(0));
-        assert!(large_work.is_active(at(0)) && large_work.defer_input(first, at(5)));
+        assert!(large_work.is_active(at(0)) && large_work.postpone_input(first, at(5)));
         assert_eq!(next_input(&mut large_work, 5), None);
         assert_eq!(next_input(&mut large_work, 10), Some(first));
     }
@@ -256,7 +256,7 @@ mod tests {
         large_work.record_other(at(0));
         work(&mut large_work, 0);
         for _ in 0..=RESUMED_MAX {
-            assert!(large_work.defer_input(first, at(0)));
+            assert!(large_work.postpone_input(first, at(0)));
         }
         for _ in 0..RESUMED_MAX {
             assert_eq!(next_input(&mut large_work, 0), Some(first));
@@ -280,7 +280,7 @@ mod tests {
         large_work.record_other(at(0));
         work(&mut large_work, 0);
         for key in [first, second] {
-            assert!(large_work.defer_input(key, at(10)));
+            assert!(large_work.postpone_input(key, at(10)));
             large_work.push_result(result());
         }
         assert!(large_work.next(at(10)).is_none());

@@ -15,13 +15,13 @@ use crate::connection::{Codec, ConnectionStatistics, Connections, PendingWork};
 use crate::server::acceptance::Acceptor;
 use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;
-use crate::server::http::{GaugeTotals, HttpFrontend};
+use crate::server::http::{GaugeTotals, HttpTransport};
 use crate::server::memory::HolderSearch;
 use crate::server::outbox::Outbox;
-use crate::server::parity::{ParityFrontend, ParityPath};
+use crate::server::parity::{ParityPath, ParitySessions};
 use crate::server::reply_to::{Outcome, PeerId};
 use crate::server::shard_message::ShardLimits;
-use crate::server::websocket::WebSocketFrontend;
+use crate::server::websocket::WebSocketTransport;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::metrics::{Gauges, OverloadGauges};
 use crate::telemetry::open_work::{OpenWork, QueueDepths};
@@ -31,13 +31,13 @@ pub struct Transports {
     pub connections: Connections<ConnectionState>,
     pub acceptor: Acceptor,
     pub half_closed: HalfClosed,
-    pub http: HttpFrontend,
-    pub websockets: WebSocketFrontend,
+    pub http: HttpTransport,
+    pub websockets: WebSocketTransport,
     pub holder_search: HolderSearch,
     pub large_work: LargeWork,
     /// Begins and ends of connections that are handled behind the input of open ones.
     pub late_completions: VecDeque<Completion>,
-    pub parity: ParityFrontend,
+    pub parity: ParitySessions,
 }
 
 impl Transports {
@@ -138,16 +138,16 @@ impl Transports {
     /// Has the input of a connection in the middle of a large message wait, if other large work
     /// was done lately and other clients send small messages. Returns whether it waits.
     #[inline]
-    pub fn defers_input(&mut self, key: Key, now: Instant) -> bool {
+    pub fn postpones_input(&mut self, key: Key, now: Instant) -> bool {
         let Self { connections, large_work, .. } = self;
-        let defers = large_work.is_active(now)
+        let postpones = large_work.is_active(now)
             && connections.table.get(key).is_some_and(|it| it.input_bytes() > LARGE_TEXT_BYTES)
-            && large_work.defer_input(key, now);
-        if defers {
+            && large_work.postpone_input(key, now);
+        if postpones {
             connections.table.hold_input(key);
             connections.shared.statistics.read_pauses += 1;
         }
-        defers
+        postpones
     }
 
     /// Records what `parser` has read from a connection.

@@ -67,7 +67,7 @@ use super::catalog_updates::shard_state::StateFactory;
 use super::catalog_updates::{CatalogWriter, ServerFacts, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;
-use super::http::Gauges;
+use super::http::SharedGauges;
 use super::options::Options;
 use super::overload::RunningCalls;
 use super::rate::RateSource;
@@ -473,7 +473,7 @@ impl Server {
         let pool = || UpdateExecutor::Pool(Arc::clone(&blocking));
         let update_executor = self.updates.clone().map_or_else(pool, UpdateExecutor::Channel);
         let counted = [&connections.http, &connections.websocket].map(Arc::clone);
-        let gauges = Gauges::new(counted, self.tls.counters().map(Arc::clone));
+        let gauges = SharedGauges::new(counted, self.tls.counters().map(Arc::clone));
         let running = RunningCalls::default();
         let builder = |endpoint| ShardBuilder {
             entropy,

@@ -40,14 +40,14 @@ use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::slow_handlers::SlowHandlers;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_handlers::TokioCalls;
-use crate::server::http::{Gauges, HttpFrontend, HttpParts, RequestChecks};
+use crate::server::http::{HttpParts, HttpTransport, RequestChecks, SharedGauges};
 use crate::server::memory::HolderSearch;
 use crate::server::memory::handler_memory::{HandlerMemory, ResultMemory};
 use crate::server::options::{Options, ParityMode};
 use crate::server::outbox::Outbox;
 use crate::server::overload::{Overload, OverloadRules, RunningCalls};
 use crate::server::owner_id::{OwnerIds, ShardSet};
-use crate::server::parity::{ParityFrontend, ParitySettings, ResumeTokens};
+use crate::server::parity::{ParitySessions, ParitySettings, ResumeTokens};
 use crate::server::rate::RateSource;
 use crate::server::session_store::SessionStore;
 use crate::server::shard::{
@@ -57,7 +57,7 @@ use crate::server::shard_message::{ShardLimits, ShardMessage};
 use crate::server::subscriptions::SubscriptionRegistry;
 use crate::server::tasks::{TaskTable, Tasks};
 use crate::server::waiting_requests::{HeldMessages, WaitingRequests};
-use crate::server::websocket::WebSocketFrontend;
+use crate::server::websocket::WebSocketTransport;
 use crate::service::Catalog;
 #[cfg(feature = "tokio")]
 use crate::service::CatalogError;
@@ -128,7 +128,7 @@ pub struct ShardBuilder {
     pub(in crate::server) connections: ConnectionCounts,
     /// Half-closed connections of all shards that wait for their calls.
     pub(in crate::server) half_closed: Arc<SharedCounter>,
-    pub(in crate::server) gauges: Gauges,
+    pub(in crate::server) gauges: SharedGauges,
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
     pub(in crate::server) update_executor: UpdateExecutor,
     pub(in crate::server) catalog_writer: Arc<CatalogWriter>,
@@ -289,12 +289,12 @@ impl ShardBuilder {
             connections: Connections::new(limits.connections),
             acceptor: Acceptor::new(shard, self.connections, self.rate, &limits),
             half_closed: HalfClosed::new(limits.half_close, self.half_closed),
-            http: HttpFrontend::new(http, shard, shards),
+            http: HttpTransport::new(http, shard, shards),
             websockets: websockets(&self.options, &limits),
             holder_search: HolderSearch::default(),
             large_work: LargeWork::default(),
             late_completions: VecDeque::new(),
-            parity: parity_frontend(&self.options, &self.entropy, &limits, shard, shards),
+            parity: parity_sessions(&self.options, &self.entropy, &limits, shard, shards),
         };
         Shard {
             id: shard,
@@ -331,7 +331,7 @@ fn http_parts(
     [checks, operator_checks]: [RequestChecks; 2],
     session_ids: OwnerIds,
     entropy: &Entropy,
-    gauges: Gauges,
+    gauges: SharedGauges,
     limits: &ShardLimits,
 ) -> HttpParts {
     let sessions = SessionStore::new(limits.sessions, session_ids);
@@ -341,9 +341,9 @@ fn http_parts(
     HttpParts { checks, operator_checks, limits, timeouts, sessions, request_ids, gauges }
 }
 
-fn websockets(options: &Options, limits: &ShardLimits) -> WebSocketFrontend {
+fn websockets(options: &Options, limits: &ShardLimits) -> WebSocketTransport {
     let accepts = HandshakeOptions { deflate: options.websocket.deflate };
-    WebSocketFrontend::new(limits.websocket, accepts)
+    WebSocketTransport::new(limits.websocket, accepts)
 }
 
 fn parser(options: &Options) -> Parser {
@@ -402,16 +402,16 @@ fn deferred_work(
 }
 
 /// Creates the sessions of the parity dialect of `shard`, one of `shards`.
-fn parity_frontend(
+fn parity_sessions(
     options: &Options,
     entropy: &Entropy,
     limits: &ShardLimits,
     shard: ShardId,
     shards: u16,
-) -> ParityFrontend {
+) -> ParitySessions {
     let settings = ParitySettings::new(options, limits.connections.connections_max);
     let ids = owner_ids(entropy, Purpose::ParityIds, shard, shards);
-    ParityFrontend::new(&settings, ids, ResumeTokens::new(&entropy.secret, shard))
+    ParitySessions::new(&settings, ids, ResumeTokens::new(&entropy.secret, shard))
 }
 
 /// Maximum calls of a shard.

@@ -64,7 +64,7 @@ impl Tasks {
     }
 
     /// Handles an event of a handler that runs as a task.
-    pub(super) fn handle_event(
+    pub(super) fn handle_task_event(
         &mut self,
         key: Key,
         event: TaskEvent,

@@ -63,13 +63,13 @@ impl Shard {
                 snapshots.publish(self.id, request, self.counters());
             }
             ShardMessage::Log(message) => {
-                dispatcher.handle_event(HandlerEvent::Log(*message), now, outbox);
+                dispatcher.handle_handler_event(HandlerEvent::Log(*message), now, outbox);
             }
             ShardMessage::Progress(progress) => {
-                dispatcher.handle_event(HandlerEvent::Progress(progress), now, outbox);
+                dispatcher.handle_handler_event(HandlerEvent::Progress(progress), now, outbox);
             }
             ShardMessage::Partial(part) => {
-                dispatcher.handle_event(HandlerEvent::Partial(*part), now, outbox);
+                dispatcher.handle_handler_event(HandlerEvent::Partial(*part), now, outbox);
             }
             ShardMessage::Finished { requester, result, charge } => {
                 let event = match requester {
@@ -78,7 +78,7 @@ impl Shard {
                         HandlerEvent::Task { task, event: TaskEvent::Finished(result) }
                     }
                 };
-                dispatcher.handle_event(event, now, outbox);
+                dispatcher.handle_handler_event(event, now, outbox);
                 if charge.is_some() {
                     // Writes the result to the output of its peer, which is accounted there. Such a
                     // message is not an effect: it comes from the inbox.
@@ -164,7 +164,7 @@ impl Shard {
     }
 
     /// Processes the events of local handlers.
-    pub(super) fn handle_events(&mut self) {
+    pub(super) fn handle_handler_events(&mut self) {
         self.dispatcher.report_slow_polls(self.now, &mut self.outbox);
         loop {
             if self.inbox.queued() == 0 {
@@ -174,7 +174,7 @@ impl Shard {
             self.dispatcher.handlers.queue.take_events(&mut events);
             let is_idle = events.is_empty();
             for event in events.drain(..) {
-                self.dispatcher.handle_event(event, self.now, &mut self.outbox);
+                self.dispatcher.handle_handler_event(event, self.now, &mut self.outbox);
             }
             self.events = events;
             if is_idle {
@@ -206,7 +206,7 @@ fn continue_report(shard: &mut Shard, report: ReportMessage) {
             queues.sort_unstable_by_key(|depths| depths.shard);
             let gauges = shard.transports.gauges(shards, rate_keys, overload(shard), queues);
             let text = Metrics { counters: &counters, gauges }.to_string().into_bytes();
-            respond(shard, exchange, BodyKind::Text(metrics::CONTENT_TYPE), text);
+            write_document(shard, exchange, BodyKind::Text(metrics::CONTENT_TYPE), text);
         }
         ReportMessage::Connections { exchange, page } => continue_list(shard, exchange, page),
     }
@@ -246,7 +246,7 @@ fn finish_list(
 ) {
     match (rows, exchange) {
         (Rows::Json(rows), Some(exchange)) => {
-            respond(shard, exchange, BodyKind::Json, write_page(&rows, next));
+            write_document(shard, exchange, BodyKind::Json, write_page(&rows, next));
         }
         // The thread has stopped waiting if this fails.
         (Rows::Values(rows, reply), _) => _ = reply.try_send(ConnectionPage { rows, next }),
@@ -272,7 +272,7 @@ fn forward(shard: &mut Shard, to: ShardId, report: ReportMessage) {
     shard.outbox.forward(to, ShardMessage::Report(Box::new(report)));
 }
 
-fn respond(shard: &mut Shard, exchange: ExchangeAddress, body: BodyKind, text: Vec<u8>) {
+fn write_document(shard: &mut Shard, exchange: ExchangeAddress, body: BodyKind, text: Vec<u8>) {
     let output = HttpOutput::Document { body, text };
     shard.outbox.write_exchange(exchange, output);
 }

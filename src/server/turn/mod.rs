@@ -295,7 +295,7 @@ impl<R: Ring> Driver<R> for Shard {
         self.cut_calls(ring);
         self.end_sessions();
         let more = self.dispatcher.handlers.executor.poll_futures(FUTURES_PER_TURN_MAX);
-        self.handle_events();
+        self.handle_handler_events();
         self.apply_outbox(ring);
         more || self.phase.has_ended_sessions
     }

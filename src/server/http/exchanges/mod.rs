@@ -158,7 +158,7 @@ impl ExchangePath<'_> {
         if let Some(connection) = self.connections.table.get_mut(key)
             && connection.state.exchange.is_some()
         {
-            connection.pending_work.complete_request();
+            connection.pending_work.count_response();
             connection.pending_work.has_open_stream = true;
         }
     }
@@ -244,7 +244,7 @@ impl ExchangePath<'_> {
         let Some(exchange) = connection.state.exchange.take() else { return };
         connection.state.is_closing |= exchange.format.closes || !exchange.is_reusable();
         if exchange.owner != ResponseOwner::Connection {
-            connection.pending_work.complete_request();
+            connection.pending_work.count_response();
         }
         connection.pending_work.has_open_stream = false;
         self.release(key, &exchange, is_sent);

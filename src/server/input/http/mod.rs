@@ -33,7 +33,7 @@ use self::authentication::{self, Authenticated, RequestPart};
 use crate::connection::hold_request;
 use crate::guard::origin::RejectedHeader;
 use crate::server::connection_state::{EchoedFields, ResponseFormat, Standing};
-use crate::server::http::HttpFrontend;
+use crate::server::http::HttpTransport;
 use crate::server::shard::Shard;
 
 /// One request and the bytes of its head.
@@ -284,7 +284,7 @@ impl Shard {
 }
 
 /// Returns how responses to the request are written, as far as its head decides.
-fn response_format(http: &HttpFrontend, head: &Head) -> ResponseFormat {
+fn response_format(http: &HttpTransport, head: &Head) -> ResponseFormat {
     let strict = http.checks.profile.strict;
     ResponseFormat {
         is_chunked: head.minor_version > 0,
@@ -299,7 +299,7 @@ fn response_format(http: &HttpFrontend, head: &Head) -> ResponseFormat {
 /// Checks `Host` and `Origin`, then the head, by the rules of the listener.
 #[inline]
 fn check_head<'a>(
-    http: &mut HttpFrontend,
+    http: &mut HttpTransport,
     standing: Standing,
     incoming: &IncomingRequest<'a>,
 ) -> Result<RequestKind<'a>, Rejection> {

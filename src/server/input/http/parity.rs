@@ -145,7 +145,7 @@ fn respond_schema(shard: &mut Shard, incoming: &IncomingRequest<'_>, requested: 
     };
     let kind = BodyKind::Text("application/schema+json");
     let fields = incoming.response_fields();
-    shard.respond(incoming, Status::OK, kind, fields, schema.as_bytes());
+    shard.respond_http(incoming, Status::OK, kind, fields, schema.as_bytes());
 }
 
 fn respond_error(
@@ -156,7 +156,7 @@ fn respond_error(
 ) {
     let mut text = Vec::new();
     write::error(&mut text, None, error);
-    shard.respond(incoming, status, BodyKind::Json, incoming.response_fields(), &text);
+    shard.respond_http(incoming, status, BodyKind::Json, incoming.response_fields(), &text);
 }
 
 /// Returns the resume token of a handshake, if it has one.

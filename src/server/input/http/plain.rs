@@ -37,18 +37,18 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: Re
             let headers = head.other_fields(bytes, b"access-control-request-headers").next();
             let preflight = Preflight { methods: allow, headers, max_age_seconds: 86_400 };
             let fields = ResponseFields { preflight: Some(preflight), ..fields };
-            shard.respond(incoming, Status::NO_CONTENT, BodyKind::Empty, fields, &[]);
+            shard.respond_http(incoming, Status::NO_CONTENT, BodyKind::Empty, fields, &[]);
         }
         RequestKind::Options { allow } => {
             let fields = ResponseFields { allow: Some(allow), ..fields };
-            shard.respond(incoming, Status::NO_CONTENT, BodyKind::Empty, fields, &[]);
+            shard.respond_http(incoming, Status::NO_CONTENT, BodyKind::Empty, fields, &[]);
         }
         RequestKind::Ready if shard.transports.http.is_unready => {
             let (status, body) = (Status::UNAVAILABLE, BodyKind::Text("text/plain"));
-            shard.respond(incoming, status, body, fields, b"draining\n");
+            shard.respond_http(incoming, status, body, fields, b"draining\n");
         }
         RequestKind::Health | RequestKind::Ready => {
-            shard.respond(incoming, Status::OK, BodyKind::Text("text/plain"), fields, b"ok\n");
+            shard.respond_http(incoming, Status::OK, BodyKind::Text("text/plain"), fields, b"ok\n");
         }
         RequestKind::ResourceMetadata => {
             let metadata = shard.dispatcher.auth.metadata();
@@ -58,11 +58,11 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: Re
                 max_age_seconds: Some(METADATA_SECONDS),
                 ..fields
             };
-            shard.respond(incoming, Status::OK, BodyKind::Json, fields, document.as_bytes());
+            shard.respond_http(incoming, Status::OK, BodyKind::Json, fields, document.as_bytes());
         }
         RequestKind::Status => {
             let text = status_json(shard);
-            shard.respond(incoming, Status::OK, BodyKind::Json, fields, text.as_bytes());
+            shard.respond_http(incoming, Status::OK, BodyKind::Json, fields, text.as_bytes());
         }
         RequestKind::Metrics => {
             let remaining = shard.dispatcher.shard_count;
@@ -80,11 +80,11 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: Re
             let fields = ResponseFields { content_security_policy: policy, ..fields };
             let body = BodyKind::Text("text/html; charset=utf-8");
             let page = write_page(shard.transports.http.checks.profile.paths.mcp());
-            shard.respond(incoming, Status::OK, body, fields, page.as_bytes());
+            shard.respond_http(incoming, Status::OK, body, fields, page.as_bytes());
         }
         _ => {
             let (status, body) = (Status::NOT_FOUND, BodyKind::Text("text/plain"));
-            shard.respond(incoming, status, body, fields, b"not found\n");
+            shard.respond_http(incoming, status, body, fields, b"not found\n");
         }
     }
 }
@@ -99,7 +99,7 @@ fn list_connections(shard: &mut Shard, incoming: &IncomingRequest<'_>, query: &[
     let Some(position) = position.filter(|position| position.shard < shards) else {
         let (status, body) = (Status::BAD_REQUEST, BodyKind::Text("text/plain"));
         let text = b"after must be the value of next of a page\n";
-        return shard.respond(incoming, status, body, incoming.response_fields(), text);
+        return shard.respond_http(incoming, status, body, incoming.response_fields(), text);
     };
     let page = PageBuilder::new(position, Rows::Json(Vec::new()));
     let exchange = Some(open_exchange(shard, incoming));

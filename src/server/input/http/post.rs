@@ -25,7 +25,7 @@ use crate::server::connection_state::{
     ResponseFormat, ResponseOwner,
 };
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
-use crate::server::http::HttpFrontend;
+use crate::server::http::HttpTransport;
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::{Outcome, PeerId, RefusalFields, ReplyTo};
 use crate::server::shard::{Shard, Transports};
@@ -68,7 +68,7 @@ pub(super) fn handle(
         PostOutcome::Responded => shard.close_if_requested(incoming),
         PostOutcome::Accepted => {
             let fields = incoming.response_fields();
-            shard.respond(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);
+            shard.respond_http(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);
         }
         PostOutcome::Pending(output) => {
             let mut exchanges = shard.exchanges();
@@ -130,7 +130,7 @@ struct StatelessRequest<'a> {
     connection: &'a mut Connection<ConnectionState>,
     dispatcher: &'a mut Dispatcher,
     outbox: &'a mut Outbox,
-    http: &'a mut HttpFrontend,
+    http: &'a mut HttpTransport,
     now: Instant,
 }
 
@@ -155,7 +155,7 @@ impl StatelessRequest<'_> {
                 let call_params = &RequestParams::read(params);
                 let meta = &call_params.meta();
                 let raw = RawRequest { id, method, params, call_params, meta };
-                self.dispatch(version, &raw)
+                self.route(version, &raw)
             }
             Ok(Message::Notification { .. }) => {
                 self.outbox.counters.requests.notifications += 1;
@@ -183,17 +183,17 @@ impl StatelessRequest<'_> {
     }
 
     #[inline]
-    fn dispatch(self, version: Option<&[u8]>, raw: &RawRequest<'_>) -> PostOutcome {
+    fn route(self, version: Option<&[u8]>, raw: &RawRequest<'_>) -> PostOutcome {
         if raw.meta.as_ref().is_ok_and(RequestMetaObject::is_modern) {
             return self.dispatch_modern(raw);
         }
-        self.dispatch_by_header(version, raw)
+        self.route_by_header(version, raw)
     }
 
     /// Dispatches a request whose `_meta` names no revision. `initialize` is negotiated by its
     /// params, whatever its header: clients may send the newest revision that they know.
     #[inline(never)]
-    fn dispatch_by_header(self, version: Option<&[u8]>, raw: &RawRequest<'_>) -> PostOutcome {
+    fn route_by_header(self, version: Option<&[u8]>, raw: &RawRequest<'_>) -> PostOutcome {
         let profile = &self.http.checks.profile;
         if raw.method == Method::Initialize.as_str() {
             if profile.has_sessions() {

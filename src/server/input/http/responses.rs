@@ -24,7 +24,7 @@ use crate::server::acceptance::refusal_error;
 use crate::server::connection_state::{
     EchoedFields, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner, Standing,
 };
-use crate::server::http::{HttpFrontend, session_error_message};
+use crate::server::http::{HttpTransport, session_error_message};
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
@@ -158,7 +158,7 @@ impl Shard {
         };
         let text = self.error_text(incoming, id, error);
         if *check == CheckId::SessionExists {
-            self.respond(incoming, *status, BodyKind::Json, fields, &text);
+            self.respond_http(incoming, *status, BodyKind::Json, fields, &text);
         } else {
             self.respond_refusal(incoming, *status, fields, &text);
         }
@@ -196,7 +196,7 @@ impl Shard {
     ) {
         let body = BodyKind::Json;
         let Some(session) = self.named_session(incoming) else {
-            return self.respond(incoming, status, body, fields, text);
+            return self.respond_http(incoming, status, body, fields, text);
         };
         let IncomingRequest { key, head, format, .. } = *incoming;
         let connection = self.transports.connections.table.get(key);
@@ -206,7 +206,7 @@ impl Shard {
             let named = is_open.then(|| session.to_text());
             let session_id = named.as_ref().map(|text| &text[..]);
             let fields = ResponseFields { session_id, ..fields };
-            return self.respond(incoming, status, body, fields, text);
+            return self.respond_http(incoming, status, body, fields, text);
         }
         let ResponseFormat { closes, is_chunked, .. } = format;
         let response = Response { status, body, close: closes, is_chunked, fields };
@@ -224,7 +224,7 @@ impl Shard {
         let [named, unnamed] = [Some(&name[..]), None].map(|session_id| {
             let mut out = Vec::new();
             let fields = ResponseFields { session_id, ..response.fields };
-            write_response(&mut out, &Response { fields, ..response }, heads, text, is_head);
+            append_response(&mut out, &Response { fields, ..response }, heads, text, is_head);
             out
         });
         let Response { close: closes, is_chunked, .. } = response;
@@ -264,7 +264,7 @@ impl Shard {
     }
 
     /// Writes a complete response, without the body for HEAD.
-    pub(super) fn respond(
+    pub(super) fn respond_http(
         &mut self,
         incoming: &IncomingRequest<'_>,
         status: Status,
@@ -277,7 +277,7 @@ impl Shard {
         let ResponseFormat { closes, is_chunked, .. } = format;
         let response = Response { status, body, close: closes, is_chunked, fields };
         if let Some(out) = self.transports.connections.outgoing(key) {
-            write_response(out, &response, heads, text, head.method == HttpMethod::Head);
+            append_response(out, &response, heads, text, head.method == HttpMethod::Head);
             if let Some(connection) = self.transports.connections.table.get_mut(key) {
                 connection.record.traffic.messages_out += 1;
             }
@@ -372,7 +372,7 @@ impl Shard {
 }
 
 /// Appends a complete response, without the body for HEAD.
-fn write_response(
+fn append_response(
     out: &mut Vec<u8>,
     response: &Response<'_>,
     heads: &mut HeadTemplate,
@@ -390,6 +390,6 @@ fn write_response(
 
 /// Returns whether a request is for an endpoint of the parity dialect.
 #[cold]
-pub(super) fn is_parity(http: &HttpFrontend, incoming: &IncomingRequest<'_>) -> bool {
+pub(super) fn is_parity(http: &HttpTransport, incoming: &IncomingRequest<'_>) -> bool {
     checks::is_parity_path(incoming.head.path(incoming.bytes), &http.checks.profile)
 }

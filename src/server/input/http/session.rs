@@ -126,7 +126,7 @@ fn dispatch_local(
             let id = format.session_id.map(SessionId::to_text);
             let session = id.as_ref().map(|text| &text[..]);
             let fields = ResponseFields { session_id: session, ..incoming.response_fields() };
-            return shard.respond(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);
+            return shard.respond_http(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);
         }
         (outcome, awaited) => {
             let text = outgoing.split_off(mark.body());
@@ -227,7 +227,7 @@ pub(super) fn open_stream(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
     else {
         let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
         let fields = ResponseFields { retry_after_seconds, ..incoming.response_fields() };
-        return shard.respond(incoming, Status::UNAVAILABLE, BodyKind::Empty, fields, &[]);
+        return shard.respond_http(incoming, Status::UNAVAILABLE, BodyKind::Empty, fields, &[]);
     };
     let Shard { transports, dispatcher, outbox, now, .. } = shard;
     let Transports { connections, http, .. } = transports;
@@ -275,5 +275,5 @@ pub(super) fn handle_post(
     let origin = MessageOrigin { peer_addr: peer_addr.as_ref(), details };
     shard.dispatch_legacy_sse(key, origin, text);
     let fields = incoming.response_fields();
-    shard.respond(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);
+    shard.respond_http(incoming, Status::ACCEPTED, BodyKind::Empty, fields, &[]);
 }
