@@ -24,8 +24,8 @@ use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
 use corelane_transport::websocket::writer;
 
 use super::closing::{self, CloseFrame};
-use super::entry::Entry;
 use super::state::{CloseReason, Connection, PeerClose, Phase};
+use super::table::Entry;
 use super::{ConnectionEvent, output};
 
 /// Restores pending input of which the bytes before `from` are parsed. The rest stays in place and

@@ -25,14 +25,11 @@ mod state;
 
 mod table;
 
-mod entry;
-
 mod output;
 
 mod closing;
 
 mod input;
-mod timers;
 
 use std::io;
 
@@ -49,7 +46,6 @@ use corelane_transport::websocket::deflate::Deflater;
 use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
 use corelane_transport::websocket::reader::FrameReader;
 
-pub use self::entry::{BegunMessage, Entry};
 pub use self::input::{MessageEvent, hold_request};
 pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
 use self::state::Phase;
@@ -57,7 +53,7 @@ pub use self::state::{
     CloseReason, Codec, Connection, ConnectionRecord, MemoryAccount, PeerAddress, PendingWork,
     SocketPair,
 };
-pub use self::table::ConnectionTable;
+pub use self::table::{BegunMessage, ConnectionTable, Entry};
 
 /// Timers handled per turn, so that many expiring at once do not stall the shard: each may close a
 /// connection.

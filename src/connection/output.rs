@@ -10,8 +10,8 @@ use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring};
 
 use super::ConnectionEvent;
-use super::entry::Entry;
 use super::state::{Connection, Phase};
+use super::table::Entry;
 
 /// Stops reading a connection of lines or requests whose output exceeds its limit.
 #[inline]

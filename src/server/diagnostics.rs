@@ -1,5 +1,6 @@
 //! What a running server reports of itself: reloads of its configuration, pages of the list of open
-//! connections, and the counters that each shard has published last, for threads that are no shards.
+//! connections, and the counters that each shard has published last, for threads that are no
+//! shards.
 //!
 //! Invariants of the list: a page has at most [`ROWS_MAX`] connections, and a shard visits at most
 //! [`SLOTS_PER_TURN`] places of its table in a turn. Connections that open or close meanwhile may

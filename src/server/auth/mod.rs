@@ -13,10 +13,8 @@
 
 mod credential;
 
-mod counts;
+mod checks;
 mod key_requests;
-mod proofs;
-mod turn_checks;
 
 mod fetch;
 mod introspection;
@@ -36,17 +34,16 @@ use corelane_base::slab::Key;
 use corelane_base::time::{Instant, WallClock};
 use corelane_protocol::eras::Method;
 
-use self::counts::count_check;
-pub(super) use self::counts::{count_refusal, unauthorized_event};
+use self::checks::TurnChecks;
+use self::checks::{ProofChecks, count_check};
+pub(super) use self::checks::{count_refusal, unauthorized_event};
 pub(super) use self::credential::Credential;
 use self::introspection::{NO_ANSWER, PendingTokens};
 use self::key_requests::{KeyRequests, KeyState};
-use self::proofs::ProofChecks;
 #[cfg(feature = "cli")]
 pub use self::source::check_auth;
 pub(super) use self::source::{AuthSource, AuthUpdate, HOW_TO_KNOW_CALLERS, HostCallers};
-use self::turn_checks::TurnChecks;
-use crate::guard::auth::access::{AccessDenied, AccessTarget};
+use crate::guard::auth::access::{AccessDenied, Operation};
 use crate::guard::auth::certificates::ClientCertificate;
 use crate::guard::auth::challenge::Challenges;
 use crate::guard::auth::introspection::IntrospectedToken;
@@ -355,7 +352,7 @@ impl Authentication {
         };
         let access = &self.authenticator().access;
         let check = |name: TargetName<'_>| {
-            access.check(principal, AccessTarget { method: method.as_str(), name, scopes })
+            access.check(principal, Operation { method: method.as_str(), name, scopes })
         };
         if !method.names_uri() {
             return check(TargetName::Name(name));

@@ -16,11 +16,10 @@ use corelane_base::time::Instant;
 use corelane_engine::clock::{Clock, unix_ms};
 use corelane_engine::mesh::ExpiringSet;
 
+use super::checks::{ProofChecks, TurnChecks};
 use super::introspection::{Failures, PendingTokens, Questions};
 use super::key_requests::{IssuerState, KeyRequests};
-use super::proofs::ProofChecks;
 use super::settings::{Settings, is_url, read, read_files, read_rules};
-use super::turn_checks::TurnChecks;
 use super::{Authentication, TokenVerification, fetch};
 use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::auth::jwt::KeySet;

@@ -29,7 +29,7 @@ use crate::server::handlers::contexts::LogFilter;
 use crate::server::handlers::handler_state::{
     CancellationToken, RequestCarrier, TaskTransition, pausable,
 };
-use crate::server::handlers::slow_handlers::TimedHandler;
+use crate::server::handlers::reports::TimedHandler;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_handlers;
 use crate::server::overload::{Admission, CallPermit, EndOfCall, outcome_of};

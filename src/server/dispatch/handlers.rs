@@ -27,11 +27,10 @@ use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::connection_state::PeerState;
 use crate::server::dispatch::DeferredWork;
 use crate::server::handlers::contexts::{LocalContext, LogFilter};
-use crate::server::handlers::failures::HandlerFailures;
 use crate::server::handlers::handler_state::{
     CancellationToken, HandlerState, RequestCarrier, TaskTransition,
 };
-use crate::server::handlers::slow_handlers::SlowPoll;
+use crate::server::handlers::reports::{HandlerFailures, SlowPoll};
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_handlers::TokioCalls;
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};

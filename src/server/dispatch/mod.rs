@@ -55,7 +55,7 @@ pub(super) use self::other_messages::ServedDialects;
 use super::auth::Authentication;
 use super::connection_state::{FactsMemory, PeerState};
 use super::handlers::HandlerEvent;
-use super::handlers::slow_handlers::SlowHandlers;
+use super::handlers::reports::SlowHandlers;
 use super::outbox::Outbox;
 use super::rate::RateLimits;
 use super::reply_to::{Outcome, PeerId, ReplyTo};

@@ -8,9 +8,7 @@ pub(super) mod handler_state;
 
 pub(super) mod contexts;
 
-pub(super) mod failures;
-
-pub(super) mod slow_handlers;
+pub(super) mod reports;
 
 #[cfg(feature = "tokio")]
 pub(super) mod tokio_handlers;
@@ -32,7 +30,7 @@ use corelane_protocol::in_flight::CallId;
 use self::contexts::PendingUpdate;
 pub(super) use self::contexts::{BlockingHandle, CatalogAccess};
 use self::handler_state::HandlerState;
-use self::slow_handlers::SlowPoll;
+use self::reports::SlowPoll;
 use super::client_requests::{NewClientRequest, PendingInput, PendingInputs};
 use super::memory::handler_memory::HandlerMemory;
 use super::shard_message::{LogMessage, PartialResult, Progress};

@@ -15,8 +15,6 @@ mod http;
 
 mod lifecycle;
 
-mod memory_relief;
-
 use std::io;
 
 use corelane_base::slab::Key;

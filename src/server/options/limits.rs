@@ -1,8 +1,9 @@
-//! Limits of messages, requests, tasks and subscriptions, for every transport.
+//! Limits of messages, requests, tasks and subscriptions, for every transport; overload protection
+//! and rate limits.
 
 use std::time::Duration;
 
-use super::declare::{DAY, GIB, KIB, options};
+use super::declare::{DAY, GIB, KIB, MIB, MINUTE, options};
 
 options! {
     /// Limits per message, request and connection, for every transport.
@@ -159,5 +160,225 @@ impl LimitOptions {
     /// connections keep the larger part of `memory_bytes_max`.
     pub(crate) const fn stored_bytes_max(&self) -> usize {
         self.memory_bytes_max / 8
+    }
+}
+
+options! {
+    /// How much the server takes on; all of it is off by default. A refused call gets error -32603
+    /// (HTTP status 503) with `data.retryAfterMs`.
+    pub struct OverloadOptions at |options| options.overload;
+
+    group OVERLOAD {
+        /// Calls of handlers that run at once, over all shards; a further one is refused. Inline
+        /// handlers do not count. 0 switches it off.
+        ///
+        /// A shard runs one inline handler at a time.
+        #[option("overload.calls_max", Count { min: 0, max: 10_000_000 }, reload)]
+        #[cost = "none"]
+        pub calls_max: u32 = 0;
+
+        /// Running calls of each tool, over all shards; a further one is refused. 0 switches it
+        /// off.
+        #[option("overload.tool_calls_max", Count { min: 0, max: 10_000_000 }, reload)]
+        #[cost = "a lock at each call that is not inline"]
+        pub tool_calls_max: u32 = 0;
+
+        /// Running calls of some tools, in place of `overload.tool_calls_max`: name and number,
+        /// such as `deploy_app 4`.
+        #[option("overload.tool_calls", Words, reload)]
+        #[cost = "a comparison for each at each call that is not inline"]
+        pub tool_calls: Vec<(String, u32)> = Vec::new();
+
+        /// Longest time that calls may wait for a blocking thread; if all of an interval have
+        /// waited for longer, new ones are refused. 0 switches it off.
+        ///
+        /// They are refused until one has waited for less; with 0, when the queue is full.
+        #[option("overload.queue_target", Milliseconds { min: 0, max: 60 * MINUTE }, reload)]
+        #[cost = "a clock reading for each blocking call"]
+        #[source = "RFC 8289"]
+        pub queue_target: Duration = Duration::ZERO;
+
+        /// Time for which calls may wait for longer than `overload.queue_target`; 0 is 20 times the
+        /// target.
+        #[option("overload.queue_interval", Milliseconds { min: 0, max: 60 * MINUTE }, reload)]
+        #[cost = "none"]
+        #[source = "RFC 8289"]
+        pub queue_interval: Duration = Duration::ZERO;
+    }
+
+    nested {
+        /// Circuit breakers of tools.
+        pub breaker: BreakerOptions = BreakerOptions::default(), tiny BreakerOptions::tiny();
+
+        /// Steps at which the server takes on less because memory is short.
+        pub memory: MemoryGuardOptions = MemoryGuardOptions::default(),
+            tiny MemoryGuardOptions::tiny();
+    }
+}
+
+options! {
+    /// The circuit breaker of each tool, on each shard: a tool that fails or is slow is not called
+    /// for a while. Off unless one of the percentages is set.
+    pub struct BreakerOptions at |options| options.overload.breaker;
+
+    group BREAKER {
+        /// Percentage of failed calls at which the breaker of a tool opens: panics, internal
+        /// errors, timeouts. Each shard has its own breakers. 0 switches it off.
+        #[option("breaker.failed_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "a lookup by name at each call of a tool"]
+        pub failed_percent: u8 = 0;
+
+        /// Percentage of slow calls at which a breaker opens. 0 switches it off.
+        #[option("breaker.slow_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "as breaker.failed_percent"]
+        pub slow_percent: u8 = 0;
+
+        /// A call that takes at least this long is slow.
+        #[option("breaker.slow_after", Milliseconds { min: 1, max: 60 * MINUTE }, reload)]
+        #[cost = "none"]
+        pub slow_after: Duration = Duration::from_secs(1), tiny Duration::from_millis(50);
+
+        /// Count results with `isError` as failures.
+        ///
+        /// By default they are answers of the tool.
+        #[option("breaker.tool_errors", Switch, reload)]
+        #[cost = "none"]
+        #[source = "MCP, server/tools, Error Handling"]
+        pub tool_errors: bool = false;
+
+        /// Calls that ended in this time count.
+        #[option("breaker.window", Milliseconds { min: 100, max: 60 * MINUTE }, reload)]
+        #[cost = "none"]
+        pub window: Duration = Duration::from_secs(10), tiny Duration::from_millis(500);
+
+        /// Calls in the window below which a breaker stays closed.
+        #[option("breaker.calls_min", Count { min: 1, max: 1_000_000 }, reload)]
+        #[cost = "a broken tool is called that often"]
+        pub calls_min: u32 = 20, tiny 4;
+
+        /// How long an open breaker refuses calls; then some are let through.
+        #[option("breaker.wait", Milliseconds { min: 1, max: 60 * MINUTE }, reload)]
+        #[cost = "a tool that works again is not called for that long"]
+        pub wait: Duration = Duration::from_secs(5), tiny Duration::from_millis(100);
+
+        /// The wait doubles up to this while the tool fails again.
+        ///
+        /// It also doubles if the breaker opens again soon after it has closed.
+        #[option("breaker.wait_max", Milliseconds { min: 1, max: DAY }, reload)]
+        #[cost = "as breaker.wait"]
+        pub wait_max: Duration = Duration::from_mins(1), tiny Duration::from_secs(1);
+
+        /// Calls that are let through after the wait; the breaker closes when all have succeeded.
+        #[option("breaker.probes_max", Count { min: 1, max: 10_000 }, reload)]
+        #[cost = "none"]
+        pub probes_max: u16 = 3, tiny 1;
+    }
+}
+
+options! {
+    /// The memory guard: compares what the process uses with the limit of its control group (Linux,
+    /// `memory.max`), or else with the memory of the machine. Each step applies those before it,
+    /// and ends 5 percent below where it begins. Off unless one of the percentages is set; each
+    /// must be at least the one before.
+    pub struct MemoryGuardOptions at |options| options.overload.memory;
+
+    group MEMORY_GUARD {
+        /// Percentage of the memory of the control group, or of the machine, from which new
+        /// connections are refused. 0 switches the step off.
+        #[option("memory_guard.refuse_connections_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "a thread that reads small files"]
+        #[source = "Linux, cgroup-v2.rst"]
+        pub refuse_connections_percent: u8 = 0;
+
+        /// Percentage from which messages longer than `memory_guard.message_bytes_max` are refused,
+        /// too. 0 switches the step off.
+        #[option("memory_guard.refuse_messages_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "none"]
+        #[source = "Linux, cgroup-v2.rst"]
+        pub refuse_messages_percent: u8 = 0;
+
+        /// Percentage from which notification streams are ended and refused, too. 0 switches the
+        /// step off.
+        #[option("memory_guard.end_streams_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "none"]
+        #[source = "Linux, cgroup-v2.rst"]
+        pub end_streams_percent: u8 = 0;
+
+        /// Percentage from which the connections are closed for which most is held, too. 0 switches
+        /// the step off.
+        ///
+        /// Those are the ones that read slowest.
+        #[option("memory_guard.close_slowest_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "none"]
+        #[source = "Linux, cgroup-v2.rst"]
+        pub close_slowest_percent: u8 = 0;
+
+        /// Percentage of 10 seconds in which tasks of the control group waited for memory (PSI),
+        /// from which the next step applies. 0 switches it off.
+        #[option("memory_guard.stalled_percent", Count { min: 0, max: 100 }, reload)]
+        #[cost = "none"]
+        #[source = "Linux, psi.rst"]
+        pub stalled_percent: u8 = 0;
+
+        /// Longest message while memory is short.
+        #[option("memory_guard.message_bytes_max", Bytes { min: KIB, max: 64 * MIB }, reload)]
+        #[cost = "none"]
+        pub message_bytes_max: usize = 64 * 1024, tiny 1024;
+
+        /// Time between two readings of the memory.
+        #[option("memory_guard.interval", Milliseconds { min: 10, max: 60 * MINUTE }, reload)]
+        #[cost = "a few system calls each"]
+        pub interval: Duration = Duration::from_millis(500);
+    }
+}
+
+options! {
+    /// How many requests callers may send, and how many connections addresses may open. Off by
+    /// default.
+    ///
+    /// A request over a limit gets error 1002 with `data.retryAfterMs`, over HTTP status 429 with
+    /// `Retry-After`, `RateLimit` and `RateLimit-Policy`; a notification is dropped.
+    pub struct RateOptions at |options| options.rate;
+
+    group RATE {
+        /// What is limited: `method [name] rate=LIMIT/PERIOD [burst=N] [per=KEYS]`, such as
+        /// `tools/call deploy_* rate=5/min per=principal`; `*` stands for any text. Periods are s,
+        /// min, h and d, keys principal, address, session, method and tool, joined by `+`. A
+        /// request beyond a limit gets error 1002 or status 429. All rules that apply must admit
+        /// it; 127.0.0.1 and `::1` have no limit by address.
+        ///
+        /// The burst is what may come at once after a pause; default is LIMIT. A period may have a
+        /// number (`10s`). Each value of the keys has a limit of its own; without keys all requests
+        /// of the rule share one. A burst below four times the number of shards costs a lock, too.
+        #[option("rate.rules", Words, reload)]
+        #[cost = "a hash for each rule and request"]
+        #[source = "RFC 6585, section 4; draft-ietf-httpapi-ratelimit-headers-10"]
+        pub rules: Vec<String> = Vec::new();
+
+        /// New connections of one client address (IPv6: /64 prefix), such as `rate=20/s burst=50`;
+        /// default is no limit. 127.0.0.1 and `::1` are exempt.
+        ///
+        /// A connection beyond it gets error 1002 (status 429) and is closed.
+        #[option("rate.connections", Text, reload)]
+        #[cost = "a lock for each new connection"]
+        #[source = "RFC 6177: a client controls a /64"]
+        pub connections: Option<String> = None;
+
+        /// Open connections of one client address, of each transport; 0 leaves it to
+        /// `address_share_percent`. 127.0.0.1 and `::1` are exempt.
+        ///
+        /// A connection beyond it gets error 1001 and is closed.
+        #[option("rate.connections_per_address_max", Count { min: 0, max: 1_000_000 }, reload)]
+        #[cost = "clients behind one proxy on another machine share it"]
+        #[source = "RFC 6177: a client controls a /64"]
+        pub connections_per_address_max: u32 = 0;
+
+        /// Callers, addresses and other keys whose state each shard stores at once; further ones
+        /// share the limit of one.
+        ///
+        /// They do so until another one has not sent requests for a while.
+        #[option("rate.keys_max", Count { min: 16, max: 10_000_000 }, restart)]
+        #[cost = "48 bytes each, once there is a rule"]
+        pub keys_max: u32 = 65_536, tiny 64;
     }
 }

@@ -14,12 +14,10 @@ mod auth;
 mod engine;
 mod http;
 mod limits;
-mod overload;
 mod parity;
 mod services;
 mod tcp;
 mod tls;
-mod websocket;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -30,15 +28,15 @@ use self::declare::options;
 pub(crate) use self::engine::{ACCEPTS, MESH, RING};
 pub use self::engine::{EngineOptions, ExecutorKind, RingBackend};
 pub use self::http::{AdminOptions, HttpOptions, SecondStream};
-pub use self::limits::LimitOptions;
-pub use self::overload::{BreakerOptions, MemoryGuardOptions, OverloadOptions, RateOptions};
+pub use self::limits::{
+    BreakerOptions, LimitOptions, MemoryGuardOptions, OverloadOptions, RateOptions,
+};
 pub use self::parity::{CapabilitiesTimeoutPolicy, ParityMode, ParityOptions, ParityTimeouts};
 pub(crate) use self::services::check_uri_prefix;
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
-pub use self::tcp::{StdioOptions, TcpOptions};
+pub use self::tcp::{StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions};
 pub use self::tls::{ClientCertificateMode, ListenerTlsOptions};
 use self::value::{Choice, choice};
-pub use self::websocket::{Utf8CloseCode, WebSocketOptions};
 
 /// All options of the server.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

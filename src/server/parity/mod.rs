@@ -31,9 +31,7 @@ mod requests;
 
 mod input;
 
-mod http;
-
-mod relay;
+mod forwarded;
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

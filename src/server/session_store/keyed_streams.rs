@@ -14,8 +14,9 @@ use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
 
 use super::idle_sessions::StoredSession;
-use super::streams::listening::{self, ListeningStream};
-use super::streams::{PushedEvent, ResumedStream, STREAM_BYTES, SessionError, SessionStreams};
+use super::streams::{
+    ListeningStream, PushedEvent, ResumedStream, STREAM_BYTES, SessionError, SessionStreams,
+};
 use super::{SessionStore, event_log};
 use crate::server::shard_message::{ExchangeAddress, SessionLimits};
 
@@ -44,7 +45,7 @@ impl<S> KeyedStreams<'_, S> {
     /// nothing is changed then.
     pub fn listen(&mut self, exchange: ExchangeAddress) -> Result<ListeningStream, SessionError> {
         let bounds = self.store.limits.streams;
-        self.attach(|streams| listening::attach(streams, exchange, bounds))
+        self.attach(|streams| streams.attach_listening(exchange, bounds))
     }
 
     /// Attaches a stream, requested by `Last-Event-ID`, to `exchange`; its client received event

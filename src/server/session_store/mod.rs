@@ -39,7 +39,7 @@ use corelane_base::time::Instant;
 use self::idle_sessions::{Eviction, IdleSessions, StoredSession};
 use self::keyed_streams::{KeyedStreams, LingeringQueue, StreamTotals};
 #[cfg(test)]
-use self::streams::listening::ListeningStream;
+use self::streams::ListeningStream;
 pub(super) use self::streams::{LISTENING_STREAM, SessionError, SessionStreams};
 #[cfg(test)]
 use self::streams::{PushedEvent, ResumedStream};

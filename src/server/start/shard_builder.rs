@@ -36,8 +36,7 @@ use crate::server::client_requests::request_state::RequestStates;
 use crate::server::connection_state::{ConnectionState, FactsMemory, Standing};
 use crate::server::dispatch::{DeferredWork, Dispatcher, Handlers, ServedDialects};
 use crate::server::handlers::HandlerQueue;
-use crate::server::handlers::failures::HandlerFailures;
-use crate::server::handlers::slow_handlers::SlowHandlers;
+use crate::server::handlers::reports::{HandlerFailures, SlowHandlers};
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_handlers::TokioCalls;
 use crate::server::http::{HttpParts, HttpTransport, RequestChecks, SharedGauges};

@@ -1,7 +1,10 @@
 //! Messages to the shard: from other shards, from other threads, and from its own handlers.
 //!
 //! A report of all shards passes from one to the next: each adds its part, the last one responds.
+//!
+//! A step of the memory guard decides what the shard takes on while memory is short.
 
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use corelane_base::slab::Key;
@@ -9,7 +12,6 @@ use corelane_engine::mesh::ShardId;
 use corelane_engine::ring::Ring;
 use corelane_transport::http::response::BodyKind;
 
-use super::pressure;
 use crate::connection::Connection;
 use crate::guard::pressure::PressureStep;
 use crate::server::auth::AuthTime;
@@ -19,10 +21,12 @@ use crate::server::diagnostics::{
 };
 use crate::server::dispatch::notifies_list_changed;
 use crate::server::handlers::HandlerEvent;
-use crate::server::shard::{Broadcaster, Recipients, Shard};
+use crate::server::memory::MemoryLimit;
+use crate::server::overload::OverloadRules;
+use crate::server::shard::{Broadcaster, Recipients, Shard, held_memory};
 use crate::server::shard_message::{
-    BroadcastMessage, ExchangeAddress, HttpOutput, ReportMessage, Requester, ShardMessage,
-    TaskEvent, TaskMessage,
+    BroadcastMessage, ExchangeAddress, HttpOutput, ReportMessage, Requester, ShardLimits,
+    ShardMessage, TaskEvent, TaskMessage,
 };
 use crate::server::subscriptions::{CatalogList, SubscriptionRegistry};
 use crate::telemetry::connection_info::ConnectionInfo;
@@ -116,7 +120,7 @@ impl Shard {
                 self.dispatcher.deferred.overload.set_rules(overload);
                 self.apply_limits();
             }
-            BroadcastMessage::Pressure(step) => pressure::apply_step(self, ring, step),
+            BroadcastMessage::Pressure(step) => apply_step(self, ring, step),
             BroadcastMessage::RateRules(rules) => self.dispatcher.rate.install(rules),
             BroadcastMessage::Authenticator(authenticator) => {
                 self.dispatcher.auth.install(authenticator);
@@ -302,3 +306,70 @@ fn overload(shard: &Shard) -> OverloadGauges {
         blocking_waiting: shard.dispatcher.handlers.blocking_pool.waiting(),
     }
 }
+
+/// Returns the limits at a step.
+pub(super) fn restrict(
+    limits: &ShardLimits,
+    step: PressureStep,
+    rules: &OverloadRules,
+) -> ShardLimits {
+    let mut limits = *limits;
+    if step >= PressureStep::RefuseMessages {
+        let bytes_max = rules.short_message_bytes_max();
+        for limit in [
+            &mut limits.connections.message_bytes_max,
+            &mut limits.http_request.body_bytes_max,
+            &mut limits.websocket.frame_limits.message_bytes_max,
+        ] {
+            *limit = bytes_max.min(*limit);
+        }
+    }
+    if step >= PressureStep::EndStreams {
+        limits.subscriptions.streams_max = 0;
+    }
+    limits
+}
+
+/// Applies a step, which may be the current one again: then further connections are closed.
+#[cold]
+fn apply_step<R: Ring>(shard: &mut Shard, ring: &mut R, step: PressureStep) {
+    let before = shard.transports.acceptor.pressure();
+    if step != before {
+        shard.outbox.counters.overload.pressure_steps += 1;
+        shard.transports.acceptor.set_pressure(step);
+        shard.apply_limits();
+    }
+    if step >= PressureStep::EndStreams && before < PressureStep::EndStreams {
+        end_streams(shard);
+    }
+    if step == PressureStep::CloseSlowest {
+        close_slowest(shard, ring);
+    }
+    shard.apply_outbox(ring);
+}
+
+/// Ends all notification streams with their results.
+fn end_streams(shard: &mut Shard) {
+    let before = shard.outbox.counters.subscriptions.closed;
+    for key in shard.connection_keys() {
+        shard.end_idle_stream(key);
+        shard.complete_streams(key);
+    }
+    let counters = &mut shard.outbox.counters;
+    counters.overload.streams_shed += counters.subscriptions.closed - before;
+}
+
+/// Closes connections until half of what is held for clients is freed, those for which most is held
+/// first; those that hold less than their share stay.
+fn close_slowest<R: Ring>(shard: &mut Shard, ring: &mut R) {
+    let held_bytes = held_memory(&shard.transports, &shard.dispatcher).total();
+    let limit = MemoryLimit::new((held_bytes / 2).max(KEPT_BYTES));
+    let memory = Rc::clone(&shard.dispatcher.handlers.memory);
+    let usual = memory.limit();
+    memory.set_limit(limit);
+    shard.free_memory(ring);
+    memory.set_limit(usual);
+}
+
+/// What a shard holds at least without closing a connection: less would not relieve the machine.
+const KEPT_BYTES: usize = 1 << 20;

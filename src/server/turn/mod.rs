@@ -10,8 +10,6 @@
 //! Invariant: begins and ends are handled in the order in which they came, since the socket of a
 //! connection that has ended may be that of a new one.
 
-mod pressure;
-
 mod messages;
 
 #[cfg(feature = "tower")]

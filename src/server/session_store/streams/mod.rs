@@ -21,9 +21,9 @@
 //! - One listening stream is the current one: events are pushed on it only, so that each message is
 //!   sent on one stream. While it is attached, another GET gets status 409, as in the official
 //!   TypeScript and Python SDKs, or a new stream, which is the current one from then on and may
-//!   replace the other ([`listening::attach`]). When the current one is detached, an attached one
-//!   becomes current if there is one. A listening stream that is neither current nor attached is
-//!   finished; a client that resumes it makes it the current one again.
+//!   replace the other ([`SessionStreams::attach_listening`]). When the current one is detached, an
+//!   attached one becomes current if there is one. A listening stream that is neither current nor
+//!   attached is finished; a client that resumes it makes it the current one again.
 //! - A finished stream with undelivered events is retained until it is resumed and delivered, or
 //!   displaced by newer ones. A delivered stream lingers: a send completes when the kernel has the
 //!   bytes, and a connection that breaks then loses them, so its client may still reconnect. It is
@@ -36,12 +36,11 @@
 //! Source: MCP 2025-11-25, basic/transports, "Listening for Messages from the Server", "Multiple
 //! Connections", "Resumability and Redelivery".
 
-pub mod listening;
-
 use bytes::Bytes;
 use corelane_base::time::Instant;
 
 use super::event_log::EventLog;
+use crate::server::options::SecondStream;
 use crate::server::shard_message::{EventLogLimits, ExchangeAddress, StreamLimits};
 
 /// Number of the first stream that a client opens by GET. As the stream of a message it stands for
@@ -64,6 +63,17 @@ pub enum SessionError {
     UnknownSession,
     /// The session has this many streams already: the request gets a JSON response, or an error.
     StreamLimit(usize),
+}
+
+/// A listening stream that was attached by GET.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ListeningStream {
+    /// Number of the stream.
+    pub number: u32,
+    /// Number after which it must be replayed: that of the last event given to an exchange.
+    pub after: u32,
+    /// Exchange of the listening stream that it replaces, which must end.
+    pub replaced_listener: Option<ExchangeAddress>,
 }
 
 /// An event that was pushed.
@@ -174,7 +184,7 @@ impl SessionStreams {
         self.attached += u32::from(replaced_exchange.is_none());
         let is_new = is_listening && number != self.listening;
         let replaced_listener =
-            if is_new { listening::make_current(self, number, bounds, room, now) } else { None };
+            if is_new { self.make_current(number, bounds, room, now) } else { None };
         Ok(ResumedStream { replaced_exchange, replaced_listener, missing_events, is_finished })
     }
 
@@ -235,7 +245,7 @@ impl SessionStreams {
         stream.exchange = None;
         stream.has_undelivered &= !is_sent;
         self.attached -= 1;
-        listening::finish_detached(self, number);
+        self.finish_detached(number);
         if self.get_mut(number).is_some_and(|stream| stream.is_retained()) {
             self.retain_finished(number, bounds.retained_streams_max, now);
         }
@@ -399,6 +409,78 @@ impl SessionStreams {
 pub const STREAM_BYTES: usize = 2 * size_of::<SessionStream>();
 
 const _: () = assert!(STREAM_BYTES <= 192, "a stream without events holds at most 192 bytes");
+
+impl SessionStreams {
+    /// Attaches a listening stream to `exchange`: the current one, or a new one if that is attached.
+    pub fn attach_listening(
+        &mut self,
+        exchange: ExchangeAddress,
+        bounds: StreamLimits,
+    ) -> Result<ListeningStream, SessionError> {
+        let number = self.listening;
+        let current = self.listening_stream();
+        let Some(attached) = current.exchange else {
+            current.exchange = Some(exchange);
+            let after = std::mem::replace(&mut current.last_delivered, current.log.last_number());
+            self.attached += 1;
+            return Ok(ListeningStream { number, after, replaced_listener: None });
+        };
+        if bounds.second_stream == SecondStream::Refuse {
+            return Err(SessionError::Conflict);
+        }
+        let number = self.next_number(bounds)?;
+        let is_replaced = bounds.second_stream == SecondStream::Replace;
+        self.listening_stream().is_finished = is_replaced;
+        (self.last_opened, self.listening) = (number, number);
+        let stream = self.insert(self.len(), number);
+        (stream.exchange, stream.is_listening) = (Some(exchange), true);
+        self.attached += 1;
+        let replaced_listener = is_replaced.then_some(attached);
+        Ok(ListeningStream { number, after: 0, replaced_listener })
+    }
+
+    /// Makes an attached listening stream the current one, with the events that wait for an exchange.
+    /// Returns the exchange of the one that it replaces. `room` is that of [`SessionStreams::push`].
+    fn make_current(
+        &mut self,
+        number: u32,
+        bounds: StreamLimits,
+        room: usize,
+        now: Instant,
+    ) -> Option<ExchangeAddress> {
+        let bytes_max = self.bytes.saturating_add(room);
+        let before = std::mem::replace(&mut self.listening, number);
+        let stream = self.get_mut(before)?;
+        if let Some(attached) = stream.exchange {
+            let is_replaced = bounds.second_stream != SecondStream::Join;
+            stream.is_finished = is_replaced;
+            return is_replaced.then_some(attached);
+        }
+        stream.is_finished = true;
+        let bytes = stream.log.bytes();
+        let waiting = stream.log.take_after(stream.last_delivered);
+        let bytes_left = stream.log.bytes();
+        self.bytes = self.bytes - bytes + bytes_left;
+        for text in waiting {
+            self.push(number, text, bounds.log, bytes_max.saturating_sub(self.bytes));
+        }
+        self.retain_finished(before, bounds.retained_streams_max, now);
+        None
+    }
+
+    /// Finishes a detached stream if it is a listening one, unless it is current and no other one is
+    /// attached.
+    fn finish_detached(&mut self, number: u32) {
+        if number == self.listening {
+            let newest = self.streams.iter().rev().find(|stream| stream.is_open_listener());
+            let Some(newest) = newest else { return };
+            self.listening = newest.number;
+        }
+        if let Some(stream) = self.get_mut(number).filter(|stream| stream.is_listening) {
+            stream.is_finished = true;
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! Tests of tasks without handlers, connections or a clock.
 
 mod limits;
-mod limits_model;
 
 use std::pin::pin;
 use std::rc::Rc;

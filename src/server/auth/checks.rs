@@ -1,0 +1,299 @@
+//! Checks of tokens and of proofs of keys on a shard: how many signatures a turn verifies, which
+//! proofs were used before, and how checks and refusals are counted.
+//!
+//! A request with an unknown token or a proof beyond the limit of a turn waits for a later turn, so
+//! that those that need no check are answered meanwhile. Invariants: a turn has at most its number
+//! of checks; while requests wait, half of them are theirs, so that the first [`WAITING_MAX`] are
+//! served within that many turns; a further one does not wait.
+//!
+//! Proofs (DPoP, RFC 9449) have nonces, and are known on all shards. Invariants: a proof is
+//! accepted once, by one shard, as long as it could be sent again; while more proofs are remembered
+//! than the limit admits, further ones are refused, not forgotten.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::Hasher;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use corelane_base::slab::Key;
+use corelane_base::time::Instant;
+use corelane_engine::mesh::{ExpiringSet, InsertResult};
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use super::Credential;
+use crate::guard::auth::dpop::nonce::Nonces;
+use crate::guard::auth::dpop::{DpopRules, ReadProof};
+use crate::guard::auth::{AuthError, TokenFault};
+use crate::guard::secure_rng::{Purpose, SecureRng};
+use crate::guard::state_cipher::KEY_BYTES;
+use crate::telemetry::auth_event::AuthEvent;
+use crate::telemetry::counters::AuthCounters;
+use crate::telemetry::event::Event;
+
+/// Requests that wait, at most.
+const WAITING_MAX: usize = 1_024;
+
+/// The checks of one shard.
+#[derive(Debug)]
+pub(super) struct TurnChecks {
+    per_turn_max: u16,
+    /// Number of checks in the turn that began at `turn`.
+    taken: u16,
+    turn: Instant,
+    /// Connections whose request waits, in the order in which they came.
+    waiting: VecDeque<Key>,
+    /// How many of them are read again in this turn, before anything else.
+    resumed: u16,
+}
+
+impl TurnChecks {
+    pub(super) const fn new(per_turn_max: u16) -> Self {
+        let (taken, turn, resumed) = (0, Instant::ORIGIN, 0);
+        Self { per_turn_max, taken, turn, waiting: VecDeque::new(), resumed }
+    }
+
+    /// Takes a check. Returns `false` if there is none left.
+    pub(super) fn take(&mut self, turn: Instant) -> bool {
+        self.begin_turn(turn);
+        let is_resumed = self.resumed > 0;
+        self.resumed = self.resumed.saturating_sub(1);
+        let reserved = if is_resumed { 0 } else { self.reserved() };
+        let is_left = self.taken.saturating_add(reserved) < self.per_turn_max;
+        self.taken += u16::from(is_left);
+        is_left
+    }
+
+    /// Returns whether one more request may wait.
+    pub(super) fn can_wait(&self) -> bool {
+        self.waiting.len() < WAITING_MAX
+    }
+
+    /// Has the request of a connection wait for a later turn.
+    pub(super) fn wait(&mut self, key: Key) {
+        if !self.waiting.contains(&key) {
+            self.waiting.push_back(key);
+        }
+    }
+
+    /// Returns whether requests wait.
+    #[inline]
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Takes the connections whose request is read again in the turn that began at `turn`.
+    pub(super) fn resume(&mut self, turn: Instant) -> Vec<Key> {
+        self.begin_turn(turn);
+        let left = self.per_turn_max.saturating_sub(self.taken);
+        let count = self.waiting.len().min(left.into());
+        let resumed: Vec<Key> = self.waiting.drain(..count).collect();
+        self.resumed = u16::try_from(resumed.len()).unwrap_or(u16::MAX);
+        resumed
+    }
+
+    fn begin_turn(&mut self, turn: Instant) {
+        if turn != self.turn {
+            (self.turn, self.taken, self.resumed) = (turn, 0, 0);
+        }
+    }
+
+    /// Returns the checks that are left to requests that wait.
+    fn reserved(&self) -> u16 {
+        let half = self.per_turn_max.div_ceil(2);
+        half.min(u16::try_from(self.waiting.len()).unwrap_or(half))
+    }
+}
+
+/// What a shard checks proofs with; all shards share the proofs that were used.
+pub(super) struct ProofChecks {
+    used: Arc<ExpiringSet>,
+    nonces: Nonces,
+    /// Makes hashes that clients cannot foresee.
+    hasher: SipHasher13,
+}
+
+impl ProofChecks {
+    /// Creates the checks of a process with this secret.
+    pub(super) fn new(used: Arc<ExpiringSet>, secret: &[u8; KEY_BYTES]) -> Self {
+        let mut random = SecureRng::new(secret, Purpose::ProofKeys);
+        let mut next = || random.next_u128().unwrap_or_default().to_le_bytes();
+        let mut key = [0; KEY_BYTES];
+        for part in key.chunks_exact_mut(size_of::<u128>()) {
+            part.copy_from_slice(&next());
+        }
+        Self { used, nonces: Nonces::new(&key), hasher: SipHasher13::new_with_key(&next()) }
+    }
+
+    /// Returns the nonce that clients are to use.
+    pub(super) fn nonce(&self, unix_seconds: u64) -> String {
+        self.nonces.current(unix_seconds)
+    }
+
+    /// Checks the nonce of a proof, if it needs one.
+    pub(super) fn check_nonce(
+        &self,
+        rules: &DpopRules,
+        proof: &ReadProof<'_>,
+        unix_seconds: u64,
+    ) -> Result<(), AuthError> {
+        match proof.nonce() {
+            _ if !rules.needs_nonce => Ok(()),
+            None => Err(AuthError::NonceNeeded("the proof needs a nonce of this server")),
+            Some(nonce) if self.nonces.accepts(nonce, unix_seconds) => Ok(()),
+            Some(_) => Err(AuthError::NonceNeeded("the nonce of the proof is not a current one")),
+        }
+    }
+
+    /// Uses a proof whose signature is verified. No shard accepts it again.
+    pub(super) fn use_once(
+        &self,
+        proof: &ReadProof<'_>,
+        unix_seconds: u64,
+    ) -> Result<(), AuthError> {
+        let (thumbprint, id) = proof.id();
+        let mut hasher = self.hasher;
+        hasher.write(thumbprint);
+        hasher.write(id.as_bytes());
+        let digest = hasher.finish128().as_u128();
+        match self.used.insert(digest, unix_seconds, proof.usable_until()) {
+            InsertResult::First => Ok(()),
+            InsertResult::Present => {
+                Err(AuthError::InvalidProof("the proof was used before (jti)"))
+            }
+            InsertResult::Full => Err(TOO_MANY_PROOFS),
+        }
+    }
+}
+
+impl fmt::Debug for ProofChecks {
+    /// Does not print the keys.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ProofChecks(..)")
+    }
+}
+
+const TOO_MANY_PROOFS: AuthError =
+    AuthError::Unavailable("too many proofs are remembered at the moment; try again");
+
+/// Counts a request that is not authenticated.
+pub const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
+    let counter = match error {
+        AuthError::Missing => &mut counters.missing_token,
+        AuthError::InvalidToken(_) | AuthError::UnprovedToken(_) => &mut counters.invalid_token,
+        AuthError::InvalidProof(_) => &mut counters.invalid_proof,
+        AuthError::NonceNeeded(_) => &mut counters.missing_nonce,
+        AuthError::InvalidRequest(_) => &mut counters.invalid_request,
+        AuthError::Unavailable(_) | AuthError::Pending => &mut counters.unavailable,
+    };
+    *counter += 1;
+}
+
+/// Returns the log event of a request of `peer` that is not authenticated.
+pub fn unauthorized_event(
+    error: &AuthError,
+    peer: Option<SocketAddr>,
+    request_id: Option<&str>,
+) -> Event<'static> {
+    let (reason, check, detail) = (error.label(), error.check(), error.detail().into());
+    let request_id = request_id.map(Box::from);
+    Event::Auth(AuthEvent::Unauthorized { reason, check, detail, peer, request_id })
+}
+
+/// Counts a check by its result. `is_hit` is whether the shard has verified the token before.
+#[inline]
+pub(super) const fn count_check(
+    counters: &mut AuthCounters,
+    is_hit: bool,
+    checked: &Result<Credential, AuthError>,
+) {
+    match checked {
+        Ok(_) if is_hit => counters.checks_hit += 1,
+        Ok(_) => counters.checks_verified += 1,
+        Err(error) => count_failure(counters, error),
+    }
+}
+
+/// Counts a check that has failed. A request that waits, or has no credential, is no check.
+#[cold]
+const fn count_failure(counters: &mut AuthCounters, error: &AuthError) {
+    let counter = match error {
+        AuthError::Missing | AuthError::InvalidRequest(_) | AuthError::Pending => return,
+        AuthError::InvalidToken(token) => match token.fault {
+            TokenFault::Malformed => &mut counters.checks_malformed,
+            TokenFault::Unsupported => &mut counters.checks_unsupported,
+            TokenFault::Issuer => &mut counters.checks_issuer,
+            TokenFault::Signature | TokenFault::Key => &mut counters.checks_bad_signature,
+            TokenFault::Expired => &mut counters.checks_expired,
+            TokenFault::NotYetValid => &mut counters.checks_not_yet_valid,
+            TokenFault::Audience => &mut counters.checks_audience,
+            TokenFault::Binding => &mut counters.checks_binding,
+            TokenFault::Unknown => &mut counters.checks_unknown,
+        },
+        AuthError::UnprovedToken(_) => &mut counters.checks_binding,
+        AuthError::InvalidProof(_) | AuthError::NonceNeeded(_) => &mut counters.checks_proof,
+        AuthError::Unavailable(_) => &mut counters.checks_unavailable,
+    };
+    *counter += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use corelane_base::slab::Slab;
+
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_milliseconds(ms)
+    }
+
+    fn keys(count: usize) -> Vec<Key> {
+        let mut slab = Slab::new(count);
+        (0..count).map(|_| slab.insert(()).unwrap()).collect()
+    }
+
+    #[test]
+    fn turn_has_a_limited_number_of_checks() {
+        let mut checks = TurnChecks::new(3);
+        let taken = |checks: &mut TurnChecks, ms| {
+            [(); 5].map(|()| checks.take(at(ms))).iter().filter(|it| **it).count()
+        };
+        assert_eq!((taken(&mut checks, 1), taken(&mut checks, 2)), (3, 3));
+    }
+
+    #[test]
+    fn waiting_requests_are_resumed_in_order() {
+        let (mut checks, keys) = (TurnChecks::new(4), keys(6));
+        for key in &keys {
+            checks.wait(*key);
+            checks.wait(*key);
+        }
+        // New ones get half of the checks.
+        assert!(checks.take(at(1)) && checks.take(at(1)));
+        assert!(!checks.take(at(1)) && !checks.take(at(1)));
+        assert_eq!(checks.resume(at(1)), keys[..2]);
+        assert!(checks.take(at(1)) && checks.take(at(1)));
+        assert!(!checks.take(at(1)));
+        assert_eq!(checks.resume(at(2)), keys[2..]);
+        assert!(!checks.has_waiting() && checks.resume(at(2)).is_empty());
+    }
+
+    #[test]
+    fn only_check_is_for_waiting_request() {
+        let (mut checks, keys) = (TurnChecks::new(1), keys(1));
+        checks.wait(keys[0]);
+        assert!(!checks.take(at(1)));
+        assert_eq!(checks.resume(at(1)), keys);
+        assert!(checks.take(at(1)));
+    }
+
+    #[test]
+    fn waiting_requests_are_bounded() {
+        let mut checks = TurnChecks::new(1);
+        for key in keys(WAITING_MAX) {
+            assert!(checks.can_wait());
+            checks.wait(key);
+        }
+        assert!(!checks.can_wait());
+    }
+}
