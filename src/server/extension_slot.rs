@@ -17,7 +17,6 @@ type Mutex<T> = std::sync::Mutex<T>;
 #[derive(Clone, Debug, Default)]
 pub struct ExtensionSlot(Arc<Mutex<Attached>>);
 
-/// What is attached.
 #[derive(Debug, Default)]
 struct Attached {
     extensions: Option<Arc<Extensions>>,

@@ -25,7 +25,8 @@ use crate::connection::CloseReason;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
 
-/// One effect.
+/// What a component wants done outside of its own state; [`Outbox::push`] adds one, and the shard
+/// applies it at the end of the step.
 #[derive(Debug)]
 pub(super) enum Effect {
     /// Completes a request in flight, sends its response, or the one with an error, and lets its

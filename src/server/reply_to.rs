@@ -17,9 +17,7 @@ use crate::guard::rate::limiter::Exceeded;
 /// Identifies one MCP peer of a shard.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum PeerId {
-    /// A connection.
     Connection(Key),
-    /// A legacy HTTP session.
     HttpSession(Key),
     /// A session of the parity dialect.
     Parity(ParityKey),
@@ -72,7 +70,6 @@ pub(super) enum Outcome {
     None,
     /// The response, or the responses of a batch.
     Response,
-    /// An error response.
     Error(ErrorKind),
     /// A notification or server request: written before the response, or unrelated to one.
     Notification,

@@ -22,9 +22,7 @@ use url::{Host, Position, Url};
 
 /// Time for one fetch.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of a response.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// Bytes of one read.
 const READ_BYTES: usize = 16 << 10;
 
 /// A fetched document.

@@ -34,7 +34,6 @@ pub enum CallResult {
 /// Why a call is cancelled, which decides the error of its response.
 #[derive(Clone, Debug)]
 pub enum CancelReason {
-    /// This error.
     Error(Error),
     /// The drain timeout has passed. The error states whether the handler had started.
     Drain,

@@ -30,7 +30,6 @@ use crate::service::ClientRequestError;
 pub struct RequesterTarget {
     pub reply_to: ReplyTo,
     pub revision: Revision,
-    /// Id of the task.
     pub task: Option<String>,
 }
 

@@ -174,9 +174,7 @@ impl ResponseOwner {
 pub struct HttpExchange {
     /// Serial number among the exchanges of the connection.
     pub serial: u32,
-    /// Owner of the response.
     pub owner: ResponseOwner,
-    /// Format of the response.
     pub format: ResponseFormat,
     /// Value of `Access-Control-Allow-Origin`, if it has to be sent.
     pub allowed_origin: Option<Box<[u8]>>,

@@ -473,7 +473,7 @@ impl DeferredWork {
     }
 }
 
-/// The calls and tasks of a shard.
+/// What makes client requests on a shard: its calls and its tasks.
 struct CallsAndTasks<'a> {
     calls: &'a mut CallTable,
     tasks: &'a mut Tasks,

@@ -80,7 +80,6 @@ pub enum TaskTransition {
 /// What the task of a call is created with.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TaskTerms {
-    /// Requested ttl.
     pub ttl: Option<Duration>,
     /// Address of the caller, unless it is exempt from the shares.
     pub address: Option<ClientAddress>,

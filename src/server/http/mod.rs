@@ -89,7 +89,6 @@ pub(super) struct HttpTransport {
     host_throttle: MinuteThrottle,
     /// Size limits of a request.
     pub limits: RequestLimits,
-    /// Open exchanges.
     pub exchanges: Exchanges,
     /// Legacy sessions.
     pub sessions: SessionStore<HttpSession>,

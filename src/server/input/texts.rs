@@ -54,7 +54,7 @@ impl Shard {
         }
     }
 
-    /// Dispatches one line.
+    /// Dispatches one line; one that cannot be repaired is answered with an error.
     #[inline]
     fn dispatch_line(&mut self, key: Key, mut text: PaddedText<'_>) {
         if let Err(error) = self.dispatch_text(key, &mut text) {

@@ -198,7 +198,7 @@ const fn budget_limits(limit: MemoryLimit) -> BudgetLimits {
     BudgetLimits { bytes_max: limit.results(), share: limit.share() }
 }
 
-/// The result of a handler.
+/// The end of a handler: its output, or the error that the shard reports and answers.
 pub type HandlerResult = Result<HandlerOutput, HandlerError>;
 
 /// The charge for the result of one handler, released when it is dropped. Boxed to keep messages

@@ -26,7 +26,6 @@ pub(super) enum Carrier<'a> {
     Exchange {
         address: ExchangeAddress,
         caller: &'a SessionCaller,
-        /// What the response is.
         response: ResponseKind,
         /// Why the client does not continue where it was, if it has asked for that.
         restart: Option<&'static str>,
@@ -57,7 +56,6 @@ impl<'a> Carrier<'a> {
 /// What the response to an HTTP request is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ResponseKind {
-    /// One message.
     Message,
     /// One message, or the chunks of a stream.
     Chunks,
@@ -161,7 +159,6 @@ pub(super) struct QueuedChunk {
     pub(super) id: Box<str>,
     /// The numbers of its stream and of itself.
     pub(super) place: (u32, u64),
-    /// Its text.
     pub(super) text: Vec<u8>,
 }
 
@@ -290,7 +287,6 @@ impl HttpCarrier {
 /// A session that stands for one of another shard, and carries its messages.
 #[derive(Debug)]
 pub(super) struct Front {
-    /// The connection.
     pub(super) connection: Key,
     /// The shard of the other session.
     pub(super) owner: ShardId,

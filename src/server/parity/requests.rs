@@ -50,7 +50,6 @@ struct Dispatched {
     took: Duration,
     /// Its response, encoded, if it has a result.
     text: Vec<u8>,
-    /// Its error.
     failure: Option<Error>,
 }
 

@@ -35,7 +35,6 @@ use crate::telemetry::label::Transport;
 /// A session that continues.
 #[derive(Debug)]
 pub(super) struct Resumed {
-    /// The session.
     pub(super) key: ParityKey,
     /// Its streams, each with the number of its next chunk for the client.
     pub(super) streams: Vec<(String, u64)>,
@@ -50,7 +49,6 @@ pub(super) struct RepeatedChunk {
     pub(super) stream: (Box<str>, u32),
     /// The number of the chunk.
     pub(super) seq: u64,
-    /// The text.
     pub(super) text: Box<[u8]>,
 }
 

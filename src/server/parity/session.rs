@@ -31,7 +31,8 @@ use crate::telemetry::label::Transport;
 /// The revision whose params and results the dialect has.
 const REVISION: Revision = Revision::LATEST_LEGACY;
 
-/// One session.
+/// A session with what its shard needs for it: the state machine of its protocol, the state of the
+/// peer for the dispatcher, what carries it and its open requests.
 #[derive(Debug)]
 pub struct ParitySession {
     pub id: SessionId,
@@ -201,7 +202,7 @@ pub(super) struct SessionRequests {
     last_number: u32,
 }
 
-/// One request.
+/// A request that is described at its end: for its log line, or because it has an idempotency key.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
     number: u32,

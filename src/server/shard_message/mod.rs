@@ -151,12 +151,7 @@ pub(super) fn send_blocking(sender: &Sender<ShardMessage>, shard: ShardId, messa
 #[derive(Debug)]
 pub(super) enum RateMessage {
     /// A shard is short of requests for these keys.
-    Request {
-        /// The shard.
-        from: ShardId,
-        /// The keys.
-        requests: Arc<[ShareRequest]>,
-    },
+    Request { from: ShardId, requests: Arc<[ShareRequest]> },
     /// The answer, with what there is to spare.
     Gifts {
         /// The shard that gives.
@@ -264,7 +259,6 @@ pub(super) enum TaskOp {
 /// A request for a task of another shard.
 #[derive(Debug)]
 pub(super) struct RemoteTaskRequest {
-    /// Id of the task.
     pub task: TaskId,
     /// Shard that gets the response.
     pub shard: ShardId,
@@ -287,28 +281,20 @@ pub(super) enum TaskMessage {
     Request(RemoteTaskRequest),
     /// From the owner: the response.
     Response {
-        /// The call.
         call: CallId,
         /// Body of the result.
         result: Result<Vec<u8>, Error>,
     },
     /// From a blocking thread to the owner: an event of the handler.
-    HandlerEvent {
-        /// Key of the task.
-        task: Key,
-        /// The event.
-        event: TaskEvent,
-    },
+    HandlerEvent { task: Key, event: TaskEvent },
     /// To the owner: a client of `shard` subscribed to the task.
     Watch {
-        /// Id of the task.
         task: TaskId,
         /// Shard with a subscription.
         shard: ShardId,
     },
     /// From the owner to a shard with a subscription: the task has changed.
     Changed {
-        /// Id of the task.
         task: TaskId,
         /// Number of changes.
         version: u32,

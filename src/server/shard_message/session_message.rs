@@ -60,7 +60,6 @@ pub struct FrontAddress {
 /// Address of what carries output of a session to its client, on any shard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CarrierAddress {
-    /// An HTTP exchange.
     Exchange(ExchangeAddress),
     /// The front on a connection of another shard.
     Front(FrontAddress),
@@ -85,12 +84,10 @@ pub enum SessionMessage {
     ResponseDelayed {
         /// Session of the exchange.
         session: SessionId,
-        /// The exchange.
         exchange: ExchangeAddress,
     },
     /// To the session: so many bytes of its output are sent.
     Sent {
-        /// The session.
         session: SessionId,
         /// What has carried the output.
         carrier: CarrierAddress,
@@ -99,7 +96,6 @@ pub enum SessionMessage {
     },
     /// To the session: what has carried it is gone.
     Closed {
-        /// The session.
         session: SessionId,
         /// The closed exchange, or the front of the closed connection.
         carrier: CarrierAddress,
@@ -110,7 +106,6 @@ pub enum SessionMessage {
     Resume(Box<RelayedResume>),
     /// To the session: a message of its client.
     Relay {
-        /// The session.
         session: SessionId,
         /// The front that the message came to.
         front: FrontAddress,
@@ -123,7 +118,6 @@ pub enum SessionMessage {
     Output {
         /// The exchange that gets the output.
         exchange: ExchangeAddress,
-        /// The output.
         output: HttpOutput,
     },
     /// To the front: it carries the session from now on, or its client has to start again, for this
@@ -131,7 +125,6 @@ pub enum SessionMessage {
     Resumed(FrontAddress, Result<(), &'static str>),
     /// To the front: messages for the client.
     RelayOutput {
-        /// The front.
         front: FrontAddress,
         /// Texts of the messages.
         texts: Vec<Vec<u8>>,
@@ -142,7 +135,6 @@ pub enum SessionMessage {
     },
     /// To the front: the session does not need its connection any more.
     CloseFront {
-        /// The front.
         front: FrontAddress,
         /// Close code of a WebSocket.
         code: u16,
@@ -239,7 +231,6 @@ pub enum EventPosition {
     Start,
     /// After this chunk of a stream.
     Chunk {
-        /// The stream.
         stream: Box<str>,
         /// The number of the chunk.
         seq: u64,
@@ -343,11 +334,8 @@ pub enum ParityHttpOutput {
     },
     /// One event of an event stream.
     Event {
-        /// The session.
         session: SessionId,
-        /// Its name.
         name: &'static str,
-        /// Its id.
         id: Option<Box<str>>,
         /// Its data, one line.
         data: Vec<u8>,

@@ -35,7 +35,6 @@ pub struct NewTask {
     pub client: ClientInfo,
     /// Token of progress notifications, if the caller requested them.
     pub progress_token: Option<IdBuf>,
-    /// Requested ttl.
     pub ttl: Option<Duration>,
     /// The authenticated caller, who alone finds the task.
     pub principal: Option<Arc<Principal>>,
@@ -263,7 +262,6 @@ impl TaskRequests {
 pub struct TaskWaiter {
     /// Shard of the call.
     pub shard: ShardId,
-    /// The call.
     pub call: CallId,
     /// Deadline of the call.
     pub deadline: Instant,

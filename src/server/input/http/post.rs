@@ -38,7 +38,6 @@ enum PostOutcome {
     Accepted,
     /// The response comes later; with the output so far.
     Pending(Option<Vec<u8>>),
-    /// The request is rejected.
     Rejected(Rejection),
 }
 

@@ -68,7 +68,6 @@ pub enum SessionError {
 /// A listening stream that was attached by GET.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ListeningStream {
-    /// Number of the stream.
     pub number: u32,
     /// Number after which it must be replayed: that of the last event given to an exchange.
     pub after: u32,

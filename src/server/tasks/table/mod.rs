@@ -51,7 +51,7 @@ pub enum TaskRefusal {
     NoRandomBits,
 }
 
-/// A created task.
+/// A task that was created, and how many others were evicted for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CreatedTask {
     pub key: Key,
