@@ -12,8 +12,7 @@ use crate::cli::parity_check;
 use crate::config::CommandLine;
 use crate::config::Options;
 use crate::config::table::{self, Row};
-use crate::config::unit::Unit;
-use crate::config::unit::nearest;
+use crate::config::unit::{Unit, nearest};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 

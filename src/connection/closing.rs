@@ -19,7 +19,6 @@ use corelane_engine::ring::{Operation, Ring};
 use corelane_transport::websocket::limits::{CloseCode, ProtocolError};
 use corelane_transport::websocket::writer;
 
-use super::closing;
 use super::output;
 use super::state::{CloseReason, Codec, Connection, Phase, ReadStatus, TimeoutCheck};
 use super::table::Entry;
@@ -290,19 +289,19 @@ fn expire_open_websocket<S>(entry: &mut Entry<'_, S>, now: Instant) {
             send_ping(entry);
             entry.arm_timer(due);
         }
-        TimeoutCheck::SendTimeout => closing::close_unread(entry, now),
+        TimeoutCheck::SendTimeout => close_unread(entry, now),
         TimeoutCheck::MessageTimeout => {
             entry.shared.statistics.websocket.message_timeouts += 1;
             let frame = CloseFrame::MESSAGE_TIMEOUT;
-            closing::start_handshake(entry, frame, CloseReason::MessageTimeout, now);
+            start_handshake(entry, frame, CloseReason::MessageTimeout, now);
         }
         TimeoutCheck::FirstMessageTimeout => {
             let frame = CloseFrame::FIRST_MESSAGE_TIMEOUT;
-            closing::start_handshake(entry, frame, CloseReason::MessageTimeout, now);
+            start_handshake(entry, frame, CloseReason::MessageTimeout, now);
         }
         TimeoutCheck::IdleTimeout => {
             let frame = CloseFrame::IDLE_TIMEOUT;
-            closing::start_handshake(entry, frame, CloseReason::IdleTimeout, now);
+            start_handshake(entry, frame, CloseReason::IdleTimeout, now);
         }
     }
 }

@@ -16,7 +16,7 @@ use std::io;
 use corelane_base::pool::BufferPool;
 use corelane_base::time::Instant;
 use corelane_engine::ring::Ring;
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::RequestLimits;
 use corelane_transport::http::reader::{Assembled, RequestEvent};
 use corelane_transport::ndjson::LineEvent;
 use corelane_transport::websocket::limits::{CloseCode, FrameLimits, ProtocolError};
@@ -135,7 +135,7 @@ pub(super) fn next_request<S>(
 /// [`try_resume`](crate::connection::Connections::try_resume): one in place from its start, which
 /// is the first byte of the rest of the input, an assembled one as it is.
 #[cold]
-pub fn hold_request<S>(connection: &mut Connection<S>, assembled: Option<Assembled>) {
+pub fn restore_request<S>(connection: &mut Connection<S>, assembled: Option<Assembled>) {
     connection.record.traffic.messages_in -= 1;
     connection.reading.set_paused(true);
     if let (Some(requests), Some(assembled)) = (connection.input.requests(), assembled) {

@@ -39,14 +39,14 @@ use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring, Socket};
 use corelane_engine::stream::Sent;
 use corelane_engine::timer::TimerWheel;
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::RequestLimits;
 use corelane_transport::http::reader::RequestEvent;
 use corelane_transport::ndjson::LineEvent;
 use corelane_transport::websocket::deflate::Deflater;
 use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
 use corelane_transport::websocket::reader::FrameReader;
 
-pub use self::input::{MessageEvent, hold_request};
+pub use self::input::{MessageEvent, restore_request};
 pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
 use self::state::Phase;
 pub use self::state::{
@@ -204,7 +204,7 @@ impl<S> Connections<S> {
         for _ in 0..TIMERS_PER_TURN_MAX {
             let Some(key) = self.shared.timers.pop_expired(now) else { return };
             if let Some(mut entry) = Entry::find(self, key) {
-                timers::expire(&mut entry, ring, now);
+                closing::expire(&mut entry, ring, now);
             }
         }
     }

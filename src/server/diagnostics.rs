@@ -6,8 +6,8 @@
 //! [`SLOTS_PER_TURN`] places of its table in a turn. Connections that open or close meanwhile may
 //! be listed or not; others are listed once.
 //!
-//! Invariants of the counters: a shard publishes only on request and once at its end; counters never
-//! decrease; a reader waits for a shard for at most [`REPLY_TIMEOUT`].
+//! Invariants of the counters: a shard publishes only on request and once at its end; counters
+//! never decrease; a reader waits for a shard for at most [`REPLY_TIMEOUT`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,9 +19,9 @@ use std::time::{Duration, SystemTime};
 use corelane_engine::mesh::ShardId;
 use corelane_protocol::json;
 
-use crate::telemetry::connection_info::{ConnectionInfo, ConnectionTraffic, PingCounts};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::metrics::ReloadTotals;
+use crate::telemetry::open_work::{ConnectionInfo, ConnectionTraffic, PingCounts};
 
 /// Counts reloads; the thread that reloads writes, the shards read.
 #[derive(Debug, Default)]

@@ -158,7 +158,7 @@ impl Shard {
         if !self.can_respond(to.peer_id) {
             self.dispatcher.deferred.fail_unsent_request(number, self.now);
         } else if awaits_notification {
-            self.dispatcher.deferred.hold_request(number, text, self.now);
+            self.dispatcher.deferred.hold_client_request(number, text, self.now);
             self.check_peer_memory(ring, to.peer_id);
         } else if self.dispatcher.deferred.client_requests.mark_sent(number) {
             self.outbox.counters.client_requests.sent += 1;

@@ -24,8 +24,8 @@ use super::outbox::Outbox;
 use super::reply_to::{ParityKey, PeerId, RefusalFields};
 use super::shard_message::{RateMessage, ShardMessage};
 use crate::guard::pattern::TargetUri;
+use crate::guard::rate::ConnectionRates;
 use crate::guard::rate::bucket::Quota;
-use crate::guard::rate::connections::ConnectionRates;
 use crate::guard::rate::limiter::{Caller, Exceeded, RateLimiter};
 use crate::guard::rate::rules::{LimitedMethod, RateRules, RateTarget, parse_quota};
 use crate::guard::rate::tables::{SmallBurstAccess, SmallBursts};
@@ -343,8 +343,6 @@ fn parse(options: &RateOptions) -> Result<(RateRules, Option<Quota>), String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

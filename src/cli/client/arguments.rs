@@ -6,7 +6,7 @@ use std::io::{self, Read};
 
 use serde_json::{Map, Value};
 
-use crate::config::suggest::nearest;
+use crate::config::unit::nearest;
 
 /// Longest JSON object that is read from a file or standard input.
 const OBJECT_BYTES_MAX: u64 = 16 << 20;

@@ -3,8 +3,7 @@
 
 use crate::config::issue::{Diagnostic, Source};
 use crate::config::table::{self, Row};
-use crate::config::unit::Unit;
-use crate::config::unit::nearest;
+use crate::config::unit::{Unit, nearest};
 use crate::config::value;
 
 /// Text assigned to an option, and where it was set.

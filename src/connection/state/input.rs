@@ -13,7 +13,7 @@ use corelane_transport::websocket::reader::FrameReader;
 
 use super::codec::{Codec, CodecState};
 use super::websocket_state::WebSocketState;
-use crate::telemetry::connection_info::PingCounts;
+use crate::telemetry::open_work::PingCounts;
 
 /// Received bytes that are not parsed yet, and the parser with its incomplete message.
 ///

@@ -22,7 +22,7 @@ pub use self::phase::CloseReason;
 pub(super) use self::phase::{CloseState, Phase, ReadState};
 pub(super) use self::websocket_state::{PeerClose, ReadStatus, TimeoutCheck};
 use super::options::ConnectionOptions;
-use crate::telemetry::connection_info::{ConnectionTraffic, PingCounts};
+use crate::telemetry::open_work::{ConnectionTraffic, PingCounts};
 
 /// The sockets of a new connection.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use corelane_transport::websocket::limits::{CloseCode, FrameLimits};
 use corelane_transport::websocket::reader::{FrameEvent, FrameReader};
 
 use crate::connection::options::WebSocketFrameOptions;
-use crate::telemetry::connection_info::PingCounts;
+use crate::telemetry::open_work::PingCounts;
 
 /// Additional state of a WebSocket connection.
 #[derive(Debug)]

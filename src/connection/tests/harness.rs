@@ -13,7 +13,7 @@ use corelane_base::time::Instant;
 use corelane_engine::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source, Waker,
 };
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::RequestLimits;
 use corelane_transport::http::reader;
 use corelane_transport::ndjson::LineEvent;
 use corelane_transport::websocket::limits::{CloseCode, FrameLimits};
@@ -232,7 +232,7 @@ impl Harness {
 
     /// Sends a pending response.
     pub fn send_deferred(&mut self, key: Key, line: &str) {
-        self.connections.table.get_mut(key).unwrap().complete_request(self.now);
+        self.connections.table.get_mut(key).unwrap().count_response(self.now);
         self.send_text(key, line);
         let next = self.connections.try_resume(key);
         self.handle_event(next);

@@ -152,8 +152,6 @@ fn pipe_pair_is_one_connection() {
     assert!(harness.connections.table.is_empty());
 }
 
-const A: Socket = Socket(0);
-
 /// Lines of ten bytes, terminator included.
 fn numbered_lines(numbers: std::ops::Range<u32>) -> String {
     let lines: Vec<String> = numbers.map(|number| format!("line-{number:04}\n")).collect();

@@ -69,8 +69,6 @@ fn deferred_responses_are_sent_in_completion_order() {
     assert_eq!(harness.drain_frames(A), ["two", "one"]);
 }
 
-const A: Socket = Socket(3);
-
 /// Decodes the frames behind the response to the upgrade.
 fn frames_behind_upgrade(bytes: &[u8]) -> Vec<String> {
     websocket_peer::decode_frames(
@@ -149,12 +147,7 @@ fn connection_can_start_as_websocket() {
 fn idle_websocket_connection_holds_no_buffer() {
     let mut harness = Harness::new(Reaction::Echo);
     let key = harness.open_websocket(A);
-    let whole = [
-        websocket_peer::first_fragment("in "),
-        ping("with a payload"),
-        websocket_peer::last_fragment("two"),
-    ]
-    .concat();
+    let whole = [first_fragment("in "), ping("with a payload"), last_fragment("two")].concat();
     for byte in whole {
         harness.receive(A, &[byte]);
         assert!(harness.accounted_bytes() < 40);

@@ -13,8 +13,9 @@
 //! - A turn handles a bounded number of handshake messages, after the completions of open
 //!   connections; a handshake that is not complete in time ends.
 
-mod handshakes;
 mod listeners;
+
+mod handshakes;
 
 mod sockets;
 

@@ -22,8 +22,7 @@ use corelane_engine::mesh::{ExpiringSet, InsertResult};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::Credential;
-use crate::guard::auth::dpop::nonce::Nonces;
-use crate::guard::auth::dpop::{DpopRules, ReadProof};
+use crate::guard::auth::dpop::{DpopRules, Nonces, ReadProof};
 use crate::guard::auth::{AuthError, TokenFault};
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::KEY_BYTES;

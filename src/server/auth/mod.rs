@@ -34,8 +34,7 @@ use corelane_base::slab::Key;
 use corelane_base::time::{Instant, WallClock};
 use corelane_protocol::eras::Method;
 
-use self::checks::TurnChecks;
-use self::checks::{ProofChecks, count_check};
+use self::checks::{ProofChecks, TurnChecks, count_check};
 pub(super) use self::checks::{count_refusal, unauthorized_event};
 pub(super) use self::credential::Credential;
 use self::introspection::{NO_ANSWER, PendingTokens};
@@ -43,7 +42,7 @@ use self::key_requests::{KeyRequests, KeyState};
 #[cfg(feature = "cli")]
 pub use self::source::check_auth;
 pub(super) use self::source::{AuthSource, AuthUpdate, HOW_TO_KNOW_CALLERS, HostCallers};
-use crate::guard::auth::access::{AccessDenied, Operation};
+use crate::guard::auth::access::{AccessDenied, AccessTarget};
 use crate::guard::auth::certificates::ClientCertificate;
 use crate::guard::auth::challenge::Challenges;
 use crate::guard::auth::introspection::IntrospectedToken;
@@ -352,7 +351,7 @@ impl Authentication {
         };
         let access = &self.authenticator().access;
         let check = |name: TargetName<'_>| {
-            access.check(principal, Operation { method: method.as_str(), name, scopes })
+            access.check(principal, AccessTarget { method: method.as_str(), name, scopes })
         };
         if !method.names_uri() {
             return check(TargetName::Name(name));
@@ -438,7 +437,7 @@ impl TokenVerification {
         if let Some((proof, thumbprint)) =
             proof.check(credential.principal(), self.proofs.is_some())?
         {
-            self.check_proof(&proof, (token, thumbprint), time)?;
+            self.check_proof(&proof, token, thumbprint, time)?;
         }
         Ok(credential)
     }
@@ -448,12 +447,13 @@ impl TokenVerification {
     fn check_proof(
         &mut self,
         sent: &SentProof<'_>,
-        bound: (&str, &[u8; 32]),
+        token: &str,
+        thumbprint: &[u8; 32],
         AuthTime { turn, unix_seconds }: AuthTime,
     ) -> Result<(), AuthError> {
         let authenticator = Arc::clone(&self.authenticator);
         let Some(rules) = &authenticator.dpop else { return Err(NO_AUTHENTICATION) };
-        let proof = rules.read(sent, bound, unix_seconds)?;
+        let proof = rules.read(sent, token, thumbprint, unix_seconds)?;
         if let Some(proofs) = &self.proofs {
             proofs.check_nonce(rules, &proof, unix_seconds)?;
         }

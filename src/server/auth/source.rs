@@ -325,8 +325,8 @@ impl Configured {
         let mut current = self.current();
         current.files = read_files(&options);
         let before = Some(&*current.settings.authenticator);
-        let options_read = (&options, self.binds_certificates);
-        let settings = read(options_read, current.verifier.clone(), before)?;
+        let verifier = current.verifier.clone();
+        let settings = read(&options, self.binds_certificates, verifier, before)?;
         current.options = options;
         current.settings = settings;
         publish(Arc::clone(&current.settings.authenticator));

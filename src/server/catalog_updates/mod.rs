@@ -15,7 +15,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
 pub use self::queue::UpdateJob;
 pub(super) use self::queue::{PendingUpdates, UpdateExecutor};
-pub(super) use self::shard_state::ServerFacts;
+pub(super) use self::shard_state::{ServerFacts, StateFactory};
 use super::shard_message::{Broadcast, BroadcastMessage, Busy};
 use super::subscriptions::CatalogLists;
 use crate::server::handlers::CatalogAccess;

@@ -423,9 +423,7 @@ mod tests {
         let request = NewClientRequest::charged(request, &account).unwrap();
         assert!(memory.held_bytes() > 9 << 10);
         let (mut client_requests, oneshot) = (client_requests(), Rc::clone(&request.oneshot));
-        client_requests
-            .open(0, (ReplyTo::standalone(CLIENT), CALL), request, at(0))
-            .discard_texts();
+        client_requests.open(0, ReplyTo::standalone(CLIENT), CALL, request, at(0)).discard_texts();
         assert!(memory.held_bytes() < 1 << 10);
         let client_request = client_requests.take(0).unwrap();
         let response = r#"{"action":"accept","content":{"name":"n"}}"#;
@@ -502,7 +500,7 @@ mod tests {
         let account = RequestAccount::new(&memory);
         let request = NewClientRequest::charged(InputRequest::ListRoots, &account).unwrap();
         let oneshot = Rc::clone(&request.oneshot);
-        client_requests.send(call, CALL, number, request, at(0), &mut Outbox::default());
+        client_requests.request_client(call, CALL, number, request, at(0), &mut Outbox::default());
         client_requests.hold(call, number, b"{}", at(0));
         oneshot
     }

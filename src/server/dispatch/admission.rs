@@ -52,7 +52,7 @@ pub(super) struct Request<'a> {
 }
 
 /// A validated request with its connection, as its handler reads it.
-struct DispatchedRequest<'a> {
+pub(super) struct DispatchedRequest<'a> {
     request: &'a Request<'a>,
     peer: &'a ConnectionState,
     origin: &'a MessageOrigin<'a>,

@@ -81,8 +81,8 @@ impl Dispatcher {
         let is_listed = |name: &str| self.auth.may_use(&self.catalog, principal, used_by, name);
         let (start, out) = (peer.outgoing.len(), &mut *peer.outgoing);
         model::begin_response(out, request.id());
-        let page = (request.revision, cursor);
-        match self.catalog.write_list_page(request.method, page, is_listed, out) {
+        let (method, revision) = (request.method, request.revision);
+        match self.catalog.write_list_page(method, revision, cursor, is_listed, out) {
             Ok(()) => {
                 model::end_response(out);
                 Outcome::Response

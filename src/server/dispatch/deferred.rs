@@ -25,8 +25,9 @@ use crate::server::handlers::handler_state::{HandlerState, TaskTerms};
 use crate::server::outbox::{Effect, NotificationKind, Outbox};
 use crate::server::overload::Overload;
 use crate::server::reply_to::PeerId;
-use crate::server::shard_message::ShardLimits;
-use crate::server::shard_message::{LogMessage, PartialResult, Requester, TaskMessage};
+use crate::server::shard_message::{
+    LogMessage, PartialResult, Requester, ShardLimits, TaskMessage,
+};
 use crate::server::tasks::{NewTask, TaskOwner, Tasks, create_task};
 use crate::service::{Catalog, ClientRequestError, HandlerError, HandlerOutput};
 
@@ -411,7 +412,7 @@ impl DeferredWork {
 
     /// Holds client request `number` until the handshake of its client is complete.
     #[cold]
-    pub fn hold_request(&mut self, number: u64, text: &[u8], now: Instant) {
+    pub fn hold_client_request(&mut self, number: u64, text: &[u8], now: Instant) {
         let Self { calls, tasks, client_requests, .. } = self;
         client_requests.hold(&mut CallsAndTasks { calls, tasks }, number, text, now);
     }

@@ -5,13 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use corelane_base::principal::Principal;
-use corelane_base::slab::Key;
 use corelane_engine::ring::cycles::CycleCount;
 use corelane_protocol::eras::{ClientCapabilities, Method};
 use corelane_protocol::error::Error;
 use corelane_protocol::in_flight::RequestsInFlight;
 use corelane_protocol::json::Value;
-use corelane_protocol::jsonrpc::IdBuf;
 use corelane_protocol::params::{
     CompleteRequestParams, GetPromptRequestParams, InputResponseRequestParams,
     ReadResourceRequestParams,
@@ -21,7 +19,7 @@ use super::admission::Request;
 use super::handlers::CallEnd;
 use super::tasks::CallMode;
 use super::{Dispatcher, MessageContext, write_request_error};
-use crate::server::calls::{HandlerWork, NewCall};
+use crate::server::calls::HandlerWork;
 use crate::server::client_requests::PendingInputs;
 use crate::server::client_requests::request_state::{RequestDigest, RequestState};
 use crate::server::connection_state::PeerState;
@@ -303,40 +301,6 @@ impl Dispatcher {
                 Err(error)
             }
         }
-    }
-
-    /// Inserts a call that a task answers.
-    pub(super) fn insert_remote_call(
-        &mut self,
-        ctx: MessageContext,
-        peer: &mut PeerState<'_>,
-        request: &Request<'_>,
-    ) -> Result<Key, Error> {
-        let calls = &self.deferred.calls;
-        let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
-        let charge = self.handlers.charge(peer, request.id_bytes(), held_bytes)?;
-        self.register_call(ctx, peer, request, HandlerWork::Remote(charge), None)
-    }
-
-    /// Inserts a call that is answered later, if its response can be delivered.
-    fn register_call(
-        &mut self,
-        ctx: MessageContext,
-        peer: &mut PeerState<'_>,
-        request: &Request<'_>,
-        work: HandlerWork,
-        permit: Option<CallPermit>,
-    ) -> Result<Key, Error> {
-        let call = NewCall {
-            reply_to: ctx.reply_to,
-            id: request.id().into(),
-            revision: request.revision,
-            progress_token: request.progress_token().map(IdBuf::from),
-            catalog: Arc::clone(&self.catalog),
-            permit,
-            request_id: peer.origin.request_id_buf(),
-        };
-        self.deferred.insert_call(peer, call, work, ctx.now)
     }
 
     /// Returns which log messages the handler of a request passes on.

@@ -18,11 +18,12 @@ use corelane_protocol::eras::{LoggingLevel, Method};
 use corelane_protocol::error::Error;
 use corelane_protocol::in_flight::{CallId, RequestsInFlight};
 use corelane_protocol::json::Value;
+use corelane_protocol::jsonrpc::IdBuf;
 
 use super::admission::Request;
 use super::{Dispatcher, MessageContext};
 use crate::server::blocking_jobs::{self, BlockingJob, BlockingPool};
-use crate::server::calls::BlockingHandler;
+use crate::server::calls::{BlockingHandler, HandlerWork, NewCall};
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates};
 use crate::server::connection_state::PeerState;
 use crate::server::dispatch::DeferredWork;
@@ -36,7 +37,7 @@ use crate::server::handlers::tokio_handlers::TokioCalls;
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
 use crate::server::memory::handler_memory::{HandlerCharge, HandlerMemory, JobOwner, ResultMemory};
 use crate::server::outbox::Outbox;
-use crate::server::overload::{Overload, RunningCall};
+use crate::server::overload::{CallPermit, Overload, RunningCall};
 use crate::server::shard_message::{
     self, BroadcastMessage, LogMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
 };
@@ -257,6 +258,27 @@ impl Dispatcher {
                 None => Err(blocking_jobs::refuse(shard, peer.outbox)),
             },
         }
+    }
+
+    /// Inserts a call that is answered later, if its response can be delivered.
+    pub(super) fn register_call(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        work: HandlerWork,
+        permit: Option<CallPermit>,
+    ) -> Result<Key, Error> {
+        let call = NewCall {
+            reply_to: ctx.reply_to,
+            id: request.id().into(),
+            revision: request.revision,
+            progress_token: request.progress_token().map(IdBuf::from),
+            catalog: Arc::clone(&self.catalog),
+            permit,
+            request_id: peer.origin.request_id_buf(),
+        };
+        self.deferred.insert_call(peer, call, work, ctx.now)
     }
 
     /// Reports the internal error of an inline handler and writes the response: a tool error, or

@@ -324,7 +324,7 @@ impl Dispatcher {
             | Method::TasksResult
             | Method::TasksList
             | Method::TasksCancel => self.dispatch_task_request(ctx, peer, &request),
-            Method::LoggingSetLevel => lists::set_log_level(peer, &request),
+            Method::LoggingSetLevel => catalog_requests::set_log_level(peer, &request),
             Method::Ping => write_result(peer, &request, b"{}"),
             Method::Discover => write_result(peer, &request, self.catalog.discover_result()),
             Method::Initialize => self.initialize(peer, &request),
@@ -485,7 +485,7 @@ pub(super) fn write_text_error(
     error: &Error,
 ) -> Outcome {
     let outcome = if peer.state.dialect.is_parity() {
-        dialect::write_parity_error(peer, error)
+        other_messages::write_parity_error(peer, error)
     } else {
         write_error(peer, id, error, peer.state.lifecycle.revision())
     };

@@ -19,6 +19,7 @@ use std::time::Duration;
 use corelane_base::slab::Key;
 use corelane_protocol::eras::{ClientCapabilities, Method};
 use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::in_flight::RequestsInFlight;
 use corelane_protocol::jsonrpc::IdBuf;
 use corelane_protocol::model;
 use corelane_protocol::params::{
@@ -287,6 +288,19 @@ impl Dispatcher {
             peer.outgoing.truncate(start);
             write_request_error(peer, request, &error)
         })
+    }
+
+    /// Inserts a call that a task answers.
+    fn insert_remote_call(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Result<Key, Error> {
+        let calls = &self.deferred.calls;
+        let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
+        let charge = self.handlers.charge(peer, request.id_bytes(), held_bytes)?;
+        self.register_call(ctx, peer, request, HandlerWork::Remote(charge), None)
     }
 
     /// Runs a task operation, here or on the shard that owns the task.

@@ -33,7 +33,7 @@ use crate::server::client_requests::{
 };
 use crate::server::memory::handler_memory::RequestAccount;
 use crate::server::shard_message::{Requester, TaskEvent};
-use crate::service::call::LocalFuture;
+use crate::service::call::LocalHandlerFuture;
 use crate::service::{
     ClientRequestError, HandlerError, HandlerOutput, HostFuture, LocalWork, RequestInfo,
 };
@@ -400,7 +400,7 @@ pub fn pausable(
 }
 
 struct PausableHandler {
-    running: LocalFuture,
+    running: LocalHandlerFuture,
     token: Rc<CancellationToken>,
     queue: Rc<HandlerQueue>,
     /// The round of events in which it was polled last, and how often.

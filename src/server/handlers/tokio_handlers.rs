@@ -30,9 +30,9 @@ use std::task::{Context, Poll};
 use corelane_protocol::eras::LoggingLevel;
 use corelane_protocol::model::{InputRequest, InputResponse};
 use tokio::runtime::Handle as RuntimeHandle;
+use tokio::sync::mpsc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot::{self, Receiver, Sender};
-use tokio::sync::{mpsc, oneshot};
 
 use crate::server::memory::handler_memory::HandlerResult;
 use crate::service::call::TokioFuture;
@@ -74,9 +74,9 @@ enum Notification {
 enum Operation {
     Notify(Notification),
     NotifyResourceUpdated(String),
-    RequestInput { key: String, request: InputRequest, reply: oneshot::Sender<InputResult> },
-    BeginTask(oneshot::Sender<Result<(), HandlerError>>),
-    UpdateCatalog(CatalogUpdate, oneshot::Sender<Result<(), CatalogError>>),
+    RequestInput { key: String, request: InputRequest, reply: Sender<InputResult> },
+    BeginTask(Sender<Result<(), HandlerError>>),
+    UpdateCatalog(CatalogUpdate, Sender<Result<(), CatalogError>>),
 }
 
 type InputResult = Result<InputResponse, ClientRequestError>;
@@ -107,7 +107,7 @@ impl TokioHandle {
     /// Sends an operation and returns its result, or `cancelled` if the request is cancelled.
     fn ask<T: Send + 'static>(
         &self,
-        operation: impl FnOnce(oneshot::Sender<T>) -> Operation,
+        operation: impl FnOnce(Sender<T>) -> Operation,
         cancelled: fn() -> T,
     ) -> SendFuture<T> {
         let (reply, response) = oneshot::channel();
@@ -166,7 +166,7 @@ struct Bridge {
     receiver: UnboundedReceiver<Operation>,
     /// Operations in progress; each sends its result to the handler.
     replies: Vec<HostFuture<()>>,
-    running: oneshot::Receiver<HandlerResult>,
+    running: Receiver<HandlerResult>,
     cancelled: HostFuture<()>,
 }
 
@@ -208,7 +208,7 @@ impl Bridge {
 }
 
 /// Sends the result of an operation, unless the handler no longer waits for it.
-async fn send_to<T>(reply: oneshot::Sender<T>, operation: HostFuture<T>) {
+async fn send_to<T>(reply: Sender<T>, operation: HostFuture<T>) {
     drop(reply.send(operation.await));
 }
 

@@ -23,13 +23,13 @@ use std::net::SocketAddr;
 use corelane_base::client_address::ClientAddress;
 use corelane_base::slab::Key;
 use corelane_base::time::{Instant, WallClock};
-#[cfg(feature = "tower")]
-use corelane_engine::entropy::Entropy;
 use corelane_engine::mesh::ShardId;
+#[cfg(feature = "tower")]
+use corelane_engine::process::Entropy;
 use corelane_transport::http::checks::{CheckId, CheckProfile};
 use corelane_transport::http::head;
+use corelane_transport::http::head::RequestLimits;
 use corelane_transport::http::head_template::HeadTemplate;
-use corelane_transport::http::limits::RequestLimits;
 #[cfg(feature = "tower")]
 use corelane_transport::http::request_id;
 

@@ -248,7 +248,7 @@ impl Shard {
 
 /// Checks the credentials of all connections, if the time for it has come. Requests that have
 /// waited too long for the authorization server are read again, and refused.
-pub(super) fn end_expired(shard: &mut Shard) {
+pub fn end_expired_credentials(shard: &mut Shard) {
     let time = AuthTime::at(shard.now, shard.dispatcher.deferred.wall_clock);
     for key in shard.dispatcher.auth.expire(time) {
         shard.outbox.resume_reading(key);

@@ -23,6 +23,7 @@ use corelane_engine::ring::{ReceiveBuffer, Ring, Socket};
 use corelane_protocol::error::Error;
 use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseError};
 
+pub(super) use self::lifecycle::end_expired_credentials;
 use super::connection_state::{
     ConnectionState, HttpExchange, MessageOrigin, PeerState, ResponseOwner,
 };
@@ -342,7 +343,7 @@ impl Shard {
         {
             self.outbox.count_error(error);
             let to = ReplyTo::standalone(PeerId::Connection(key));
-            self.send(to, &OutgoingMessage::Error { id: id.as_id(), error });
+            self.send_to_peer(to, &OutgoingMessage::Error { id: id.as_id(), error });
             failed += 1;
         }
         failed

@@ -16,8 +16,8 @@ use corelane_protocol::error::Error;
 use corelane_protocol::json::{PaddedBuffer, PaddedText, ParseError};
 use corelane_protocol::message_head::MessageHead;
 use corelane_transport::ndjson::LineEvent;
-use corelane_transport::websocket::delimiter::DelimitedMessages;
 use corelane_transport::websocket::limits::ProtocolError;
+use corelane_transport::websocket::reader::DelimitedMessages;
 use corelane_transport::websocket::writer;
 
 use super::{context, peer_state};

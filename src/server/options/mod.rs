@@ -21,7 +21,7 @@ mod tls;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::RequestLimits;
 
 pub use self::auth::{AuthOptions, DpopMode};
 use self::declare::options;

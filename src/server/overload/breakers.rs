@@ -212,7 +212,7 @@ impl ToolBreakers {
             return;
         };
         let before = breaker.state();
-        breaker.record(&rules.breaker, permit, (outcome, duration(rules)), self.now.get());
+        breaker.record(&rules.breaker, permit, outcome, duration(rules), self.now.get());
         if breaker.state() != before {
             self.report(tool, before, breaker.state());
         }

@@ -131,7 +131,7 @@ impl ParityPath<'_> {
                     self.end_stream(key, number, "completed");
                 } else {
                     self.write_call_response(key, number, HttpStatus::OK, |out| {
-                        write::response(out, response)
+                        write::response(out, response);
                     });
                 }
             }
@@ -146,7 +146,7 @@ impl ParityPath<'_> {
                 } else {
                     let status = error.http_status();
                     self.write_call_response(key, number, status, |out| {
-                        write::error_response(out, id, &error)
+                        write::error_response(out, id, &error);
                     });
                 }
             }

@@ -133,7 +133,7 @@ impl Shard {
         mut text: PaddedBuffer,
     ) {
         let mut out = Vec::new();
-        let ctx = begin_message(&mut self.transports.http.sessions, key, self.now);
+        let ctx = begin_session_message(&mut self.transports.http.sessions, key, self.now);
         let Some(dispatched) = self.dispatch_apart(ctx, origin, &mut out, text.text()) else {
             return;
         };
@@ -358,7 +358,7 @@ impl Shard {
 /// Begins the dispatch of a message of a session, whose responses, if they come later, are sent on
 /// the next stream.
 #[inline]
-pub fn begin_message(
+pub fn begin_session_message(
     sessions: &mut SessionStore<HttpSession>,
     key: Key,
     now: Instant,

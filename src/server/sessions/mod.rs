@@ -15,7 +15,7 @@ use bytes::Bytes;
 use corelane_base::slab::Key;
 use corelane_transport::http::sse::EventId;
 
-pub(super) use self::legacy::{begin_message, dispatch_session_text};
+pub(super) use self::legacy::{begin_session_message, dispatch_session_text};
 use super::owner_id::SessionId;
 use super::reply_to::Outcome;
 use super::session_store::{LISTENING_STREAM, SessionStreams};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use corelane_base::client_address::AddressShare;
-use corelane_transport::http::limits::RequestLimits;
+use corelane_transport::http::head::RequestLimits;
 
 use crate::connection::ConnectionOptions;
 use crate::server::memory::MemoryLimit;

@@ -202,7 +202,7 @@ pub(super) struct LogMessage {
     pub level: LoggingLevel,
     pub logger: Option<String>,
     /// Any JSON value.
-    pub data: serde_json::Value,
+    pub data: Value,
 }
 
 /// The progress of a call (`notifications/progress`).
@@ -219,7 +219,7 @@ pub(super) struct Progress {
 pub(super) struct PartialResult {
     pub call_id: CallId,
     /// Any JSON value.
-    pub data: serde_json::Value,
+    pub data: Value,
 }
 
 /// The result of an update; `None` if it panicked.

@@ -33,10 +33,10 @@ use crate::server::shard_message::{
     Broadcast, BroadcastMessage, Busy, ReportMessage, ShardMessage,
 };
 use crate::service::{Catalog, CatalogBuilder, CatalogError};
-use crate::telemetry::connection_info::ConnectionInfo;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::{Event, OverloadEvent};
 use crate::telemetry::label::DrainCause;
+use crate::telemetry::open_work::ConnectionInfo;
 
 /// Interval at which a thread that waits for a shard checks whether the shard has ended.
 const ENDED_CHECK_INTERVAL: Duration = Duration::from_millis(10);

@@ -37,9 +37,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use corelane_engine::driver_pair::AttachedIo;
-use corelane_engine::entropy::Entropy;
 use corelane_engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
 use corelane_engine::placement::Placement;
+use corelane_engine::process::Entropy;
 
 pub use self::handle::Handle;
 pub use self::in_process::InProcessConnection;
@@ -63,8 +63,7 @@ use self::unknown_names::find_unknown_names;
 use super::acceptance::ConnectionCounts;
 use super::auth::{AuthSource, Credential, HostCallers};
 use super::blocking_jobs::BlockingPool;
-use super::catalog_updates::shard_state::StateFactory;
-use super::catalog_updates::{CatalogWriter, ServerFacts, UpdateExecutor, UpdateJob};
+use super::catalog_updates::{CatalogWriter, ServerFacts, StateFactory, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;
 use super::http::SharedGauges;

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use corelane_base::time::{Instant, WallClock};
 use corelane_engine::driver_pair::DriverFactory;
-use corelane_engine::entropy::Entropy;
 use corelane_engine::executor::Executor;
 use corelane_engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
+use corelane_engine::process::Entropy;
 use corelane_engine::ring::{Listener, Ring, Socket, Waker};
 use corelane_engine::shard_loop::ShardLoop;
 use corelane_protocol::json::{self, Parser};
@@ -29,8 +29,7 @@ use crate::server::acceptance::{Acceptor, ConnectionCounts, ListenerEntry, Liste
 use crate::server::auth::{Authentication, Credential};
 use crate::server::blocking_jobs::BlockingPool;
 use crate::server::calls::CallTable;
-use crate::server::catalog_updates::shard_state::StateFactory;
-use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, UpdateExecutor};
+use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, StateFactory, UpdateExecutor};
 use crate::server::client_requests::ClientRequests;
 use crate::server::client_requests::request_state::RequestStates;
 use crate::server::connection_state::{ConnectionState, FactsMemory, Standing};
@@ -240,7 +239,7 @@ impl ShardBuilder {
         let limits = shard_limits(&self.options, self.sender.shards().count());
         let shards = u16::try_from(self.sender.shards().count()).unwrap_or(u16::MAX);
         let Self { catalog_writer, blocking_pool: blocking, sender, .. } = self;
-        let (shard, replay_filter) = (self.endpoint.shard(), self.replay_filter);
+        let (shard, filter, running) = (self.endpoint.shard(), self.replay_filter, self.running);
         let (writer, executing) = (Arc::clone(&catalog_writer), self.update_executor);
         let pending_updates = PendingUpdates::new(writer, executing, sender.clone(), shard);
         let memory = Rc::new(HandlerMemory::new(limits.memory));
@@ -251,14 +250,7 @@ impl ShardBuilder {
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
-            deferred: deferred_work(
-                &self.options,
-                &self.entropy,
-                replay_filter,
-                self.running,
-                shard,
-                shards,
-            ),
+            deferred: deferred_work(&self.options, &self.entropy, filter, running, shard, shards),
             handlers: Handlers {
                 slow_poll_cycles_min: slow_poll_cycles_min(&self.options),
                 queue: handler_queue(ring.waker(), &limits, &memory),

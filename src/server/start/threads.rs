@@ -15,9 +15,9 @@ use corelane_engine::executor::thread_group::{
     self, FailureCause, ShardFailure, ThreadGroup, ThreadHandle,
 };
 use corelane_engine::executor::{Executor, NativeExecutor, native};
-use corelane_engine::file_limit::raise_open_files_limit;
 use corelane_engine::mesh::ShardId;
 use corelane_engine::placement::Placement;
+use corelane_engine::process::raise_open_files_limit;
 use corelane_engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
 use corelane_engine::ring::uring::UringRing;

@@ -306,7 +306,7 @@ pub(super) fn create_task(
     now: Instant,
     outbox: &mut Outbox,
 ) -> Result<Key, Error> {
-    let address = new_task.address;
+    let address = new_task.owner.address;
     let shard = tasks.shards.own().0;
     match tasks.table.create(new_task, now) {
         Ok(created) => {

@@ -452,10 +452,6 @@ impl TaskCaller {
         self.is_gone = true;
     }
 
-    pub const fn peer(&self) -> PeerId {
-        self.owner.peer
-    }
-
     /// Returns the revision of its call, in which the result is stored.
     pub const fn revision(&self) -> Revision {
         self.revision

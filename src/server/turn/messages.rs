@@ -29,9 +29,8 @@ use crate::server::shard_message::{
     ShardMessage, TaskEvent, TaskMessage,
 };
 use crate::server::subscriptions::{CatalogList, SubscriptionRegistry};
-use crate::telemetry::connection_info::ConnectionInfo;
 use crate::telemetry::metrics::{self, Metrics, OverloadGauges};
-use crate::telemetry::open_work::QueueDepths;
+use crate::telemetry::open_work::{ConnectionInfo, QueueDepths};
 
 impl Shard {
     pub(in crate::server) fn handle_message<R: Ring>(

@@ -32,6 +32,7 @@ use super::calls::CancelReason;
 use super::connection_state::ConnectionState;
 use super::dispatch::DeferredWork;
 use super::extension_slot::ExtensionSlot;
+use super::input::end_expired_credentials;
 use super::outbox::Effect;
 use super::reply_to::PeerId;
 use super::shard::{NextWork, Shard, Transports};
@@ -54,7 +55,7 @@ impl Shard {
     fn apply_limits(&mut self) {
         let step = self.transports.acceptor.pressure();
         let limits =
-            &pressure::restrict(&self.limits, step, self.dispatcher.deferred.overload.rules());
+            &messages::restrict(&self.limits, step, self.dispatcher.deferred.overload.rules());
         self.phase.set_timeouts(limits.drain);
         self.dispatcher.set_limits(limits);
         self.transports.set_limits(limits);
@@ -263,7 +264,7 @@ impl<R: Ring> Driver<R> for Shard {
         self.expire_half_closed();
         self.expire_sessions();
         self.dispatcher.expire(now, &mut self.outbox);
-        expired_credentials::end_expired(self);
+        end_expired_credentials(self);
         self.expire_input();
         self.advance_drain(ring);
         self.apply_outbox(ring);

@@ -22,15 +22,16 @@ use corelane_transport::http::checks::{
     self, CheckId, Rejection, RequestKind, is_health_path, is_metadata_path,
 };
 use corelane_transport::http::fields::{Challenge, ResponseFields};
-use corelane_transport::http::head::{Field, Head, field_values};
-use corelane_transport::http::limits::{REPEATED_AUTHORIZATION, RequestError};
+use corelane_transport::http::head::{
+    Field, Head, REPEATED_AUTHORIZATION, RequestError, field_values,
+};
 use corelane_transport::http::reader::{Assembled, RequestEvent};
 use corelane_transport::http::request_id::{sent_id, sent_id_of_all};
 use corelane_transport::http::response::{BodyKind, CONTINUE, Response};
 use corelane_transport::http::status::Status;
 
-use self::authentication::{self, Authenticated, RequestPart};
-use crate::connection::hold_request;
+use self::authentication::{Authenticated, RequestPart};
+use crate::connection::restore_request;
 use crate::guard::origin::RejectedHeader;
 use crate::server::connection_state::{EchoedFields, ResponseFormat, Standing};
 use crate::server::http::HttpTransport;
@@ -103,7 +104,7 @@ impl Shard {
                 RequestEvent::InPlace { head, start, body } => {
                     let (before, text) = input.split(start, body.start, body.end);
                     if self.handle_request(key, &head, before, text) {
-                        self.hold_request(key, None);
+                        self.restore_request(key, None);
                         return start;
                     }
                 }
@@ -115,7 +116,7 @@ impl Shard {
                     let (before, text) = bytes.split_at_mut(body.start);
                     let text = PaddedText::new(text, body.len());
                     if self.handle_request(key, &head, before, text) {
-                        self.hold_request(key, Some(Assembled { bytes, head, body }));
+                        self.restore_request(key, Some(Assembled { bytes, head, body }));
                         return from;
                     }
                     self.transports.connections.shared.pool.put(bytes);
@@ -176,11 +177,11 @@ impl Shard {
             RequestKind::DeleteSession { session_id } => {
                 session::handle_delete(self, &incoming, session_id);
             }
-            RequestKind::Upgrade => plain::handle(self, &incoming),
+            RequestKind::Upgrade => plain::upgrade(self, &incoming),
             RequestKind::Parity(request) => parity::handle(self, &incoming, request, &text),
             RequestKind::LegacySse => session::open_stream(self, &incoming),
             RequestKind::LegacyMessage { session_id } => {
-                session::handle_post(self, &incoming, session_id, text);
+                session::handle_legacy_message(self, &incoming, session_id, text);
             }
             kind => plain::handle(self, &incoming, kind),
         }
@@ -240,9 +241,9 @@ impl Shard {
 
     /// Has a request read again.
     #[cold]
-    fn hold_request(&mut self, key: Key, assembled: Option<Assembled>) {
+    fn restore_request(&mut self, key: Key, assembled: Option<Assembled>) {
         if let Some(connection) = self.transports.connections.table.get_mut(key) {
-            hold_request(connection, assembled);
+            restore_request(connection, assembled);
         }
     }
 

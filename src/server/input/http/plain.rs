@@ -133,7 +133,7 @@ fn status_json(shard: &mut Shard) -> String {
 }
 
 /// Handles an upgrade request. After the response head the connection carries frames.
-pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
+pub(super) fn upgrade(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
     let IncomingRequest { key, head, bytes, .. } = *incoming;
     let upgrade =
         match handshake::check_upgrade(head, bytes, shard.transports.websockets.accepted_handshake)

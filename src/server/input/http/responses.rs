@@ -32,7 +32,7 @@ use crate::server::shard_message::{RefusedRequest, SessionCaller, SessionMessage
 use crate::telemetry::label::{RefusalReason, Transport};
 
 /// The complete response to a refused request that names a session of another shard.
-struct Refusal<'a> {
+struct ForwardedRefusal<'a> {
     key: Key,
     session: SessionId,
     caller: Option<Arc<Principal>>,
@@ -212,19 +212,27 @@ impl Shard {
         let response = Response { status, body, close: closes, is_chunked, fields };
         let is_head = head.method == HttpMethod::Head;
         let violation = None;
-        self.forward_refusal(Refusal { key, session, caller, response, text, is_head, violation });
+        self.forward_refusal(ForwardedRefusal {
+            key,
+            session,
+            caller,
+            response,
+            text,
+            is_head,
+            violation,
+        });
     }
 
     /// Has the shard that owns its session decide whether a response names it. The connection waits
     /// for that.
     #[cold]
-    fn forward_refusal(&mut self, refusal: Refusal<'_>) {
-        let Refusal { key, session, caller, response, text, is_head, violation } = refusal;
+    fn forward_refusal(&mut self, refusal: ForwardedRefusal<'_>) {
+        let ForwardedRefusal { key, session, caller, response, text, is_head, violation } = refusal;
         let (name, heads) = (session.to_text(), self.transports.http.heads(self.now));
         let [named, unnamed] = [Some(&name[..]), None].map(|session_id| {
             let mut out = Vec::new();
             let fields = ResponseFields { session_id, ..response.fields };
-            append_response(&mut out, &Response { fields, ..response }, heads, text, is_head);
+            append_http_response(&mut out, &Response { fields, ..response }, heads, text, is_head);
             out
         });
         let Response { close: closes, is_chunked, .. } = response;
@@ -277,7 +285,7 @@ impl Shard {
         let ResponseFormat { closes, is_chunked, .. } = format;
         let response = Response { status, body, close: closes, is_chunked, fields };
         if let Some(out) = self.transports.connections.outgoing(key) {
-            append_response(out, &response, heads, text, head.method == HttpMethod::Head);
+            append_http_response(out, &response, heads, text, head.method == HttpMethod::Head);
             if let Some(connection) = self.transports.connections.table.get_mut(key) {
                 connection.record.traffic.messages_out += 1;
             }
@@ -307,7 +315,8 @@ impl Shard {
             let mut text = Vec::new();
             model::write_error_response(&mut text, None, error, None);
             let (text, caller, is_head) = (&text[..], None, false);
-            let refusal = Refusal { key, session, caller, response, text, is_head, violation };
+            let refusal =
+                ForwardedRefusal { key, session, caller, response, text, is_head, violation };
             return self.forward_refusal(refusal);
         }
         let open = session.filter(|session| self.is_session_open_to(*session, None));
@@ -372,7 +381,7 @@ impl Shard {
 }
 
 /// Appends a complete response, without the body for HEAD.
-fn append_response(
+fn append_http_response(
     out: &mut Vec<u8>,
     response: &Response<'_>,
     heads: &mut HeadTemplate,

@@ -31,7 +31,7 @@ use crate::server::connection_state::{
 use crate::server::http::session_error_message;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::Outcome;
-use crate::server::sessions::{begin_message, dispatch_session_text};
+use crate::server::sessions::{begin_session_message, dispatch_session_text};
 use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::{
     HttpOutput, LegacyOp, SessionCaller, SessionMessage, SessionOp,
@@ -109,7 +109,7 @@ fn dispatch_local(
     };
     let origin = MessageOrigin { peer_addr: record.peer_address(), details };
     let mark = format.begin_response(outgoing, Status::OK, BodyKind::Json, echoed, heads);
-    let ctx = begin_message(sessions, key, *now);
+    let ctx = begin_session_message(sessions, key, *now);
     let Some(HttpSession { state, pending_work, .. }) = sessions.get_mut(key) else { return };
     let (refusal, failure) = (None, None);
     let mut peer = PeerState { origin, state, pending_work, outgoing, outbox, refusal, failure };
@@ -250,7 +250,7 @@ pub(super) fn open_stream(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
 }
 
 /// Dispatches a posted message: accepted at once, answered on the stream.
-pub(super) fn handle_post(
+pub(super) fn handle_legacy_message(
     shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
     session: &[u8],

@@ -9,8 +9,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(super) use choice;
-
 pub use self::http::DEFAULT;
 use super::unit::{Diagnostic, Unit, nearest};
 
@@ -72,6 +70,8 @@ macro_rules! choice {
         }
     };
 }
+
+pub(super) use choice;
 
 macro_rules! whole_number {
     ($($kind:ty),+) => {$(

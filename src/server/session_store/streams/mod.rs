@@ -410,7 +410,8 @@ pub const STREAM_BYTES: usize = 2 * size_of::<SessionStream>();
 const _: () = assert!(STREAM_BYTES <= 192, "a stream without events holds at most 192 bytes");
 
 impl SessionStreams {
-    /// Attaches a listening stream to `exchange`: the current one, or a new one if that is attached.
+    /// Attaches a listening stream to `exchange`: the current one, or a new one if that is
+    /// attached.
     pub fn attach_listening(
         &mut self,
         exchange: ExchangeAddress,
@@ -438,8 +439,9 @@ impl SessionStreams {
         Ok(ListeningStream { number, after: 0, replaced_listener })
     }
 
-    /// Makes an attached listening stream the current one, with the events that wait for an exchange.
-    /// Returns the exchange of the one that it replaces. `room` is that of [`SessionStreams::push`].
+    /// Makes an attached listening stream the current one, with the events that wait for an
+    /// exchange. Returns the exchange of the one that it replaces. `room` is that of
+    /// [`SessionStreams::push`].
     fn make_current(
         &mut self,
         number: u32,
@@ -467,8 +469,8 @@ impl SessionStreams {
         None
     }
 
-    /// Finishes a detached stream if it is a listening one, unless it is current and no other one is
-    /// attached.
+    /// Finishes a detached stream if it is a listening one, unless it is current and no other one
+    /// is attached.
     fn finish_detached(&mut self, number: u32) {
         if number == self.listening {
             let newest = self.streams.iter().rev().find(|stream| stream.is_open_listener());

@@ -380,8 +380,8 @@ impl Clients {
         }
     }
 
-    fn close(&mut self, exchange: Option<ExchangeAddress>, limits: StreamLimits) {
-        let closed = exchange.and_then(|it| self.open.iter().position(|open| open.1 == it.serial));
+    fn close(&mut self, ended: Option<ExchangeAddress>, limits: StreamLimits) {
+        let closed = ended.and_then(|it| self.open.iter().position(|open| open.1 == it.serial));
         if let Some(place) = closed {
             let (stream, serial) = self.open.remove(place);
             assert!(self.streams.detach(stream, exchange(serial), true, limits, NOW));

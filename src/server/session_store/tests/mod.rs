@@ -7,7 +7,6 @@ mod model_session;
 use std::time::Duration;
 
 use bytes::Bytes;
-use corelane_base::client_address::ClientAddress;
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::mesh::ShardId;
@@ -16,7 +15,6 @@ use super::*;
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::KEY_BYTES;
 use crate::server::options::SecondStream;
-use crate::server::owner_id::{OwnerIds, SessionId};
 use crate::server::shard_message::{EventLogLimits, ExchangeAddress, SessionLimits, StreamLimits};
 use crate::telemetry::label::EvictionReason;
 

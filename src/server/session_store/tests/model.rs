@@ -9,7 +9,6 @@ use proptest::prelude::*;
 
 use super::model_session::{ModelSession, ModelStream, stored_bytes};
 use super::*;
-use crate::telemetry::label::EvictionReason;
 
 /// One operation. Sessions are counted back from the newest one, removed ones included; streams and
 /// events are, too, from the next one. Stream 0 is itself.
@@ -231,7 +230,7 @@ impl StoreWithModel {
         let index = self.keys.len();
         let is_full = self.store.len() >= self.sessions_max;
         let expected = self.eviction(address).filter(|_| is_full);
-        let client = eviction::address(address).filter(|_| address > 0);
+        let client = super::address(address).filter(|_| address > 0);
         match self.store.create(index, client, self.now) {
             Err(refusal) => {
                 assert_eq!((refusal, is_full), (SessionError::SessionLimit, true));
