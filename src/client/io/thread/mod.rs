@@ -195,8 +195,8 @@ impl IoThread {
     ///
     /// # Errors
     ///
-    /// [`ClientErrorKind::Closed`](crate::ClientErrorKind::Closed), also for the task, if
-    /// the thread has ended, or the task has panicked.
+    /// [`ClientErrorKind::Closed`], also for the task, if the thread has ended, or the task has
+    /// panicked.
     pub fn spawn<F, O>(&self, make: F) -> Result<IoTask<O::Output>, ClientError>
     where
         F: FnOnce() -> O + Send + 'static,
