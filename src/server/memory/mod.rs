@@ -1,9 +1,9 @@
 //! The memory limit of a shard, and who pays when it is reached.
 //!
 //! What peers make a shard hold counts: partial messages, unread input and unsent output of
-//! connections, stored events of sessions, what handlers hold ([`handler_memory`]), results
-//! on their way from blocking handlers ([`result_memory`]), results of tasks, subscriptions.
-//! Each component knows what it holds.
+//! connections, stored events of sessions, what handlers hold and the results of blocking ones on
+//! their way ([`handler_memory`]), results of tasks, subscriptions. Each component knows what it
+//! holds.
 //!
 //! Invariants: at the limit the address whose connections hold most pays, not the one that sends
 //! next; who holds less than its share is never refused.

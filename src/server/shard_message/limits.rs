@@ -128,7 +128,7 @@ pub struct StreamLimits {
 pub struct EventLogLimits {
     /// Stored events.
     pub events_max: usize,
-    /// Bytes of stored events, each with its overhead ([`EVENT_OVERHEAD_BYTES`]). A larger event
+    /// Bytes of stored events, each with its overhead (twice the size of a `Bytes`). A larger event
     /// may use half of the shard's free bytes instead, so that later events find some, too.
     pub bytes_max: usize,
 }
