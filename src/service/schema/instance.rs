@@ -372,6 +372,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::service::schema::build;
 
     #[test]
     fn every_lookup_returns_the_last_duplicate() {
@@ -401,7 +402,8 @@ mod tests {
             json!({"multipleOf": 0.5, "exclusiveMaximum": 2}),
             json!({"minLength": 2, "pattern": "^t"}),
             json!({"propertyNames": {"maxLength": 1}}),
-            json!({"patternProperties": {"^a": {"type": "number"}}, "unevaluatedProperties": false}),
+            json!({"patternProperties": {"^a": {"type": "number"}}}),
+            json!({"properties": {"a": {"const": 1}}, "unevaluatedProperties": false}),
             json!({"required": ["a"], "minProperties": 1}),
             json!({"uniqueItems": true, "contains": {"const": 1}}),
             json!({"prefixItems": [{"type": "integer"}], "unevaluatedItems": false}),
@@ -430,7 +432,7 @@ mod tests {
             json!({"b": null}),
         ];
         for schema in &schemas {
-            let ours = super::super::build(schema).unwrap();
+            let ours = build(schema).unwrap();
             let theirs = jsonschema::validator_for(schema).unwrap();
             for value in &values {
                 let expected = theirs.validate(value).map_err(|error| error.to_string());
