@@ -1,9 +1,60 @@
-//! The tables of options in docs/operators.md name options, with their defaults.
+//! The documents about options: docs/options.md is made from their declarations, and the tables in
+//! docs/operators.md name options with their defaults.
+
+use std::{env, fs};
 
 use crate::config::options::Options;
 use crate::config::table::{self, Row};
 
 const OPERATORS: &str = include_str!("../../../docs/operators.md");
+
+/// Made by `CORELANE_WRITE_OPTIONS=1 cargo test --lib config::`.
+const OPTIONS_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/options.md");
+
+const OPTIONS_HEAD: &str = "\
+# Options
+
+Every option of `corelane serve`, `stdio` and `check`. Flag, variable and key of the file have the
+same words: `--tcp-connections-max`, `CORELANE_TCP_CONNECTIONS_MAX`, `tcp.connections_max`. SIGHUP
+applies a new value where \"reload\" is \"yes\"; others need a restart. [Operators](operators.md)
+explains what belongs together, and how values are written.
+";
+
+const COLUMNS: &str = "\
+| option | key | default | reload | what it does | cost |
+| --- | --- | --- | --- | --- | --- |";
+
+/// Returns the text of docs/options.md.
+fn options_page() -> String {
+    let defaults = Options::default();
+    let sections = table::SECTIONS.iter().map(|section| {
+        let rows = section.rows().map(|row| option_line(row, &defaults));
+        format!("\n## {}\n\n{COLUMNS}\n{}", section.heading, rows.collect::<String>())
+    });
+    format!("{OPTIONS_HEAD}{}", sections.collect::<String>())
+}
+
+fn option_line(row: &Row, defaults: &Options) -> String {
+    let (flag, key, cost) = (row.flag(), row.key, row.cost);
+    let value = row.unit.placeholder().replace('|', "\\|");
+    let reload = if row.is_reloadable { "yes" } else { "no" };
+    let (default, about) = (row.format_value(defaults), row.description());
+    format!("| `--{flag} {value}` | `{key}` | `{default}` | {reload} | {about} | {cost} |\n")
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "no option: the developer who adds one sets it")]
+fn page_of_options_is_that_of_declarations() {
+    let expected = options_page();
+    if env::var_os("CORELANE_WRITE_OPTIONS").is_some() {
+        fs::write(OPTIONS_PATH, &expected).unwrap();
+    }
+    let written = fs::read_to_string(OPTIONS_PATH).unwrap();
+    for (line, expected) in written.lines().zip(expected.lines()) {
+        assert_eq!(line, expected);
+    }
+    assert_eq!(written.len(), expected.len());
+}
 
 /// Returns the cells of the rows of every table whose first columns are option and default.
 fn documented_rows() -> Vec<Vec<&'static str>> {

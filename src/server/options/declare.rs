@@ -22,7 +22,9 @@
 //! - The default is that of [`Profile::Standard`](super::Profile); behind `tiny` is that of
 //!   [`Profile::Tiny`](super::Profile), if it differs.
 //!
-//! Options stand in groups, from which `config::table` makes the sections of `--help`.
+//! Options stand in groups, from which `config::table` makes the sections of `--help`. Beside its
+//! declaration an option needs what reads its field, its row in docs/options.md, which
+//! `CORELANE_WRITE_OPTIONS=1 cargo test --lib config::` writes, and a line in CHANGELOG.md.
 
 use super::Options;
 use super::unit::Unit;
