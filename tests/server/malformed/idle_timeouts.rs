@@ -78,7 +78,7 @@ fn invalid_messages_do_not_extend_first_message_timeout() {
 #[test]
 fn valid_message_after_invalid_ones_is_first_message() {
     over_each_ring(tcp_options(), |mut options| {
-        options.tcp.first_message_timeout = Duration::from_millis(50);
+        options.tcp.first_message_timeout = Duration::from_secs(1);
         let server = TestServer::start(options);
         let mut client = server.connect_tcp();
         for _ in 0..10 {
@@ -89,7 +89,7 @@ fn valid_message_after_invalid_ones_is_first_message() {
             assert!(client.exchange("{").get("error").is_some());
         }
         // Takes longer than the timeout.
-        let response = client.exchange(call(1, "slow", json!({"steps": 1, "step_ms": 200})));
+        let response = client.exchange(call(1, "slow", json!({"steps": 1, "step_ms": 1200})));
         assert_eq!(response["id"], 1, "{response}");
         client.ping();
         drop(client);
