@@ -20,8 +20,8 @@ use crate::service::{HandlerError, HandlerOutput};
 pub enum CallResult {
     /// Its handler has ended.
     Handler(Result<HandlerOutput, HandlerError>),
-    /// The result was encoded elsewhere.
-    Encoded(Result<Vec<u8>, Error>),
+    /// The shard of the task has answered the request about it: the encoded result.
+    TaskRequest(Result<Vec<u8>, Error>),
     /// The round trip ends with an `input_required` result: the encrypted state and the inputs that
     /// the handler requests.
     InputRequired { state: Result<String, Error>, open: Vec<PendingInput> },
@@ -77,7 +77,7 @@ impl CallTable {
                 is_answered = true;
                 Ok(())
             }
-            CallResult::Encoded(body) => {
+            CallResult::TaskRequest(body) => {
                 model::write_response(text, id.as_id(), &body?);
                 is_answered = true;
                 Ok(())

@@ -450,7 +450,7 @@ impl DeferredWork {
                 tasks.handle_request(request, catalog, client_requests, now, outbox);
             }
             TaskMessage::Response { call, result } => {
-                calls.complete_call(call, CallResult::Encoded(result), client_requests, outbox);
+                calls.complete_call(call, CallResult::TaskRequest(result), client_requests, outbox);
             }
             TaskMessage::HandlerEvent { task, event } => {
                 tasks.handle_task_event(task, event, catalog, client_requests, now, outbox);

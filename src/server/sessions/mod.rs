@@ -76,7 +76,7 @@ impl Shard {
             }
             SessionMessage::Output { exchange, output } => {
                 let chunk_bytes = output.chunk_bytes();
-                self.exchanges().write_output(exchange, output);
+                self.exchanges().apply_output(exchange, output);
                 if chunk_bytes > 0 {
                     let Transports { parity, connections, .. } = &mut self.transports;
                     parity.flow.add_exchange(exchange, chunk_bytes, connections);

@@ -32,7 +32,8 @@ pub use self::tool::{CallToolResult, IntoCallToolResult, Structured};
 pub enum HandlerOutput {
     /// Result of `completion/complete`.
     Completion(Completion),
-    /// The encoded result of an inline handler.
+    /// What an inline handler has written. Its notifications are sent before it, so that its call
+    /// ends later.
     Encoded {
         /// The result, an object.
         result: Vec<u8>,

@@ -19,7 +19,7 @@ use crate::server::shard_message::{ExchangeAddress, HttpOutput, ParityHttpOutput
 impl ExchangePath<'_> {
     /// Writes output to an exchange of this shard, if it is not over. An event for one that is over
     /// counts as dropped unless its stream can replay it.
-    pub fn write_output(&mut self, to: ExchangeAddress, output: HttpOutput) {
+    pub fn apply_output(&mut self, to: ExchangeAddress, output: HttpOutput) {
         let connection = self.connections.table.get(to.connection);
         let exchange = connection.and_then(|connection| connection.state.exchange.as_ref());
         if exchange.is_none_or(|exchange| exchange.serial != to.serial) {
