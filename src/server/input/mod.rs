@@ -113,7 +113,7 @@ const fn context(key: Key, now: Instant) -> MessageContext {
 impl Shard {
     /// Processes received bytes.
     #[inline]
-    pub(in crate::server) fn handle_received<R: Ring>(
+    pub(super) fn handle_received<R: Ring>(
         &mut self,
         ring: &mut R,
         socket: Socket,
@@ -163,7 +163,7 @@ impl Shard {
 
     /// Processes a completed send. Returns the key of the connection.
     #[inline]
-    pub(in crate::server) fn handle_sent<R: Ring>(
+    pub(super) fn handle_sent<R: Ring>(
         &mut self,
         ring: &mut R,
         socket: Socket,
@@ -180,7 +180,7 @@ impl Shard {
     }
 
     /// Processes the end of the input of a connection.
-    pub(in crate::server) fn handle_end_of_stream<R: Ring>(
+    pub(super) fn handle_end_of_stream<R: Ring>(
         &mut self,
         ring: &mut R,
         socket: Socket,
@@ -192,7 +192,7 @@ impl Shard {
     }
 
     /// Handles an event of the connection table.
-    pub(in crate::server) fn handle_connection_event<R: Ring>(
+    pub(super) fn handle_connection_event<R: Ring>(
         &mut self,
         ring: &mut R,
         event: ConnectionEvent,
@@ -209,7 +209,7 @@ impl Shard {
     }
 
     /// Reads a connection again if its output allows.
-    pub(in crate::server) fn try_resume<R: Ring>(&mut self, ring: &mut R, key: Key) {
+    pub(super) fn try_resume<R: Ring>(&mut self, ring: &mut R, key: Key) {
         let next = self.transports.connections.try_resume(key);
         self.handle_connection_event(ring, next);
     }
@@ -235,7 +235,7 @@ impl Shard {
 
     /// Continues a connection whose exchange has new output or has ended: it closes, is read again,
     /// or waits for the rest of the response.
-    pub(in crate::server) fn advance_exchange<R: Ring>(&mut self, ring: &mut R, key: Key) {
+    pub(super) fn advance_exchange<R: Ring>(&mut self, ring: &mut R, key: Key) {
         let connections = &mut self.transports.connections;
         let Some(connection) = connections.table.get(key) else { return };
         // Output of this turn does not count as slow until it queues behind unread output: a
@@ -270,7 +270,7 @@ impl Shard {
 
 impl Shard {
     /// Stops reading a connection until its output is sent or a request that waits has started.
-    pub(in crate::server) fn hold_input<R: Ring>(&mut self, ring: &mut R, key: Key) {
+    pub(super) fn hold_input<R: Ring>(&mut self, ring: &mut R, key: Key) {
         let table = &mut self.transports.connections.table;
         table.hold_input(key);
         table.pause(ring, key);
@@ -278,7 +278,7 @@ impl Shard {
 
     /// Has a connection that waits for a response or for its output read again, once all effects
     /// are applied.
-    pub(in crate::server) fn schedule_reading(&mut self, key: Key) {
+    pub(super) fn schedule_reading(&mut self, key: Key) {
         if self.transports.connections.table.waits_to_be_read(key) {
             self.outbox.resume_reading(key);
         }
@@ -288,7 +288,7 @@ impl Shard {
     /// one is in flight or the output exceeds its limit. After the last one the connection may
     /// close.
     #[inline]
-    pub(in crate::server) fn start_waiting<R: Ring>(&mut self, ring: &mut R, key: Key) {
+    pub(super) fn start_waiting<R: Ring>(&mut self, ring: &mut R, key: Key) {
         if !self.dispatcher.waiting.is_empty() {
             self.start_requests(ring, key);
         }
@@ -351,7 +351,7 @@ impl Shard {
 
     /// Responds with `error` to the requests that wait, which do not start any more. Returns their
     /// number.
-    pub(in crate::server) fn fail_waiting(&mut self, key: Key, error: &Error) -> u64 {
+    pub(super) fn fail_waiting(&mut self, key: Key, error: &Error) -> u64 {
         let failed = self.respond_waiting(key, error);
         if failed > 0 {
             self.finish_input(key);

@@ -118,13 +118,7 @@ impl Shard {
 impl Shard {
     /// Sends a message on a stream of a session. While the server drains, the stream of HTTP with
     /// SSE (2024-11-05) ends after the last response.
-    pub(in crate::server) fn send_to_session(
-        &mut self,
-        key: Key,
-        stream: u32,
-        outcome: Outcome,
-        text: &[u8],
-    ) {
+    pub(super) fn send_to_session(&mut self, key: Key, stream: u32, outcome: Outcome, text: &[u8]) {
         self.send_on_stream(key, stream, outcome, text);
         let http = &mut self.transports.http;
         if http.is_draining
@@ -164,7 +158,7 @@ impl Shard {
     }
 
     /// Ends the stream of a cancelled request.
-    pub(in crate::server) fn end_session_stream(&mut self, key: Key, stream: u32) {
+    pub(super) fn end_session_stream(&mut self, key: Key, stream: u32) {
         self.transports.http.sessions.end_request(key, self.now);
         let Some(http_session) = self.transports.http.sessions.get_mut(key) else { return };
         if stream == LISTENING_STREAM
@@ -205,7 +199,7 @@ impl Shard {
     /// has no GET.
     ///
     /// Source: 2025-11-25 `basic/transports`, "Sending Messages to the Server" (SEP-1699).
-    pub(in crate::server) fn close_session_stream(&mut self, key: Key, stream: u32) {
+    pub(super) fn close_session_stream(&mut self, key: Key, stream: u32) {
         let is_strict = self.transports.http.checks.profile.strict.is_some();
         if is_strict || stream == LISTENING_STREAM || !self.has_priming_events(key) {
             return;
@@ -218,7 +212,7 @@ impl Shard {
 
     /// Ends the GET streams of all sessions, because the server drains; requests in flight are
     /// completed.
-    pub(in crate::server) fn end_get_streams(&mut self) {
+    pub(super) fn end_get_streams(&mut self) {
         self.transports.http.is_draining = true;
         let sessions = self.transports.http.sessions.iter_mut();
         let ended = sessions.filter(|(_, http_session)| !http_session.owes_legacy_sse_response());
