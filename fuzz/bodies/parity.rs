@@ -73,7 +73,8 @@ fn act(
         Action::Acknowledge(handshake, both) => {
             assert_eq!(state, State::Connecting);
             if let Some(resume) = handshake.resume {
-                drop(resume.acknowledged());
+                let members = resume.last_ack_seq.map_or(0, |members| members.into_iter().count());
+                assert_eq!(resume.acknowledged().count(), members);
             }
             session.acknowledge(both, handshake.exchanges_capabilities, settings, Instant::ORIGIN);
         }

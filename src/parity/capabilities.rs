@@ -158,17 +158,17 @@ impl Capabilities {
                 }
             }
         }
-        let number = |name: &str| match object.find(name).filter(|value| !value.is_null()) {
+        let number = |name: &str| match object.find(name) {
             None => Ok(None),
-            Some(value) => match value.as_u64().filter(|number| *number > 0) {
+            Some(value) => match read_unsigned(value).filter(|number| *number > 0) {
                 Some(number) => Ok(Some(number)),
                 None => Err(invalid(format!("capabilities.{name} must be an integer above 0"))),
             },
         };
         read.max_concurrent = number("maxConcurrent")?.map(saturate);
         read.max_payload_bytes = number("maxPayloadBytes")?;
-        if let Some(window) = object.find("resumeWindow").filter(|value| !value.is_null()) {
-            let member = |name| window.as_object()?.find(name)?.as_u64();
+        if let Some(window) = object.find("resumeWindow") {
+            let member = |name| read_unsigned(window.as_object()?.find(name)?);
             let (Some(chunks), Some(seconds)) = (member("chunks"), member("seconds")) else {
                 return Err(invalid(
                     "capabilities.resumeWindow must have the integers chunks and seconds".into(),
@@ -210,6 +210,20 @@ fn lower<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     }
+}
+
+/// Reads an integer from 0, also one with fraction or exponent, such as `2.0` (JSON Schema 2020-12,
+/// core, section 4.2.3). One above `u64::MAX` is read as that.
+pub(super) fn read_unsigned(value: Value<'_>) -> Option<u64> {
+    value.written_u64().or_else(|| {
+        let number = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0)?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an integer from 0; the conversion saturates"
+        )]
+        Some(number as u64)
+    })
 }
 
 fn saturate(number: u64) -> u32 {

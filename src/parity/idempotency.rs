@@ -7,8 +7,8 @@ use std::collections::{HashMap, VecDeque};
 
 use super::error::{ErrorCode, ParityError};
 
-/// Longest key in bytes.
-pub const KEY_BYTES_MAX: usize = 128;
+/// Longest key in characters.
+pub const KEY_CHARS_MAX: usize = 128;
 
 /// The keys of one session: a pointer until the first key.
 #[derive(Debug, Default)]

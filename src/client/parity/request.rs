@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{ClientError, ClientErrorKind};
 use crate::io::{ChunkCallback, ParityPeerRef, ParitySlot};
 use crate::parity_session::{ParityCallRequest, ParityChunk};
-use corelane_parity::idempotency::KEY_BYTES_MAX;
+use corelane_parity::idempotency::KEY_CHARS_MAX;
 
 /// A request of the parity dialect whose result is an `R`. It is sent when it is first awaited;
 /// [`ParityRequest::wait`] sends it and blocks the thread instead.
@@ -57,11 +57,11 @@ impl<R: DeserializeOwned> ParityRequest<R> {
     }
 
     /// Has the server accept the request once: another request of the session with this key, of 1
-    /// to 128 bytes, fails with `error.already_processed`. The request is sent again if its
+    /// to 128 characters, fails with `error.already_processed`. The request is sent again if its
     /// connection is lost and the session continues on another.
     pub fn idempotency_key(mut self, key: &str) -> Self {
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            let text = format!("an idempotency key has 1 to {KEY_BYTES_MAX} bytes");
+        if key.is_empty() || key.chars().count() > KEY_CHARS_MAX {
+            let text = format!("an idempotency key has 1 to {KEY_CHARS_MAX} characters");
             self.request = Err(ClientError::new(ClientErrorKind::InvalidInput, text));
         }
         if let Ok(request) = &mut self.request {

@@ -1,16 +1,22 @@
 //! Messages of the dialect, read from JSON.
 //!
-//! Invariants: an id is a string of at most [`ID_BYTES_MAX`] bytes or an integer; a member that is
-//! `null` counts as absent, and unknown members are ignored; a known member occurs once.
+//! Invariants: a message of a client is accepted if, and only if, it matches its schema and has
+//! each known member once; capabilities that a handshake lacks are left to the session. An id is a
+//! string of at most [`ID_CHARS_MAX`] characters or an integer up to [`ID_INTEGER_MAX`], of either
+//! sign. Unknown members are ignored.
 
-use super::capabilities::Capabilities;
-use super::error::ParityError;
-use super::idempotency::KEY_BYTES_MAX;
+use super::capabilities::{Capabilities, read_unsigned};
+use super::error::{ErrorCode, ParityError};
+use super::idempotency::KEY_CHARS_MAX;
 use corelane_protocol::json::{Object, Value, ValueKind};
 use corelane_protocol::jsonrpc::Id;
 
-/// Longest string id in bytes.
-pub const ID_BYTES_MAX: usize = 256;
+/// Longest string id in characters.
+pub const ID_CHARS_MAX: usize = 256;
+
+/// Largest integer id, and without its sign the smallest: every JSON implementation keeps these
+/// exact (RFC 8259, section 6).
+pub const ID_INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// The values of `type`.
 pub const TYPES: [&str; 10] = [
@@ -85,7 +91,7 @@ pub struct Handshake<'a> {
 pub struct Resume<'a> {
     /// The token of the session.
     pub token: &'a str,
-    /// The number of the last chunk received, by stream.
+    /// The number of the last chunk received, by stream: integers from 0.
     pub last_ack_seq: Option<Object<'a>>,
 }
 
@@ -237,18 +243,9 @@ impl<'a> Envelope<'a> {
             "capabilitiesAck" => required_capabilities(object).map(Self::CapabilitiesAck),
             "response" => Response::read(object).map(Self::Response),
             "stream.chunk" => Chunk::read(object).map(Self::Chunk),
-            "keepalive" => {
-                let hint = object.find("timeoutHintSec").and_then(Value::as_u64);
-                Ok(Self::Keepalive { timeout_hint: hint })
-            }
+            "keepalive" => read_keepalive(object),
             "cancel" => read_target(object).map(Self::Cancel),
-            "error" => match object.find("error").filter(|error| error.as_object().is_some()) {
-                Some(error) => {
-                    let stream_id = object.find("streamId").and_then(Value::as_str);
-                    Ok(Self::Error { id, stream_id, error })
-                }
-                None => Err(error("missing \"error\" (an object)")),
-            },
+            "error" => read_error(object),
             _ => Err(error(format!("unknown \"type\": {}", shorten(kind)))),
         };
         read.map_err(|error| InvalidEnvelope { id, is_request: kind == "request", error })
@@ -270,13 +267,12 @@ impl<'a> Handshake<'a> {
         let [version, capabilities, client, exchange, auth, token, acks, trace] =
             find(object, keys)?;
         let protocol_version = required_str(version, "protocolVersion")?;
-        let last_ack_seq = match acks {
-            None => None,
-            Some(acks) => {
-                Some(acks.as_object().ok_or_else(|| error("lastAckSeq must be an object"))?)
-            }
-        };
-        let token = optional_str(token, "resumeToken")?;
+        client.map(check_implementation).transpose()?;
+        let last_ack_seq = acks.map(read_last_ack_seq).transpose()?;
+        let token = token.map(|token| required_str(Some(token), "resumeToken")).transpose()?;
+        if last_ack_seq.is_some() && token.is_none() {
+            return Err(error("\"lastAckSeq\" needs \"resumeToken\""));
+        }
         Ok(Self {
             protocol_version,
             capabilities: capabilities.map(Capabilities::read).transpose()?,
@@ -284,24 +280,45 @@ impl<'a> Handshake<'a> {
             exchanges_capabilities: optional_bool(exchange, "capabilitiesExchange")?,
             auth_token: optional_str(auth, "auth_token")?,
             resume: token.map(|token| Resume { token, last_ack_seq }),
-            traceparent: trace.and_then(Value::as_str),
+            traceparent: trace.map(read_traceparent).transpose()?,
         })
     }
 }
 
+/// Checks `clientInfo`.
+fn check_implementation(value: Value<'_>) -> Result<(), ParityError> {
+    let member = |name| value.as_object()?.find(name)?.as_str();
+    match (member("name"), member("version")) {
+        (Some(name), Some(_)) if !name.is_empty() => Ok(()),
+        _ => Err(error("\"clientInfo\" must have the strings \"name\" and \"version\"")),
+    }
+}
+
+fn read_last_ack_seq(value: Value<'_>) -> Result<Object<'_>, ParityError> {
+    let object = value.as_object();
+    let valid = object.filter(|it| it.into_iter().all(|(_, seq)| read_unsigned(seq).is_some()));
+    valid.ok_or_else(|| error("\"lastAckSeq\" must be an object with integers from 0"))
+}
+
+/// Reads W3C Trace Context, section 3.2: four fields of lower-case hexadecimal digits; a later
+/// version may have more.
+fn read_traceparent(value: Value<'_>) -> Result<&str, ParityError> {
+    let text = value.as_str().unwrap_or_default();
+    let mut fields = text.splitn(5, '-');
+    let is_field = |field: &str, len: usize| {
+        field.len() == len && field.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_valid =
+        [2, 32, 16, 2].iter().all(|len| fields.next().is_some_and(|it| is_field(it, *len)));
+    let message = "\"traceparent\" must be version-traceid-parentid-flags in hexadecimal digits";
+    is_valid.then_some(text).ok_or_else(|| error(message))
+}
+
 impl<'a> Resume<'a> {
     /// Returns the acknowledged numbers: streams with the last number received.
-    ///
-    /// # Errors
-    ///
-    /// A malformed message: a number that is not an unsigned integer.
-    pub fn acknowledged(&self) -> Result<Vec<(&'a str, u64)>, ParityError> {
+    pub fn acknowledged(&self) -> impl Iterator<Item = (&'a str, u64)> {
         let members = self.last_ack_seq.into_iter().flatten();
-        let read = members.map(|(stream, seq)| {
-            let seq = seq.as_u64().ok_or_else(|| error("lastAckSeq has numbers of chunks"))?;
-            Ok((stream, seq))
-        });
-        read.collect()
+        members.filter_map(|(stream, seq)| Some((stream, read_unsigned(seq)?)))
     }
 }
 
@@ -342,8 +359,8 @@ impl<'a> Request<'a> {
             return Err(error("\"params\" must be an object"));
         }
         let idempotency_key = optional_str(key, "idempotencyKey")?;
-        if idempotency_key.is_some_and(|key| key.is_empty() || key.len() > KEY_BYTES_MAX) {
-            return Err(error("\"idempotencyKey\" must have 1 to 128 bytes"));
+        if idempotency_key.is_some_and(|key| key.is_empty() || !has_at_most(key, KEY_CHARS_MAX)) {
+            return Err(error("\"idempotencyKey\" must have 1 to 128 characters"));
         }
         Ok(Self {
             id,
@@ -352,7 +369,7 @@ impl<'a> Request<'a> {
             streams: optional_bool(stream, "stream")?,
             idempotency_key,
             auth_token: optional_str(auth, "auth_token")?,
-            traceparent: trace.and_then(Value::as_str),
+            traceparent: trace.map(read_traceparent).transpose()?,
         })
     }
 }
@@ -386,8 +403,61 @@ impl<'a> Chunk<'a> {
     }
 }
 
+fn read_keepalive(object: Object<'_>) -> Result<Envelope<'_>, ParityError> {
+    let [hint] = find(object, ["timeoutHintSec"])?;
+    let read = |hint| read_unsigned(hint).filter(|seconds| *seconds > 0);
+    match hint.map(|hint| read(hint).ok_or(hint)).transpose() {
+        Ok(timeout_hint) => Ok(Envelope::Keepalive { timeout_hint }),
+        Err(_) => Err(error("\"timeoutHintSec\" must be an integer above 0")),
+    }
+}
+
+fn read_error(object: Object<'_>) -> Result<Envelope<'_>, ParityError> {
+    let [id, stream, failure] = find(object, ["id", "streamId", "error"])?;
+    let read = |id| read_id(id).ok_or_else(|| error(ID_ERROR));
+    let id = id.map(read).transpose()?;
+    let stream_id = stream.map(|stream| required_str(Some(stream), "streamId")).transpose()?;
+    let failure = failure.ok_or_else(|| error("missing \"error\" (an object)"))?;
+    check_error(failure)?;
+    Ok(Envelope::Error { id, stream_id, error: failure })
+}
+
+/// Checks an error object.
+fn check_error(value: Value<'_>) -> Result<(), ParityError> {
+    let object = value.as_object().ok_or_else(|| error("\"error\" must be an object"))?;
+    let keys = ["code", "message", "retryable", "retryAfter", "details"];
+    let [code, message, retryable, retry_after, details] = find(object, keys)?;
+    required_str(message, "message")?;
+    let Some(code) = ErrorCode::parse(required_str(code, "code")?) else {
+        return Err(error("\"code\" is unknown"));
+    };
+    let is_retryable = match code {
+        ErrorCode::RateLimited => Some(true),
+        ErrorCode::VersionUnsupported
+        | ErrorCode::FeatureNotAvailable
+        | ErrorCode::PayloadTooLarge
+        | ErrorCode::AlreadyProcessed => Some(false),
+        ErrorCode::Unauthorized | ErrorCode::Forbidden | ErrorCode::Internal => None,
+    };
+    let Some(retryable) = retryable.and_then(Value::as_bool) else {
+        return Err(error("missing \"retryable\" (true or false)"));
+    };
+    if is_retryable.is_some_and(|expected| expected != retryable) {
+        return Err(error("\"retryable\" is not that of \"code\""));
+    }
+    let seconds = retry_after.map(|it| it.as_f64().filter(|seconds| *seconds >= 0.0));
+    if matches!(seconds, Some(None)) || (code == ErrorCode::RateLimited && seconds.is_none()) {
+        return Err(error("\"retryAfter\" must be a number from 0"));
+    }
+    if details.is_some_and(|details| details.kind() != ValueKind::Object) {
+        return Err(error("\"details\" must be an object"));
+    }
+    Ok(())
+}
+
 fn read_target(object: Object<'_>) -> Result<Target<'_>, ParityError> {
-    let [id, stream] = find(object, ["id", "streamId"])?;
+    let [id, stream, reason] = find(object, ["id", "streamId", "reason"])?;
+    optional_str(reason, "reason")?;
     match (id, stream) {
         (Some(id), None) => read_id(id).map(Target::Request).ok_or_else(|| error(ID_ERROR)),
         (None, Some(stream)) => Ok(Target::Stream(required_str(Some(stream), "streamId")?)),
@@ -400,25 +470,39 @@ fn required_capabilities(object: Object<'_>) -> Result<Capabilities, ParityError
     Capabilities::read(capabilities.ok_or_else(|| error("missing \"capabilities\" (an object)"))?)
 }
 
-/// Reads an id; `None` if it is neither a text of at most [`ID_BYTES_MAX`] bytes nor an integer.
+/// Reads an id; `None` if `value` is none.
 #[inline]
 fn read_id(value: Value<'_>) -> Option<Id<'_>> {
-    Id::from_value(value).filter(|id| !matches!(id, Id::Text(text) if text.len() > ID_BYTES_MAX))
+    Id::from_value(value).filter(|id| match *id {
+        Id::Signed(number) | Id::Whole(number) => number.unsigned_abs() <= ID_INTEGER_MAX,
+        Id::Unsigned(_) => false,
+        Id::Text(text) => has_at_most(text, ID_CHARS_MAX),
+    })
 }
 
-/// Returns the members with these keys; `null` counts as absent.
+/// Returns whether a text has at most so many characters.
+#[inline]
+fn has_at_most(text: &str, chars_max: usize) -> bool {
+    text.len() <= chars_max || text.chars().nth(chars_max).is_none()
+}
+
+/// Returns the members with these keys.
 #[inline]
 fn find<'a, const COUNT: usize>(
     object: Object<'a>,
     keys: [&'static str; COUNT],
 ) -> Result<[Option<Value<'a>>; COUNT], ParityError> {
     let found = object.find_unique(keys);
-    let found = found.map_err(|duplicate| error(format!("duplicate key \"{}\"", duplicate.key)))?;
-    Ok(found.map(|value| value.filter(|value| !value.is_null())))
+    found.map_err(|duplicate| error(format!("duplicate key \"{}\"", duplicate.key)))
 }
 
+/// Reads a string that is not empty.
 fn required_str<'a>(value: Option<Value<'a>>, name: &str) -> Result<&'a str, ParityError> {
-    value.and_then(Value::as_str).ok_or_else(|| error(format!("missing \"{name}\" (a string)")))
+    let Some(value) = value else {
+        return Err(error(format!("missing \"{name}\" (a string)")));
+    };
+    let text = value.as_str().filter(|text| !text.is_empty());
+    text.ok_or_else(|| error(format!("\"{name}\" must be a string that is not empty")))
 }
 
 #[inline]
@@ -448,7 +532,8 @@ fn shorten(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
-const ID_ERROR: &str = "\"id\" must be a string of at most 256 bytes or a 64-bit integer";
+const ID_ERROR: &str =
+    "\"id\" must be a string of at most 256 characters or an integer below 2^53 without its sign";
 
 #[cfg(test)]
 mod tests;

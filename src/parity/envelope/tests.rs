@@ -18,7 +18,8 @@ fn describe(text: &str) -> String {
             format!("request {:?} {} {} {:?}", it.id, it.method, it.streams, it.idempotency_key)
         }
         Ok(Envelope::Handshake(it)) => {
-            let token = it.resume.map(|resume| (resume.token, resume.acknowledged().unwrap()));
+            let token =
+                it.resume.map(|resume| (resume.token, resume.acknowledged().collect::<Vec<_>>()));
             format!("handshake {} {} {token:?}", it.protocol_version, it.exchanges_capabilities)
         }
         Ok(other) => format!("{other:?}"),
@@ -69,7 +70,7 @@ fn malformed_envelopes_are_rejected() {
         ),
         (
             r#"{"type":"request","id":1,"method":"x","idempotencyKey":""}"#,
-            "\"idempotencyKey\" must have 1 to 128 bytes Some(Signed(1)) true",
+            "\"idempotencyKey\" must have 1 to 128 characters Some(Signed(1)) true",
         ),
         (
             r#"{"type":"cancel","id":1,"streamId":"s"}"#,
@@ -79,7 +80,7 @@ fn malformed_envelopes_are_rejected() {
     ] {
         assert_eq!(describe(text), expected, "{text}");
     }
-    let long = "i".repeat(ID_BYTES_MAX + 1);
+    let long = "i".repeat(ID_CHARS_MAX + 1);
     let text = format!(r#"{{"type":"request","id":"{long}","method":"ping"}}"#);
     assert_eq!(describe(&text), format!("{ID_ERROR} None true"));
 }

@@ -78,8 +78,7 @@ pub(super) fn open_claim(
     new_key: ParityKey,
     request: &Resume<'_>,
 ) -> Result<Claim, NotResumed> {
-    let acknowledged = request.acknowledged().map_err(NotResumed::Rejected)?;
-    let acknowledged = acknowledged.into_iter().map(|(id, seq)| (id.into(), seq)).collect();
+    let acknowledged = request.acknowledged().map(|(id, seq)| (id.into(), seq)).collect();
     let Some(session) = parity.get(new_key) else { return Err(NotResumed::Restart("expired")) };
     let capabilities = *session.protocol.capabilities();
     if !session.is_resumable() {

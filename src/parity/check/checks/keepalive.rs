@@ -23,7 +23,7 @@ pub(super) const CHECKS: &[Check] = &[
         level: Must,
         needs: &[],
         rule: "a keepalive has timeoutHintSec",
-        run: |context| first_keepalive(context).map(drop),
+        run: has_hint,
     },
     Check {
         name: "keepalive.event",
@@ -96,6 +96,12 @@ fn hint<'a>(context: &'a Context<'a>) -> Result<(Peer<'a>, Duration), CheckError
         return Err(CheckError::Skipped(text));
     }
     Ok((peer, Duration::from_secs(seconds)))
+}
+
+fn has_hint(context: &Context<'_>) -> CheckResult {
+    let (_, keepalive) = first_keepalive(context)?;
+    let text = &keepalive.text;
+    ensure(keepalive.value["timeoutHintSec"].is_u64(), || format!("no timeoutHintSec: {text}"))
 }
 
 fn event(context: &Context<'_>) -> CheckResult {

@@ -4,7 +4,7 @@ use crate::fuzz::check_text;
 use corelane_base::random::Random;
 
 /// A conversation of valid messages, one on each line.
-const EXAMPLE: &str = concat!(
+pub(crate) const EXAMPLE: &str = concat!(
     r#"{"type":"handshake","protocolVersion":"1.0","capabilitiesExchange":true,"capabilities":"#,
     r#"{"tools":true,"resources":true,"prompts":true,"streaming":true,"resume":true,"#,
     r#""cancellation":true,"maxConcurrent":2,"resumeWindow":{"chunks":9,"seconds":9}},"#,
@@ -24,26 +24,30 @@ const EXAMPLE: &str = concat!(
     "\n",
 );
 
+/// Returns the lines of a text, some of them damaged.
+pub(crate) fn damage(text: &str, random: &mut Random) -> Vec<String> {
+    let mut below =
+        |end: usize| usize::try_from(random.next_u64() % end as u64).expect("below a usize");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for _ in 0..=below(3) {
+        let (line, other) = (below(lines.len()), below(lines.len()));
+        match below(3) {
+            0 => lines.swap(line, other),
+            1 => lines.push(lines[line].clone()),
+            _ => {
+                let at = below(lines[line].len());
+                lines[line].replace_range(at..=at, ["\"", "{", "0", "true", ""][other % 5]);
+            }
+        }
+    }
+    lines
+}
+
 #[test]
 fn damaged_messages_violate_no_invariant() {
     assert_eq!(check_text(EXAMPLE), EXAMPLE.lines().count());
     let mut random = Random::seeded(20);
-    let below =
-        |random: &mut Random, end: usize| usize::try_from(random.next_u64() % end as u64).unwrap();
     for _ in 0..2_000 {
-        let mut lines: Vec<String> = EXAMPLE.lines().map(str::to_owned).collect();
-        for _ in 0..=below(&mut random, 3) {
-            let line = below(&mut random, lines.len());
-            let other = below(&mut random, lines.len());
-            match below(&mut random, 3) {
-                0 => lines.swap(line, other),
-                1 => lines.push(lines[line].clone()),
-                _ => {
-                    let at = below(&mut random, lines[line].len());
-                    lines[line].replace_range(at..=at, ["\"", "{", "0", "true", ""][other % 5]);
-                }
-            }
-        }
-        check_text(&lines.join("\n"));
+        check_text(&damage(EXAMPLE, &mut random).join("\n"));
     }
 }

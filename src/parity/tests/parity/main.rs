@@ -1,5 +1,6 @@
 //! Tests of the crate through its public interface.
 
+mod agreement;
 mod damage;
 #[path = "../../../../fuzz/bodies/parity.rs"]
 mod fuzz;

@@ -11,7 +11,7 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 
 /// Types of messages with the schema that holds each.
-const TYPES: [(&str, &str); 10] = [
+pub(crate) const TYPES: [(&str, &str); 10] = [
     ("handshake", "handshake"),
     ("handshakeAck", "handshake"),
     ("capabilities", "capabilities"),
@@ -34,7 +34,7 @@ fn schema(name: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-fn validator(name: &str) -> Validator {
+pub(crate) fn validator(name: &str) -> Validator {
     jsonschema::draft202012::new(&schema(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
@@ -110,7 +110,7 @@ fn required_members(kind: &str) -> &'static [&'static str] {
         "request" => &["type", "id", "method"],
         "response" => &["type", "id", "error"],
         "stream.chunk" => &["type", "streamId", "seq", "chunkType", "data"],
-        "keepalive" => &["type", "timeoutHintSec"],
+        "keepalive" => &["type"],
         "cancel" => &["type", "id"],
         "error" => &["type", "error"],
         _ => panic!("unknown type {kind}"),
