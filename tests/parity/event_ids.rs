@@ -127,3 +127,160 @@ fn session_of_header_continues_after_its_last_event() {
     assert_eq!(prelude["reason"], "feature_not_available", "{prelude}");
     server.close();
 }
+
+/// Opens a stream on the response to its request, and returns it with its id.
+fn post_stream(session: &Session<'_>, request: Value) -> (Exchange, String) {
+    let (accept, body) = ("Accept: text/event-stream\r\n", streamed(request).to_string());
+    let mut response = session.start("POST", "/parity", accept, &body);
+    let opened = response.next_event().expect("a response");
+    let stream = opened.data["result"]["streamId"].as_str().expect("a stream").to_owned();
+    assert_eq!((&*opened.name, opened.id), ("response", Some(format!("{stream}:0"))));
+    (response, stream)
+}
+
+/// Attaches the event stream of a session after an event, and returns the next number of each of
+/// these streams.
+fn continue_after(session: &Session<'_>, last: &str, streams: &[&str]) -> (Exchange, Vec<u64>) {
+    let field = format!("Last-Event-ID: {last}\r\n");
+    let mut events = session.start("GET", "/parity/events", &field, "");
+    let ack = events.next_event().expect("a prelude").data;
+    assert_eq!((&ack["resumed"], &ack["sessionId"]), (&json!(true), &json!(session.id)), "{last}");
+    let continued = ack["streams"].as_array().expect("streams");
+    let next = streams.iter().map(|stream| {
+        let found = continued.iter().find(|it| it["streamId"] == **stream);
+        found.expect("the stream")["nextSeq"].as_u64().expect("a number")
+    });
+    let next = next.collect();
+    (events, next)
+}
+
+/// Reads chunks, and checks their ids and those of their events.
+fn expect_chunks(events: &mut Exchange, stream: &str, numbers: impl IntoIterator<Item = u64>) {
+    for seq in numbers {
+        let chunk = events.next_event().expect("a chunk");
+        assert_eq!((&chunk.data["streamId"], &chunk.data["seq"]), (&json!(stream), &json!(seq)));
+        assert_eq!(chunk.id, Some(format!("{stream}:{seq}")));
+    }
+}
+
+#[test]
+fn lost_post_stream_continues_as_events() {
+    for shards in [1, 3] {
+        let server = TestServer::with_test_tools(on_shards(shards));
+        let session = Session::begin(&server);
+        for received in 0..=6 {
+            // Its end is sent before the client is back.
+            let slow = call(received, "slow", json!({"steps": 4, "step_ms": 0}));
+            let (mut response, stream) = post_stream(&session, slow);
+            expect_chunks(&mut response, &stream, 1..=received);
+            drop(response);
+            let last = format!("{stream}:{received}");
+            // The first event stream is lost, too.
+            for _ in 0..2 {
+                let (mut events, next) = continue_after(&session, &last, &[&stream]);
+                assert_eq!(next, [received + 1]);
+                expect_chunks(&mut events, &stream, received + 1..=6);
+            }
+            // From now on these are events of the event stream.
+            let (mut events, next) = continue_after(&session, &format!("{stream}:5"), &[&stream]);
+            assert_eq!(next, [6]);
+            expect_chunks(&mut events, &stream, [6]);
+        }
+        server.close();
+    }
+}
+
+#[test]
+fn open_post_stream_moves_to_events() {
+    for shards in [1, 3] {
+        let server = TestServer::with_test_tools(on_shards(shards));
+        let session = Session::begin(&server);
+        let mut events = session.events();
+        let (_, opened) = session.post(&streamed(call(1, "hold", json!({}))));
+        let other = opened["result"]["streamId"].as_str().expect("a stream").to_owned();
+        expect_chunks(&mut events, &other, [1]);
+        let (mut kept, kept_stream) = post_stream(&session, call(2, "hold", json!({})));
+        expect_chunks(&mut kept, &kept_stream, [1]);
+        let (mut response, stream) = post_stream(&session, call(3, "hold", json!({})));
+        expect_chunks(&mut response, &stream, [1]);
+        let last = format!("{stream}:1");
+        let (mut continued, next) = continue_after(&session, &last, &[&stream, &other]);
+        assert_eq!(next, [2, 2]);
+        assert!(response.next_event().is_none() && events.next_event().is_none());
+        server.open_gate();
+        // Each chunk once, in the order of its stream; the other response has its own.
+        expect_chunks(&mut kept, &kept_stream, [2, 3]);
+        assert!(kept.next_event().is_none());
+        let mut ids = ids_of(&mut continued, 4);
+        ids.sort();
+        let mut expected = [&other, &stream].map(|it| [2, 3].map(|seq| format!("{it}:{seq}")));
+        expected.sort();
+        assert_eq!(ids, expected.concat());
+        server.close();
+    }
+}
+
+fn ids_of(events: &mut Exchange, count: usize) -> Vec<String> {
+    let events = (0..count).map(|_| events.next_event().expect("a chunk"));
+    let ids: Vec<(String, u64)> = events
+        .map(|event| {
+            let seq = event.data["seq"].as_u64().expect("a number");
+            (event.id.expect("an id"), seq)
+        })
+        .collect();
+    // In order within each stream.
+    for (id, seq) in &ids {
+        let stream = id.split(':').next();
+        let before = ids.iter().take_while(|(known, _)| known != id);
+        let of_stream = before.filter(|(known, _)| known.split(':').next() == stream);
+        assert!(of_stream.clone().all(|(_, known)| known < seq), "{ids:?}");
+    }
+    ids.into_iter().map(|(id, _)| id).collect()
+}
+
+#[test]
+fn chunks_after_loss_of_post_stream_are_ordered() {
+    for (shards, is_attached) in [(1, false), (1, true), (3, false), (3, true)] {
+        let server = TestServer::with_test_tools(on_shards(shards));
+        let session = Session::begin(&server);
+        let mut events = is_attached.then(|| session.events());
+        let (mut response, stream) = post_stream(&session, call(1, "hold", json!({})));
+        expect_chunks(&mut response, &stream, [1]);
+        assert_eq!(server.next_signal(), "begun");
+        drop(response);
+        server.wait_for_connections(is_attached.into());
+        server.open_gate();
+        // With an event stream they come there; its client may lack what was lost before.
+        if let Some(events) = &mut events {
+            expect_chunks(events, &stream, [2, 3]);
+        }
+        let (mut continued, next) = continue_after(&session, &format!("{stream}:0"), &[&stream]);
+        assert_eq!(next, [1]);
+        expect_chunks(&mut continued, &stream, 1..=3);
+        server.close();
+    }
+}
+
+#[test]
+fn post_stream_out_of_window_gives_advice() {
+    let mut options = on_shards(2);
+    options.parity.resume_window_chunks = 2;
+    let server = TestServer::with_test_tools(options);
+    let session = Session::begin(&server);
+    let (mut response, stream) =
+        post_stream(&session, call(1, "slow", json!({"steps": 4, "step_ms": 0})));
+    expect_chunks(&mut response, &stream, 1..=2);
+    drop(response);
+    let reason = |last: u64| {
+        let field = format!("Last-Event-ID: {stream}:{last}\r\n");
+        let mut events = session.start("GET", "/parity/events", &field, "");
+        let ack = events.next_event().expect("a prelude").data;
+        (ack["resumed"].clone(), ack["advice"].clone(), ack["reason"].clone())
+    };
+    let advice = (json!(false), json!("restart"), json!("stale_window"));
+    assert_eq!([reason(2), reason(3), reason(7)], [advice.clone(), advice.clone(), advice]);
+    let (mut events, next) = continue_after(&session, &format!("{stream}:4"), &[&stream]);
+    assert_eq!(next, [5]);
+    expect_chunks(&mut events, &stream, [5, 6]);
+    server.close();
+}

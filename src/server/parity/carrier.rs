@@ -139,6 +139,9 @@ pub(super) struct HttpCarrier {
     unsent: Vec<(ExchangeAddress, usize)>,
     /// The last chunks that were sent as events, for a client that returns.
     sent: SentEvents,
+    /// The streams that began on the response to their request, each with the number of the last
+    /// chunk there, 0 for none.
+    posted: HashMap<u32, u64>,
 }
 
 /// The last chunks of a session that were sent on its event stream, in order.
@@ -171,6 +174,29 @@ impl QueuedChunk {
 }
 
 impl HttpCarrier {
+    /// Records that the chunks of a stream begin on the response to its request. `is_kept` returns
+    /// whether the session still has a stream.
+    pub(super) fn begin_posted(&mut self, number: u32, is_kept: impl Fn(u32) -> bool) {
+        self.posted.retain(|known, _| is_kept(*known));
+        self.posted.insert(number, 0);
+    }
+
+    /// Records a chunk that is sent on the response to the request of its stream.
+    pub(super) fn record_posted(&mut self, number: u32, seq: u64) {
+        self.posted.insert(number, seq);
+    }
+
+    /// Returns whether a chunk was sent on the response to the request of its stream; number 0
+    /// stands for the response before the first chunk.
+    pub(super) fn was_posted(&self, number: u32, seq: u64) -> bool {
+        self.posted.get(&number).is_some_and(|last| seq <= *last)
+    }
+
+    /// Forgets the chunks of a stream that were sent on the event stream: they are sent again.
+    pub(super) fn forget_events_of(&mut self, number: u32) {
+        self.sent.places.retain(|(known, _)| *known != number);
+    }
+
     /// Takes the exchange of a call or stream.
     pub(super) fn take_exchange(&mut self, number: u32) -> Option<ExchangeAddress> {
         let index = self.exchanges.iter().position(|(known, _)| *known == number)?;

@@ -126,7 +126,12 @@ impl ParityPath<'_> {
     ) {
         let Some(last_event) = last_event else { return self.send_ack(carrier, key, None) };
         match rewind(self.parity, key, last_event) {
-            Ok(streams) => self.send_ack(carrier, key, Some(Resumption::Resumed(&streams))),
+            Ok(Rewound { streams, response }) => {
+                if let Some(response) = response {
+                    self.forward(response, ParityHttpOutput::End);
+                }
+                self.send_ack(carrier, key, Some(Resumption::Resumed(&streams)));
+            }
             Err(reason) => self.send_ack(carrier, key, Some(Resumption::Restart(reason))),
         }
     }
@@ -185,8 +190,17 @@ impl ParityPath<'_> {
     }
 }
 
-/// Queues the chunks after the last event that a client has, before those that were not sent.
-/// Returns the streams, each with the number of its next chunk.
+/// What a client continues after its last event.
+struct Rewound {
+    /// The streams, each with the number of its next chunk.
+    streams: Vec<(String, u64)>,
+    /// The response to a request whose stream goes on as events.
+    response: Option<ExchangeAddress>,
+}
+
+/// Queues the chunks after the last event that a client has, before those that were not sent: of
+/// all streams, if it came on the event stream; of its own one, if it came on the response to the
+/// request of that.
 ///
 /// # Errors
 ///
@@ -195,34 +209,48 @@ fn rewind(
     parity: &mut ParitySessions,
     key: ParityKey,
     last_event: LastEvent,
-) -> Result<Vec<(String, u64)>, &'static str> {
+) -> Result<Rewound, &'static str> {
     let session = parity.get_mut(key).ok_or("expired")?;
     if !session.is_resumable() {
         return Err("feature_not_available");
     }
     let streams = &mut session.protocol.streams;
-    let place = match last_event.position.ok_or("unknown_stream")? {
-        EventPosition::Start => None,
+    let (place, next_seq) = match last_event.position.ok_or("unknown_stream")? {
+        EventPosition::Start => (None, 0),
         EventPosition::Chunk { stream, seq } => {
             let stream = streams.find_mut(&stream).ok_or("unknown_stream")?;
-            Some((stream.number(), seq))
+            (Some((stream.number(), seq)), stream.next_seq())
         }
     };
     let http = session.carrier.http_mut().ok_or("expired")?;
-    let places = http.rewind_events(place).ok_or("stale_window")?;
+    let mut posted = None;
+    let places = match (http.rewind_events(place), place) {
+        (Some(places), _) => places,
+        (None, Some((number, seq))) if http.was_posted(number, seq) => {
+            posted = Some(number);
+            let end = http.next_queued().get(&number).copied().unwrap_or(next_seq);
+            (seq + 1..end).map(|seq| (number, seq)).collect()
+        }
+        (None, _) => return Err("stale_window"),
+    };
     let repeated = places.into_iter().map(|(number, seq)| {
         let stream = streams.get_mut(number)?;
         let (id, text) = (format!("{}:{seq}", stream.id()), stream.text_of(seq)?.to_vec());
         Some(QueuedChunk { id: id.into(), place: (number, seq), text })
     });
     let repeated: Option<Vec<_>> = repeated.collect();
-    http.queue_before(repeated.ok_or("stale_window")?);
+    let repeated = repeated.ok_or("stale_window")?;
+    let response = posted.and_then(|number| {
+        http.forget_events_of(number);
+        http.take_exchange(number)
+    });
+    http.queue_before(repeated);
     let queued = http.next_queued();
     let streams = session.protocol.streams.iter().map(|stream| {
         let next = queued.get(&stream.number()).copied().unwrap_or_else(|| stream.next_seq());
         (stream.id().to_owned(), next)
     });
-    Ok(streams.collect())
+    Ok(Rewound { streams: streams.collect(), response })
 }
 
 /// Why a request has no session.

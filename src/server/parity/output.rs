@@ -290,6 +290,9 @@ impl ParityPath<'_> {
         http.add_unsent(exchange, chunk.text.len());
         if http.events == Some(exchange) {
             http.record_event(&mut chunk, session_id, events_max);
+        } else {
+            let (number, seq) = chunk.place;
+            http.record_posted(number, seq);
         }
         self.forward(exchange, chunk.into_event(session_id));
     }

@@ -205,9 +205,15 @@ impl ParityPath<'_> {
             // The response becomes an event stream: it begins with the stream id.
             let session_id = session.id;
             session.carrier.add_exchange(number, address);
+            if let Some(http) = session.carrier.http_mut() {
+                let streams = &session.protocol.streams;
+                let is_kept = |number| streams.iter().any(|stream| stream.number() == number);
+                http.begin_posted(number, is_kept);
+            }
             let mut data = Vec::new();
             write::stream_response(&mut data, request.id, &stream_id);
-            let (session, name, id) = (session_id, "response", None);
+            let id = Some(format!("{stream_id}:0").into());
+            let (session, name) = (session_id, "response");
             self.forward(address, ParityHttpOutput::Event { session, name, id, data });
             self.parity.is_answered = true;
         } else {
