@@ -267,7 +267,7 @@ fn check_event(name: &str, id: Option<&str>, data: &[u8]) -> Result<(), String> 
     let expected_id = match (message["streamId"].as_str(), message["sessionId"].as_str()) {
         (Some(stream), _) => Some(format!("{stream}:{}", message["seq"])),
         (None, Some(_)) => Some("0".to_owned()),
-        (None, None) => None,
+        (None, None) => message["result"]["streamId"].as_str().map(|stream| format!("{stream}:0")),
     };
     // An event stream that was opened without a session names it in its ids.
     let id_alone = id.map(|id| id.split_once('@').map_or(id, |(id, _)| id));
