@@ -1,8 +1,8 @@
 //! Log output: events as lines on standard error.
 //!
-//! Every line has time, level, message and fields, as text or as a JSON object. Start-up lines are
-//! written at every level, because other programs wait for them. Write errors on standard error are
-//! ignored.
+//! Every line has time, level, message and fields, as text or as a JSON object, and the names and
+//! fields of the spans that it is in. Start-up lines are written at every level, because other
+//! programs wait for them. Write errors on standard error are ignored.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -10,10 +10,12 @@ use std::io::{self, Write};
 use corelane_engine::clock::unix_ms;
 use corelane_protocol::json::{write, write_timestamp};
 use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::reload;
 
 use crate::config::options::{LogFormat, LogLevel, LogOptions};
@@ -59,7 +61,7 @@ impl LineLayer {
     }
 }
 
-impl<S: Subscriber> Layer<S> for LineLayer {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LineLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         metadata.target() == START_TARGET || *metadata.level() <= self.level
     }
@@ -70,18 +72,61 @@ impl<S: Subscriber> Layer<S> for LineLayer {
         Some(self.level.max(LevelFilter::INFO))
     }
 
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let line = format_line(event, self.format, unix_ms());
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
+        store_fields(id, &ctx, |fields| attributes.record(fields));
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
+        store_fields(id, &ctx, |fields| values.record(fields));
+    }
+
+    fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
+        let line = format_line(event, &ctx, self.format, unix_ms());
         io::stderr().lock().write_all(&line).ok();
     }
 }
 
-/// Returns an event as a line with its terminator.
-fn format_line(event: &Event<'_>, format: LogFormat, unix_ms: u64) -> Vec<u8> {
+/// Adds fields to those that are stored of a span.
+fn store_fields<S: Subscriber + for<'a> LookupSpan<'a>>(
+    id: &Id,
+    ctx: &Context<'_, S>,
+    record: impl FnOnce(&mut Fields),
+) {
+    let Some(span) = ctx.span(id) else { return };
+    let mut extensions = span.extensions_mut();
+    if let Some(fields) = extensions.get_mut::<Fields>() {
+        record(fields);
+    } else {
+        let mut fields = Fields::default();
+        record(&mut fields);
+        extensions.insert(fields);
+    }
+}
+
+/// Returns an event as a line with its terminator: its fields, then the names of the spans that it
+/// is in, from the outermost to the innermost, and the fields of these that it does not have.
+fn format_line<S: Subscriber + for<'a> LookupSpan<'a>>(
+    event: &Event<'_>,
+    ctx: &Context<'_, S>,
+    format: LogFormat,
+    unix_ms: u64,
+) -> Vec<u8> {
     let level = event.metadata().level().as_str();
-    let mut fields = Fields { format, message: String::new(), rest: Vec::new() };
+    let mut fields = Fields::default();
     event.record(&mut fields);
-    let Fields { message, rest, .. } = fields;
+    let (mut spans, mut of_spans) = (Vec::new(), Fields::default());
+    for span in ctx.event_scope(event).into_iter().flatten() {
+        spans.insert(0, span.name());
+        if let Some(stored) = span.extensions().get::<Fields>() {
+            let is_new = |(name, _): &&(&str, _)| !fields.has(name) && !of_spans.has(name);
+            let new: Vec<_> = stored.values.iter().filter(is_new).cloned().collect();
+            of_spans.values.extend(new);
+        }
+    }
+    if !spans.is_empty() {
+        fields.values.push(("spans", FieldValue::Names(spans)));
+    }
+    let values = fields.values.into_iter().chain(of_spans.values);
     let mut time = Vec::new();
     write_timestamp(&mut time, unix_ms);
     let mut line = Vec::new();
@@ -89,16 +134,22 @@ fn format_line(event: &Event<'_>, format: LogFormat, unix_ms: u64) -> Vec<u8> {
         LogFormat::Text => {
             // Without the quotes.
             line.extend_from_slice(&time[1..time.len() - 1]);
-            let message = message.replace(char::is_control, " ");
+            let message = fields.message.replace(char::is_control, " ");
             line.extend_from_slice(format!(" {level} {message}").as_bytes());
-            line.extend_from_slice(&rest);
+            for (name, value) in values {
+                line.extend_from_slice(format!(" {name}=").as_bytes());
+                value.write_text(&mut line);
+            }
         }
         LogFormat::Json => {
             line.extend_from_slice(br#"{"time":"#);
             line.extend_from_slice(&time);
             line.extend_from_slice(format!(r#","level":"{level}","message":"#).as_bytes());
-            write::string(&mut line, &message);
-            line.extend_from_slice(&rest);
+            write::string(&mut line, &fields.message);
+            for (name, value) in values {
+                line.extend_from_slice(format!(r#","{name}":"#).as_bytes());
+                value.write_json(&mut line);
+            }
             line.push(b'}');
         }
     }
@@ -106,54 +157,85 @@ fn format_line(event: &Event<'_>, format: LogFormat, unix_ms: u64) -> Vec<u8> {
     line
 }
 
-/// The message of an event, and its other fields as they follow it in the line.
+/// The message of an event, and the other fields of an event or span.
+#[derive(Debug, Default)]
 struct Fields {
-    format: LogFormat,
     message: String,
-    rest: Vec<u8>,
+    values: Vec<(&'static str, FieldValue)>,
 }
 
-impl Fields {
-    fn begin_field(&mut self, field: &Field) {
-        match self.format {
-            LogFormat::Text => self.rest.extend_from_slice(format!(" {field}=").as_bytes()),
-            LogFormat::Json => self.rest.extend_from_slice(format!(r#","{field}":"#).as_bytes()),
+#[derive(Clone, Debug)]
+enum FieldValue {
+    /// A number or boolean, which needs no quotes in either format.
+    Bare(String),
+    Text(String),
+    Names(Vec<&'static str>),
+}
+
+impl FieldValue {
+    fn write_text(&self, line: &mut Vec<u8>) {
+        let text = match self {
+            Self::Bare(text) => return line.extend_from_slice(text.as_bytes()),
+            Self::Text(text) => text,
+            Self::Names(names) => &names.join(", "),
+        };
+        let needs_quotes = |it: char| it.is_whitespace() || it.is_control() || "\"=".contains(it);
+        if text.is_empty() || text.contains(needs_quotes) {
+            write::string(line, text);
+        } else {
+            line.extend_from_slice(text.as_bytes());
         }
     }
 
-    /// Writes a number or boolean, which needs no quotes in either format.
-    fn write_bare(&mut self, field: &Field, value: impl fmt::Display) {
-        self.begin_field(field);
-        self.rest.extend_from_slice(value.to_string().as_bytes());
+    fn write_json(&self, line: &mut Vec<u8>) {
+        match self {
+            Self::Bare(text) => line.extend_from_slice(text.as_bytes()),
+            Self::Text(text) => write::string(line, text),
+            Self::Names(names) => {
+                for (index, name) in names.iter().enumerate() {
+                    line.push(if index == 0 { b'[' } else { b',' });
+                    write::string(line, name);
+                }
+                line.push(b']');
+            }
+        }
+    }
+}
+
+impl Fields {
+    fn has(&self, name: &str) -> bool {
+        self.values.iter().any(|(known, _)| *known == name)
+    }
+
+    /// Sets a field; a span may record one again.
+    fn set(&mut self, field: &Field, value: FieldValue) {
+        let name = field.name();
+        match self.values.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value,
+            None => self.values.push((name, value)),
+        }
     }
 }
 
 impl Visit for Fields {
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.write_bare(field, value);
+        self.set(field, FieldValue::Bare(value.to_string()));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.write_bare(field, value);
+        self.set(field, FieldValue::Bare(value.to_string()));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.write_bare(field, value);
+        self.set(field, FieldValue::Bare(value.to_string()));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.write_bare(field, value);
+        self.set(field, FieldValue::Bare(value.to_string()));
     }
 
-    /// Writes a text, in quotes where the format needs them.
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.begin_field(field);
-        let needs_quotes = |it: char| it.is_whitespace() || it.is_control() || "\"=".contains(it);
-        if self.format == LogFormat::Text && !value.is_empty() && !value.contains(needs_quotes) {
-            self.rest.extend_from_slice(value.as_bytes());
-        } else {
-            write::string(&mut self.rest, value);
-        }
+        self.set(field, FieldValue::Text(value.to_owned()));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
@@ -161,7 +243,7 @@ impl Visit for Fields {
         if field.name() == "message" {
             self.message = text;
         } else {
-            self.record_str(field, &text);
+            self.set(field, FieldValue::Text(text));
         }
     }
 }
@@ -169,17 +251,26 @@ impl Visit for Fields {
 #[cfg(test)]
 mod tests {
     use crossbeam::channel::{Sender, unbounded};
-    use tracing::{debug, info, warn};
+    use tracing::field::Empty;
+    use tracing::{debug, info, info_span, warn};
 
     use super::*;
 
     /// Sends each event as a line to the test.
     struct LineSender(LogFormat, Sender<Vec<u8>>);
 
-    impl<S: Subscriber> Layer<S> for LineSender {
-        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+    impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LineSender {
+        fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
+            store_fields(id, &ctx, |fields| attributes.record(fields));
+        }
+
+        fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
+            store_fields(id, &ctx, |fields| values.record(fields));
+        }
+
+        fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
             let Self(format, sender) = self;
-            sender.send(format_line(event, *format, 1_785_231_000_125)).unwrap();
+            sender.send(format_line(event, &ctx, *format, 1_785_231_000_125)).unwrap();
         }
     }
 
@@ -224,6 +315,25 @@ mod tests {
                 }),
             ]
         );
+    }
+
+    #[test]
+    fn line_has_names_and_fields_of_its_spans() {
+        let log = || {
+            let request = info_span!("MCP Request", id = 7, tool = "echo", code = Empty);
+            let stream = info_span!(parent: &request, "MCP Stream", stream = "s1", id = 8);
+            request.record("code", "none");
+            request.record("code", "late");
+            stream.in_scope(|| info!(tool = "own", "ended"));
+        };
+        assert_eq!(
+            logged(LogFormat::Text, log),
+            "2026-07-28T09:30:00.125Z INFO ended tool=own spans=\"MCP Request, MCP Stream\" \
+             stream=s1 id=8 code=late\n"
+        );
+        let line: serde_json::Value = serde_json::from_str(&logged(LogFormat::Json, log)).unwrap();
+        assert_eq!(line["spans"], serde_json::json!(["MCP Request", "MCP Stream"]));
+        assert_eq!((&line["id"], &line["code"]), (&8.into(), &"late".into()));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use corelane_protocol::model::Implementation;
 use corelane_test_support::TestServer;
 use serde_json::{Value, json};
 
-use crate::client::{ParityClient, call, handshake};
+use crate::client::{ParityClient, call, handshake, request, streamed};
 use crate::options;
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -42,6 +42,44 @@ fn requests_chunks_retries_and_cancellations_are_counted() {
     assert_eq!((counters.repeats.retries, counters.repeats.cancellations), (1, 1));
     assert_eq!(counters.latency.count(), 5, "{counters:?}");
     assert_eq!((counters.sessions.handshakes, counters.sessions.resumed), (1, 0));
+}
+
+#[test]
+fn rejected_messages_are_counted_by_code() {
+    let server = TestServer::with_test_tools(options());
+    let mut limited = handshake();
+    limited["capabilities"]["maxConcurrent"] = json!(1);
+    limited["capabilities"]["prompts"] = json!(false);
+    let mut client = ParityClient::connect(&server);
+    client.exchange(&limited);
+    client.send(&streamed(call(1, "hold", json!({}))));
+    assert_eq!((client.receive()["id"].as_u64(), server.next_signal()), (Some(1), "begun"));
+    assert_eq!(client.receive()["chunkType"], "progress");
+    for (message, kind, code) in [
+        (request(2, "ping"), "response", "error.rate_limited"),
+        (request(2, "prompts/list"), "response", "error.feature_not_available"),
+        (request(2, "no/such"), "response", "error.feature_not_available"),
+        (request(2, ""), "response", "error.internal"),
+        (json!({"type": "cancel"}), "error", "error.internal"),
+        (json!({"type": "none"}), "error", "error.internal"),
+        (handshake(), "error", "error.feature_not_available"),
+    ] {
+        client.expect_error(&message, kind, code);
+    }
+    server.open_gate();
+    client.receive_stream("s1", 2);
+    drop(client);
+    let mut other = ParityClient::connect(&server);
+    let mut unknown = handshake();
+    unknown["protocolVersion"] = json!("9");
+    other.expect_error(&unknown, "error", "error.version_unsupported");
+    drop(other);
+    let counters = server.close().parity;
+    let rejections = counters.rejections;
+    assert_eq!((rejections.rate_limited, rejections.feature_not_available), (1, 3));
+    assert_eq!((rejections.internal, rejections.version_unsupported), (3, 1), "{rejections:?}");
+    // These are no requests that were started.
+    assert_eq!((counters.requests.tools_call, counters.requests.other), (1, 0), "{counters:?}");
 }
 
 #[test]

@@ -104,6 +104,7 @@ impl ParityPath<'_> {
         });
         if let Err(error) = received {
             let error = ParityError::from(&Error::from(error));
+            self.record_rejection(key, None, &error);
             let status = HttpStatus::new(400);
             self.reply(carrier, key, status, |out| write::error(out, None, &error));
         }

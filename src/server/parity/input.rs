@@ -14,6 +14,7 @@ use corelane_protocol::json::Value;
 
 use super::carrier::{Carrier, QueuedChunk, ResponseKind, SessionCarrier};
 use super::output::ParityPath;
+use super::requests::count_rejection;
 use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
 use super::session::sent_error;
 use crate::server::auth::Credential;
@@ -93,7 +94,10 @@ impl ParityPath<'_> {
                 self.reply(carrier, key, HttpStatus::OK, |out| write::capabilities_ack(out, &both));
                 self.parity.set_timer(key);
             }
-            Err(rejection) => self.reject(carrier, key, &rejection),
+            Err(rejection) => {
+                self.record_rejection(key, Some(value), &rejection.error);
+                self.reject(carrier, key, &rejection);
+            }
         }
     }
 
@@ -143,6 +147,7 @@ impl ParityPath<'_> {
         if let Err(error) = self.authenticate(carrier, key) {
             let error = ParityError::from(&error);
             record_handshake(self, key, handshake, Some(&error));
+            count_rejection(&mut self.outbox.counters.parity.rejections, error.code);
             return self.fail_session(carrier, key, &error);
         }
         let Self { parity, connections, now, .. } = self;
@@ -176,7 +181,10 @@ impl ParityPath<'_> {
             Err(NotResumed::Restart(reason)) => {
                 self.send_ack(carrier, key, Some(Resumption::Restart(reason)));
             }
-            Err(NotResumed::Rejected(error)) => self.fail_session(carrier, key, &error),
+            Err(NotResumed::Rejected(error)) => {
+                count_rejection(&mut self.outbox.counters.parity.rejections, error.code);
+                self.fail_session(carrier, key, &error);
+            }
         }
     }
 
@@ -334,11 +342,6 @@ impl ParityPath<'_> {
         let Rejection { error, target, is_response, closes } = rejection;
         let is_retry = error.code == ErrorCode::AlreadyProcessed;
         self.outbox.counters.parity.repeats.retries += u64::from(is_retry);
-        if parity_event::is_enabled()
-            && let Some(session) = self.parity.get(key)
-        {
-            parity_event::record_rejection(&session.log_fields(), sent_error(error));
-        }
         let status = match error.code {
             // A malformed message is no failure of the server.
             ErrorCode::Internal => HttpStatus::new(400),

@@ -8,24 +8,26 @@ use std::time::Duration;
 use corelane_base::time::Instant;
 use corelane_engine::ring::cycles::CycleCount;
 use corelane_parity::envelope::{Request, Target};
-use corelane_parity::error::{HttpStatus, ParityError};
+use corelane_parity::error::{ErrorCode, HttpStatus, ParityError};
 use corelane_parity::write;
 use corelane_protocol::error::Error;
-use corelane_protocol::json::Value;
+use corelane_protocol::json::{Value, ValueKind};
 use corelane_protocol::jsonrpc::{Id, IdBuf};
 use corelane_protocol::model::EncodedResponse;
 use corelane_protocol::params::RequestParams;
 
 use super::carrier::{Carrier, ResponseKind};
 use super::output::ParityPath;
-use super::session::{EndOutcome, ParitySession};
+use super::session::{EndOutcome, ParitySession, sent_error};
 use crate::server::connection_state::{MessageOrigin, OriginDetails, PeerState};
 use crate::server::dispatch::{MessageContext, RawRequest};
 use crate::server::outbox::OutgoingMessage;
 use crate::server::reply_to::{Outcome, ParityKey, PeerId, ReplyTo};
 use crate::server::shard_message::ParityHttpOutput;
-use crate::telemetry::counters::ParityRequestCounters;
-use crate::telemetry::event::parity::{self as parity_event, RequestFields, RequestRecord};
+use crate::telemetry::counters::{ParityRejectionCounters, ParityRequestCounters};
+use crate::telemetry::event::parity::{
+    self as parity_event, RejectedFields, RequestFields, RequestRecord,
+};
 
 /// Counts a request by its method.
 fn count(requests: &mut ParityRequestCounters, method: &str) {
@@ -37,6 +39,21 @@ fn count(requests: &mut ParityRequestCounters, method: &str) {
         "prompts/list" => &mut requests.prompts_list,
         "prompts/get" => &mut requests.prompts_get,
         _ => &mut requests.other,
+    };
+    *counter += 1;
+}
+
+/// Counts a rejected message by its error code.
+pub(super) const fn count_rejection(rejections: &mut ParityRejectionCounters, code: ErrorCode) {
+    let counter = match code {
+        ErrorCode::VersionUnsupported => &mut rejections.version_unsupported,
+        ErrorCode::FeatureNotAvailable => &mut rejections.feature_not_available,
+        ErrorCode::Unauthorized => &mut rejections.unauthorized,
+        ErrorCode::Forbidden => &mut rejections.forbidden,
+        ErrorCode::RateLimited => &mut rejections.rate_limited,
+        ErrorCode::PayloadTooLarge => &mut rejections.payload_too_large,
+        ErrorCode::AlreadyProcessed => &mut rejections.already_processed,
+        ErrorCode::Internal => &mut rejections.internal,
     };
     *counter += 1;
 }
@@ -64,7 +81,6 @@ impl ParityPath<'_> {
         key: ParityKey,
         request: &Request<'_>,
     ) {
-        count(&mut self.outbox.counters.parity.requests, request.method);
         let mut stream = None;
         if request.streams {
             stream = self.open_stream(carrier, key, request);
@@ -74,6 +90,7 @@ impl ParityPath<'_> {
         } else if let Carrier::Exchange { .. } = carrier {
             self.parity.is_answered = true;
         }
+        count(&mut self.outbox.counters.parity.requests, request.method);
         let Some(dispatched) = self.dispatch_session_request(carrier, key, stream, request) else {
             return;
         };
@@ -191,6 +208,7 @@ impl ParityPath<'_> {
                     session.protocol.keys.forget(idempotency_key);
                 }
                 let status = error.http_status();
+                self.record_rejected_request(key, request, &error);
                 self.reply(carrier, key, status, |out| {
                     write::error_response(out, request.id, &error);
                 });
@@ -222,6 +240,57 @@ impl ParityPath<'_> {
             });
         }
         Some(number)
+    }
+
+    /// Counts a message that is rejected, and writes its line with what can be read of it; `None`
+    /// is text that is no JSON.
+    #[cold]
+    pub(super) fn record_rejection(
+        &mut self,
+        key: ParityKey,
+        message: Option<Value<'_>>,
+        error: &ParityError,
+    ) {
+        count_rejection(&mut self.outbox.counters.parity.rejections, error.code);
+        let Some(session) = self.parity.get(key).filter(|_| parity_event::is_enabled()) else {
+            return;
+        };
+        let object = message.and_then(Value::as_object).unwrap_or_default();
+        let text_of = |name| object.find(name).and_then(Value::as_str);
+        let is_id = |id: &Value<'_>| matches!(id.kind(), ValueKind::String | ValueKind::Number);
+        let id = object.find("id").filter(is_id).map(written);
+        let fields = RejectedFields {
+            is_request: text_of("type") == Some("request"),
+            request_id: id.as_deref(),
+            method: text_of("method"),
+            tool: tool_of(object.find("params")),
+            traceparent: text_of("traceparent"),
+        };
+        parity_event::record_rejection(&session.log_fields(), &fields, sent_error(error));
+    }
+
+    /// Counts a request that is rejected, and writes its line.
+    #[cold]
+    fn record_rejected_request(
+        &mut self,
+        key: ParityKey,
+        request: &Request<'_>,
+        error: &ParityError,
+    ) {
+        count_rejection(&mut self.outbox.counters.parity.rejections, error.code);
+        let Some(session) = self.parity.get(key).filter(|_| parity_event::is_enabled()) else {
+            return;
+        };
+        let mut id = Vec::new();
+        request.id.write(&mut id);
+        let fields = RejectedFields {
+            is_request: true,
+            request_id: Some(&String::from_utf8_lossy(&id)),
+            method: Some(request.method),
+            tool: tool_of(request.params),
+            traceparent: request.traceparent,
+        };
+        parity_event::record_rejection(&session.log_fields(), &fields, sent_error(error));
     }
 
     /// Cancels a request or stream, and writes its end. One that is not in flight is ignored: its
@@ -276,17 +345,27 @@ impl ParityPath<'_> {
     }
 }
 
+/// Returns the name in the params of a request, such as that of a tool.
+fn tool_of(params: Option<Value<'_>>) -> Option<&str> {
+    params?.as_object()?.find("name")?.as_str()
+}
+
+/// Returns a value as JSON.
+fn written(value: Value<'_>) -> String {
+    let mut text = Vec::new();
+    value.write(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// Adds a request to those that wait for their end.
 fn add(session: &mut ParitySession, number: u32, request: &Request<'_>, now: Instant) {
     let record = parity_event::is_enabled().then(|| {
         let mut id = Vec::new();
         request.id.write(&mut id);
-        let params = request.params.and_then(Value::as_object);
-        let tool = params.and_then(|params| params.find("name")).and_then(Value::as_str);
         let fields = RequestFields {
             request_id: &String::from_utf8_lossy(&id),
             method: request.method,
-            tool,
+            tool: tool_of(request.params),
             traceparent: request.traceparent,
         };
         RequestRecord::begin(session.log_fields(), &fields)

@@ -34,7 +34,9 @@ macro_rules! group {
 mod parity;
 mod refusals;
 
-pub use self::parity::{ChunkCounters, LatencyHistogram, ParityCounters, ParityRequestCounters};
+pub use self::parity::{
+    ChunkCounters, LatencyHistogram, ParityCounters, ParityRejectionCounters, ParityRequestCounters,
+};
 pub use self::refusals::{AuthCounters, ErrorTable, InputErrorCounters, OverloadCounters};
 
 group! {
@@ -414,7 +416,7 @@ impl fmt::Display for Counters {
                 return;
             }
             result = if table {
-                writeln!(formatter, "{:<38}{value:>16}", format_args!("{group}.{name}").to_string())
+                writeln!(formatter, "{:<40}{value:>16}", format_args!("{group}.{name}").to_string())
             } else if group == group_before {
                 write!(formatter, " {name}={value}")
             } else {
@@ -426,7 +428,7 @@ impl fmt::Display for Counters {
         result?;
         for (code, count) in self.errors.iter() {
             if table {
-                writeln!(formatter, "errors.{code:<31}{count:>16}")?;
+                writeln!(formatter, "errors.{code:<33}{count:>16}")?;
             } else {
                 write!(formatter, " · error {code}={count}")?;
             }

@@ -64,6 +64,44 @@ group! {
     }
 }
 
+group! {
+    /// Messages of the parity dialect that were rejected before they had an effect, by error code.
+    ParityRejectionCounters {
+        /// `error.version_unsupported`.
+        version_unsupported,
+        /// `error.feature_not_available`.
+        feature_not_available,
+        /// `error.auth.unauthorized`.
+        unauthorized,
+        /// `error.auth.forbidden`.
+        forbidden,
+        /// `error.rate_limited`.
+        rate_limited,
+        /// `error.payload_too_large`.
+        payload_too_large,
+        /// `error.already_processed`.
+        already_processed,
+        /// `error.internal`: malformed.
+        internal,
+    }
+}
+
+impl ParityRejectionCounters {
+    /// Returns the messages of each code.
+    pub(in crate::telemetry) const fn by_code(&self) -> [(&'static str, u64); 8] {
+        [
+            ("error.version_unsupported", self.version_unsupported),
+            ("error.feature_not_available", self.feature_not_available),
+            ("error.auth.unauthorized", self.unauthorized),
+            ("error.auth.forbidden", self.forbidden),
+            ("error.rate_limited", self.rate_limited),
+            ("error.payload_too_large", self.payload_too_large),
+            ("error.already_processed", self.already_processed),
+            ("error.internal", self.internal),
+        ]
+    }
+}
+
 impl ParityRequestCounters {
     /// Returns the requests of each method.
     pub(in crate::telemetry) const fn by_method(&self) -> [(&'static str, u64); 7] {
@@ -105,6 +143,8 @@ pub struct ParityCounters {
     pub chunks: ChunkCounters,
     /// Requests repeated or cancelled.
     pub repeats: ParityRepeatCounters,
+    /// Messages rejected, by error code.
+    pub rejections: ParityRejectionCounters,
     /// From the receipt of a request to its response, or to the end of its stream.
     pub latency: LatencyHistogram,
 }
@@ -115,6 +155,7 @@ impl ParityCounters {
         self.requests.add(&other.requests);
         self.chunks.add(&other.chunks);
         self.repeats.add(&other.repeats);
+        self.rejections.add(&other.rejections);
         self.latency.add(&other.latency);
     }
 
@@ -123,6 +164,7 @@ impl ParityCounters {
         self.requests.each("parity_requests", visit);
         self.chunks.each("parity_chunks", visit);
         self.repeats.each("parity_repeats", visit);
+        self.rejections.each("parity_rejections", visit);
     }
 }
 

@@ -56,6 +56,21 @@ pub struct RequestFields<'a> {
     pub traceparent: Option<&'a str>,
 }
 
+/// What can be read of a message that is rejected.
+#[derive(Clone, Copy, Debug)]
+pub struct RejectedFields<'a> {
+    /// Whether it is a request.
+    pub is_request: bool,
+    /// Its id as JSON text.
+    pub request_id: Option<&'a str>,
+    /// Its method.
+    pub method: Option<&'a str>,
+    /// The name in its params, such as that of a tool.
+    pub tool: Option<&'a str>,
+    /// The trace that it belongs to.
+    pub traceparent: Option<&'a str>,
+}
+
 /// The handshake of a session has ended. In the span `MCP Handshake`.
 pub fn record_handshake(
     SessionFields { session, transport, tier }: &SessionFields,
@@ -64,28 +79,44 @@ pub fn record_handshake(
 ) {
     let span = debug_span!(
         target: TARGET, parent: None, "MCP Handshake",
-        sessionId = session, %transport, auth.tier = tier, traceparent = traceparent.map(cut),
+        sessionId = session, %transport, auth.tier = tier,
+        traceId = traceparent.and_then(trace_id), traceparent = traceparent.map(cut),
         error.code = error.map(|error| error.code),
     );
     let _entered = span.enter();
     debug!(
         target: TARGET,
         sessionId = session, %transport, auth.tier = tier,
+        traceId = traceparent.and_then(trace_id),
         error.code = error.map(|error| error.code), retryable = error.map(|error| error.retryable),
         retryAfter = error.and_then(SentError::retry_after_seconds),
         "handshake"
     );
 }
 
-/// A message of a client was rejected.
+/// A message of a client was rejected. A request is in the span `MCP Request`.
 pub fn record_rejection(
     SessionFields { session, transport, tier }: &SessionFields,
+    message: &RejectedFields<'_>,
     error: SentError,
 ) {
+    let RejectedFields { is_request, request_id, method, tool, traceparent } = *message;
+    let (request_id, method, tool) = (request_id.map(cut), method.map(cut), tool.map(cut));
+    let trace_id = traceparent.and_then(trace_id);
+    let span = is_request.then(|| {
+        debug_span!(
+            target: TARGET, parent: None, "MCP Request",
+            sessionId = session, %transport, requestId = request_id, method, tool,
+            auth.tier = tier, traceId = trace_id, traceparent = traceparent.map(cut),
+            error.code = error.code, retryable = error.retryable,
+            retryAfter = error.retry_after_seconds(),
+        )
+    });
+    let _entered = span.map(Span::entered);
     debug!(
         target: TARGET,
-        sessionId = session, %transport, auth.tier = tier,
-        error.code = error.code, retryable = error.retryable,
+        sessionId = session, %transport, requestId = request_id, method, tool, auth.tier = tier,
+        traceId = trace_id, error.code = error.code, retryable = error.retryable,
         retryAfter = error.retry_after_seconds(),
         "message rejected"
     );
@@ -98,6 +129,7 @@ pub struct RequestRecord {
     request_id: Box<str>,
     method: Box<str>,
     tool: Option<Box<str>>,
+    trace_id: Option<Box<str>>,
     stream_id: Option<Box<str>>,
     request: Span,
     stream: Span,
@@ -108,16 +140,19 @@ impl RequestRecord {
     pub fn begin(session: SessionFields, request: &RequestFields<'_>) -> Box<Self> {
         let RequestFields { request_id, method, tool, traceparent } = request;
         let (request_id, method, tool) = (cut(request_id), cut(method), tool.map(cut));
+        let trace_id = traceparent.and_then(trace_id);
         let request = debug_span!(
             target: TARGET, parent: None, "MCP Request",
             sessionId = session.session, transport = %session.transport, requestId = request_id,
-            method, tool, auth.tier = session.tier, traceparent = traceparent.map(cut),
+            method, tool, auth.tier = session.tier,
+            traceId = trace_id, traceparent = traceparent.map(cut),
             error.code = Empty, retryable = Empty, retryAfter = Empty,
         );
         Box::new(Self {
             request_id: request_id.into(),
             method: method.into(),
             tool: tool.map(Into::into),
+            trace_id: trace_id.map(Into::into),
             stream_id: None,
             request,
             stream: Span::none(),
@@ -150,13 +185,14 @@ impl RequestRecord {
             self.request.record("retryable", error.retryable);
             self.request.record("retryAfter", error.retry_after_seconds());
         }
-        let Self { session, request_id, method, tool, stream_id, request, .. } = &self;
+        let Self { session, request_id, method, tool, trace_id, stream_id, request, stream } =
+            &self;
         let SessionFields { session, transport, tier } = session;
-        let _entered = request.enter();
+        let _entered = if stream.is_disabled() { request.enter() } else { stream.enter() };
         debug!(
             target: TARGET,
             sessionId = session, %transport, requestId = request_id, method, tool,
-            auth.tier = tier, streamId = stream_id, seq, latency_ms,
+            auth.tier = tier, traceId = trace_id, streamId = stream_id, seq, latency_ms,
             error.code = error.map(|error| error.code),
             retryable = error.map(|error| error.retryable),
             retryAfter = error.and_then(SentError::retry_after_seconds),
@@ -171,6 +207,12 @@ impl SentError {
     }
 }
 
+/// Returns the id of the trace that a `traceparent` names.
+fn trace_id(traceparent: &str) -> Option<&str> {
+    let id = traceparent.split('-').nth(1)?;
+    (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(id)
+}
+
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
@@ -179,6 +221,8 @@ fn cut(text: &str) -> &str {
 mod tests {
     use super::*;
     use crate::telemetry::event::tests::logged_at;
+
+    const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     fn session() -> SessionFields {
         SessionFields { session: "s-1".into(), transport: Transport::Tcp, tier: "user".into() }
@@ -191,7 +235,7 @@ mod tests {
                 request_id: "7",
                 method: "tools/call",
                 tool: Some("echo"),
-                traceparent: Some("00-1-2-01"),
+                traceparent: Some(TRACEPARENT),
             };
             let mut record = RequestRecord::begin(session(), &request);
             record.open_stream("st-1");
@@ -207,7 +251,8 @@ mod tests {
             "method=\"tools/call\"",
             "tool=\"echo\"",
             "auth.tier=\"user\"",
-            "traceparent=\"00-1-2-01\"",
+            "traceparent=\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"",
+            "traceId=\"0af7651916cd43dd8448eb211c80319c\"",
             "streamId=\"st-1\"",
             "seq=4",
             "latency_ms=2.5",
@@ -218,12 +263,45 @@ mod tests {
             assert!(line.contains(field), "{field}: {text}");
         }
         assert!(text.contains("MCP Stream{streamId=\"st-1\" seq=4}: corelane::parity: close"));
+        assert!(line.contains(":MCP Stream{streamId=\"st-1\" seq=4}"), "{text}");
+    }
+
+    #[test]
+    fn rejected_message_has_what_can_be_read() {
+        let error = SentError { code: "error.internal", retryable: false, retry_after_ms: None };
+        let message = RejectedFields {
+            is_request: true,
+            request_id: Some("7"),
+            method: Some("tools/call"),
+            tool: Some("echo"),
+            traceparent: Some(TRACEPARENT),
+        };
+        let text = logged_at(Level::DEBUG, || record_rejection(&session(), &message, error));
+        let line = text.lines().find(|line| line.contains(": message rejected "));
+        let (spans, line) = line.and_then(|line| line.split_once(": message rejected ")).unwrap();
+        for text in [spans, line] {
+            for field in
+                ["requestId=\"7\"", "method=\"tools/call\"", "tool=\"echo\"", "traceId=\"0af"]
+            {
+                assert!(text.contains(field), "{field}: {text}");
+            }
+        }
+        assert!(spans.contains("MCP Request{"), "{spans}");
+        let unread = RejectedFields {
+            is_request: false,
+            request_id: None,
+            method: None,
+            tool: None,
+            traceparent: Some("malformed"),
+        };
+        let text = logged_at(Level::DEBUG, || record_rejection(&session(), &unread, error));
+        assert!(!text.contains("MCP Request") && !text.contains("traceId"), "{text}");
     }
 
     #[test]
     fn handshake_has_line_in_span() {
         let text =
-            logged_at(Level::DEBUG, || record_handshake(&session(), Some("00-1-2-01"), None));
+            logged_at(Level::DEBUG, || record_handshake(&session(), Some(TRACEPARENT), None));
         assert!(text.contains("MCP Handshake{sessionId=\"s-1\" transport=tcp"), "{text}");
         assert!(text.contains(": handshake sessionId=\"s-1\""), "{text}");
     }

@@ -6,12 +6,13 @@ use std::fmt::{self, Write};
 use crate::telemetry::counters::{CounterValue, LatencyHistogram, ParityCounters};
 
 /// Groups of counters that are written here.
-pub(super) const GROUPS: [&str; 3] = ["parity_requests", "parity_chunks", "parity_repeats"];
+pub(super) const GROUPS: [&str; 4] =
+    ["parity_requests", "parity_chunks", "parity_repeats", "parity_rejections"];
 
 /// Writes the metrics of the dialect.
 pub(super) fn write(out: &mut impl Write, counters: &ParityCounters) -> fmt::Result {
-    let ParityCounters { requests, chunks, repeats, latency, .. } = counters;
-    let description = "Requests of the parity dialect received.";
+    let ParityCounters { requests, chunks, repeats, rejections, latency, .. } = counters;
+    let description = "Requests of the parity dialect that were not rejected.";
     write_head(out, "mcp_requests_total", "counter", description)?;
     for (method, value) in requests.by_method() {
         writeln!(out, "mcp_requests_total{{method=\"{method}\"}} {value}")?;
@@ -20,6 +21,11 @@ pub(super) fn write(out: &mut impl Write, counters: &ParityCounters) -> fmt::Res
     write_head(out, "mcp_stream_events_total", "counter", description)?;
     for (chunk_type, value) in chunks.by_type() {
         writeln!(out, "mcp_stream_events_total{{chunkType=\"{chunk_type}\"}} {value}")?;
+    }
+    let description = "Messages of the parity dialect rejected before they had an effect.";
+    write_head(out, "mcp_rejections_total", "counter", description)?;
+    for (code, value) in rejections.by_code() {
+        writeln!(out, "mcp_rejections_total{{code=\"{code}\"}} {value}")?;
     }
     let mut result = Ok(());
     repeats.each("", &mut |CounterValue { name, description, value, .. }| {
@@ -63,6 +69,7 @@ mod tests {
         counters.requests.tools_call = 3;
         counters.chunks.progress = 2;
         counters.repeats.retries = 4;
+        counters.rejections.rate_limited = 5;
         counters.latency.record(Duration::from_micros(1_500));
         let mut text = String::new();
         write(&mut text, &counters).unwrap();
@@ -71,6 +78,7 @@ mod tests {
             "mcp_stream_events_total{chunkType=\"progress\"} 2",
             "mcp_retries_total 4",
             "mcp_cancellations_total 0",
+            "mcp_rejections_total{code=\"error.rate_limited\"} 5",
             "mcp_latency_ms_bucket{le=\"1\"} 0",
             "mcp_latency_ms_bucket{le=\"2\"} 1",
             "mcp_latency_ms_bucket{le=\"+Inf\"} 1",

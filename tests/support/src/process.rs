@@ -209,7 +209,8 @@ impl ServeProcess {
     fn start(program: &str, arguments: &[&str], listening: &str) -> Self {
         let mut process = Process::start(program, arguments);
         let line = process.wait_for(|line| line.contains(listening));
-        let url = line.rsplit(' ').next().unwrap_or_default();
+        // With the log as JSON, the end of the line follows.
+        let url = line.rsplit(' ').next().unwrap_or_default().trim_end_matches(['"', '}']);
         let address = url.split('/').next().unwrap_or_default().parse();
         Self { process, address: address.unwrap_or_else(|error| panic!("{error}: {line}")) }
     }
