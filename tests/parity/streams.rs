@@ -190,6 +190,27 @@ fn log_messages_become_chunks() {
 }
 
 #[test]
+fn demo_tool_sends_partial_results() {
+    let server = TestServer::with_test_tools(options());
+    let mut client = ParityClient::ready(&server);
+    let stream = client.open_stream(call(1, "hash", json!({"bytes": 17 << 20})));
+    let chunks = client.receive_stream(&stream, 1);
+    let of_kind = |kind: &str| -> Vec<&Value> {
+        chunks
+            .iter()
+            .filter(|chunk| chunk["chunkType"] == kind)
+            .map(|chunk| &chunk["data"])
+            .collect()
+    };
+    let [first, last] = of_kind("partial")[..] else { panic!("{chunks:?}") };
+    let result = of_kind("result")[0];
+    assert!(first["bytes"].as_u64() < last["bytes"].as_u64() && first["hash"] != last["hash"]);
+    assert_eq!(last, &result["structuredContent"], "the last part is the result");
+    drop(client);
+    server.close();
+}
+
+#[test]
 fn partial_results_become_chunks() {
     let local = Tool::new("local").local(|_: NoArguments, ctx: RequestContext| async move {
         ctx.partial_result(json!({"rows": [1, 2]}));

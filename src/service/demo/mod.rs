@@ -6,7 +6,7 @@
 //! | `echo {message}` | inline, raw | returns the message; allocates nothing |
 //! | `add {a, b}` | inline, typed | adds two numbers; structured result |
 //! | `slow {steps, step_ms}` | local | waits step by step with progress; can be cancelled |
-//! | `hash {bytes}` | blocking | hashes bytes on the thread pool with progress; can be cancelled |
+//! | `hash {bytes}` | blocking | hashes bytes on the thread pool with progress, and parts of the result if that is streamed: the hash so far; can be cancelled |
 //!
 //! Every tool limits the cost of a call.
 
@@ -156,6 +156,12 @@ struct Hashed {
     hash: String,
 }
 
+impl Hashed {
+    fn new(bytes: u64, state: Fnv) -> Self {
+        Self { algorithm: "FNV-1a-64", bytes, hash: format!("{:016x}", state.value()) }
+    }
+}
+
 fn hash(bytes: u64, ctx: &BlockingContext) -> Result<CallToolResult, HandlerError> {
     check_range("bytes", bytes, 0..=HASH_BYTES_MAX)?;
     let block: Vec<u8> = (0..=250).cycle().take(HASH_BLOCK_BYTES).collect();
@@ -170,11 +176,13 @@ fn hash(bytes: u64, ctx: &BlockingContext) -> Result<CallToolResult, HandlerErro
         if done - reported >= HASH_PROGRESS_BYTES || done == bytes {
             #[expect(clippy::cast_precision_loss, reason = "the bound is far below 2^53")]
             ctx.progress(done as f64, Some(bytes as f64), None);
+            if ctx.request().is_streamed() {
+                ctx.partial_result(Hashed::new(done, state));
+            }
             reported = done;
         }
     }
-    let hash = format!("{:016x}", state.value());
-    CallToolResult::structured(&Hashed { algorithm: "FNV-1a-64", bytes, hash })
+    CallToolResult::structured(&Hashed::new(bytes, state))
 }
 
 /// Rejects an argument outside of the bounds in its schema.
