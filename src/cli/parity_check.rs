@@ -77,6 +77,7 @@ const SLOW: &str = "slow";
 const COMPARE: &str = "compare";
 const TOKEN: &str = "token";
 const TOKEN_FILE: &str = "token-file";
+const EXPIRED_TOKEN: &str = "expired-token";
 const CA_FILE: &str = "ca-file";
 const TIMEOUT: &str = "timeout-ms";
 const QUIET: &str = "quiet-ms";
@@ -108,7 +109,7 @@ pub(crate) fn command() -> Command {
     )
 }
 
-fn target_arguments() -> [Arg; 7] {
+fn target_arguments() -> [Arg; 8] {
     [
         Arg::new(TARGET).value_name("TARGET").required_unless_present(LIST).help(
             "The server: tcp://HOST:PORT, ws://HOST:PORT/PATH, http://HOST:PORT/PATH, the same \
@@ -128,6 +129,10 @@ fn target_arguments() -> [Arg; 7] {
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .help("Authenticate with the token in this file"),
+        Arg::new(EXPIRED_TOKEN)
+            .long(EXPIRED_TOKEN)
+            .value_name("TOKEN")
+            .help("A token that has expired, to check how the server rejects it"),
         Arg::new(CA_FILE)
             .long(CA_FILE)
             .value_name("FILE")
@@ -206,6 +211,7 @@ fn settings(matches: &ArgMatches) -> Result<Settings, String> {
         endpoint: parse(&server, file(CA_FILE))?,
         other: other.transpose()?,
         token,
+        expired_token: text(EXPIRED_TOKEN),
         timeout: time(TIMEOUT),
         quiet: time(QUIET),
         is_slow: matches.get_flag(SLOW),

@@ -24,6 +24,8 @@ mod peer;
 
 mod steps;
 
+mod http_steps;
+
 mod checks;
 
 mod report;

@@ -20,8 +20,8 @@ use super::wire::{Channel, OpenError, Received};
 pub struct Message {
     pub text: String,
     pub value: Value,
-    /// Status of the response that it is the body of.
-    pub status: Option<u16>,
+    /// The head of the response of HTTP that it is in.
+    pub head: Option<Head>,
     /// The event that it came in.
     pub event: Option<SseEvent>,
 }
@@ -49,12 +49,22 @@ impl Message {
         self.value["type"] == kind
     }
 
+    /// Returns the status of the response of HTTP that it is in.
+    pub fn status(&self) -> Option<u16> {
+        self.head.as_ref().map(|head| head.status)
+    }
+
     /// Returns whether it is the response to one of the requests, or an error that names one of
     /// them or nothing.
     pub fn is_answer(&self, ids: &[Value]) -> bool {
         let id = self.value.get("id");
         let is_named = id.is_some_and(|id| ids.contains(id));
         self.is("error") && (is_named || id.is_none()) || self.is("response") && is_named
+    }
+
+    /// Returns whether it is the response to this request.
+    pub fn is_response(&self, id: &Value) -> bool {
+        self.is("response") && self.value["id"] == *id
     }
 
     /// Returns `seq` of a chunk, or zero.
@@ -164,6 +174,14 @@ impl<'a> Peer<'a> {
         Ok(peer)
     }
 
+    /// Opens a connection, and makes a handshake with every capability. Over HTTP it has no event
+    /// stream.
+    pub fn acked(context: &'a Context<'a>) -> Result<Self, CheckError> {
+        let mut peer = Self::open(context)?;
+        peer.handshake(&full_handshake(context)).map_err(CheckError::blocked)?;
+        Ok(peer)
+    }
+
     /// Sends a handshake and returns its acknowledgement.
     pub fn handshake(&mut self, handshake: &Value) -> Result<Message, CheckError> {
         let reply = self.handshake_reply(handshake)?;
@@ -217,6 +235,11 @@ impl<'a> Peer<'a> {
 
     /// Sends a text that need not be a message.
     pub fn send_text(&mut self, text: &str) -> CheckResult {
+        self.send_bytes(text.as_bytes())
+    }
+
+    /// Sends a text that need not be UTF-8.
+    pub fn send_bytes(&mut self, text: &[u8]) -> CheckResult {
         if self.closed.is_some() {
             return Ok(());
         }
@@ -247,7 +270,7 @@ impl<'a> Peer<'a> {
                 Received::Nothing => return None,
                 Received::Empty { status } => self.empty_statuses.push(status),
                 Received::Closed { code, reason } => self.closed = Some((code, reason)),
-                Received::Message { text, status, event } => {
+                Received::Message { text, head, event } => {
                     let Ok(value) = serde_json::from_str::<Value>(&text) else {
                         let reason = format!("not JSON: {text}");
                         let check = "requests.response_schema";
@@ -259,7 +282,7 @@ impl<'a> Peer<'a> {
                     let is_second = violations.iter().any(|it| it.check == "requests.one_response");
                     self.context.record(violations);
                     if !is_second {
-                        return Some(Message { text, value, status, event });
+                        return Some(Message { text, value, head, event });
                     }
                 }
             }
@@ -324,6 +347,13 @@ impl<'a> Peer<'a> {
     /// Returns all other messages than keep-alives that come within a while. It begins once each
     /// message that was sent over HTTP has its response.
     pub fn drain(&mut self) -> Vec<Message> {
+        let mut messages = self.drain_all();
+        messages.retain(|message| !message.is("keepalive"));
+        messages
+    }
+
+    /// Returns what [`Self::drain`] does, and the keep-alives.
+    pub fn drain_all(&mut self) -> Vec<Message> {
         let settings = self.context.settings;
         if let Some(channel) = self.channel.http() {
             channel.settle(settings.deadline());
@@ -332,8 +362,7 @@ impl<'a> Peer<'a> {
         while let Some(message) = self.receive(deadline) {
             self.pending.push_back(message);
         }
-        let messages = self.pending.drain(..);
-        messages.filter(|message| !message.is("keepalive")).collect()
+        self.pending.drain(..).collect()
     }
 
     /// Takes the messages that no step has asked for so far.

@@ -176,7 +176,8 @@ mod tests {
         assert_eq!(broken(&wrong("retryable", json!("no"))), ["errors.schema"]);
         assert_eq!(broken(&wrong("code", json!("error.payload_too_large"))), ["errors.retryable"]);
         assert_eq!(broken(&wrong("code", json!("error.rate_limited"))), ["limits.retry_after"]);
-        assert_eq!(broken(&json!({"type": "keepalive"})), ["keepalive.hint"]);
+        let keepalive = json!({"type": "keepalive", "timeoutHintSec": 0});
+        assert_eq!(broken(&keepalive), ["keepalive.hint"]);
         assert_eq!(
             broken(&json!({"type": "response", "id": 1.5, "result": {}})),
             ["requests.response_schema"]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::checks;
+use super::checks::{self, SESSION_HEADER_CHECK};
 use super::deadline::now;
 use super::peer::Peer;
 use super::report::{CheckReport, Report, Status};
@@ -40,16 +40,20 @@ pub fn check_reachable(settings: &Settings) -> Result<(), String> {
 
 /// Runs the checks, `jobs` at a time.
 pub fn run(settings: &Settings, jobs: usize, selected: &[&'static Check]) -> Report {
-    let features = probe(settings);
+    let dropped = find_dropped_header(settings);
+    let features = if dropped.is_some() { None } else { probe(settings) };
     let next = AtomicUsize::new(0);
     let (sender, results) = channel();
     thread::scope(|scope| {
         for _ in 0..jobs.min(selected.len()) {
             let (sender, next) = (sender.clone(), &next);
-            let features = features.as_ref();
+            let (features, dropped) = (features.as_ref(), dropped.as_deref());
             scope.spawn(move || {
                 while let Some(check) = selected.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = run_check(settings, features, check);
+                    let result = match dropped {
+                        Some(reason) => report_dropped_header(settings, check, reason),
+                        None => run_check(settings, features, check),
+                    };
                     // The receiver lives as long as the scope.
                     sender.send((check.name, result)).ok();
                 }
@@ -89,6 +93,22 @@ fn run_check(settings: &Settings, features: Option<&Features>, check: &Check) ->
     let result = context.check_needs(check.needs).and_then(|()| (check.run)(&context));
     let violations = context.into_violations();
     Outcome { result, violations, time: start.elapsed() }
+}
+
+/// Returns why `Mcp-Session-Id` is dropped on its way, over HTTP.
+fn find_dropped_header(settings: &Settings) -> Option<String> {
+    let context = Context::new(settings, None);
+    settings.endpoint.is_http().then(|| checks::find_dropped_header(&context))?
+}
+
+/// Returns the result of a check where `Mcp-Session-Id` is dropped: one check reports it.
+fn report_dropped_header(settings: &Settings, check: &Check, reason: &str) -> Outcome {
+    let result = match Context::new(settings, None).check_needs(check.needs) {
+        Err(CheckError::Skipped(reason)) => CheckError::Skipped(reason),
+        _ if check.name == SESSION_HEADER_CHECK => CheckError::failed(reason),
+        _ => CheckError::Blocked(format!("{SESSION_HEADER_CHECK}: {reason}")),
+    };
+    Outcome { result: Err(result), violations: Vec::new(), time: Duration::ZERO }
 }
 
 /// Asks the server for its capabilities and for the tool that takes seconds. What goes wrong here

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::deadline::Deadline;
 use super::peer::{Message, Peer};
 use super::suite::{CheckError, CheckResult, Context};
 
@@ -47,6 +48,28 @@ pub fn send_twice(
     let other = ids.iter().find(|id| answer.value["id"] != **id);
     peer.send(&json!({"type": "cancel", "id": other}))?;
     Ok(answer)
+}
+
+/// Cancels a request and returns its answer. Over HTTP the cancel may overtake the request, and is
+/// then one of an unknown id, which has no answer: another one follows.
+pub fn cancel_running(
+    peer: &mut Peer<'_>,
+    context: &Context<'_>,
+    id: Value,
+) -> Result<Message, CheckError> {
+    let quiet = context.settings.quiet;
+    let cancel = json!({"type": "cancel", "id": id, "reason": "parity-check"});
+    let (ids, deadline) = ([id], context.settings.deadline());
+    loop {
+        peer.send(&cancel)?;
+        let is_http = context.settings.endpoint.is_http();
+        let end = if is_http { Deadline::after(quiet) } else { deadline };
+        let wanted = "response to the cancelled request";
+        let answer = peer.wait_until(end, wanted, |message| message.is_answer(&ids));
+        if answer.is_ok() || deadline.is_over() || peer.is_closed() {
+            return answer;
+        }
+    }
 }
 
 /// Checks that the server sends nothing for a while.

@@ -35,6 +35,8 @@ pub enum Need {
     LongTool,
     /// `--token`.
     Token,
+    /// `--expired-token`.
+    ExpiredToken,
     /// `--slow`.
     Slow,
     /// `--compare`.
@@ -86,6 +88,8 @@ pub struct Settings {
     /// The bearer token of HTTP and WebSocket, and `auth_token` of handshakes; checks of
     /// authentication are skipped without it.
     pub token: Option<String>,
+    /// A token that has expired; the check of one is skipped without it.
+    pub expired_token: Option<String>,
     /// Longest time of one step of a check.
     pub timeout: Duration,
     /// Time without a message that shows that none comes.
@@ -131,6 +135,16 @@ impl CheckError {
     /// Creates the failure of a rule.
     pub fn failed(reason: impl Into<String>) -> Self {
         Self::Failed(reason.into())
+    }
+
+    /// Returns the same error, of what `subject` names.
+    pub fn prefixed(self, subject: &str) -> Self {
+        let prefixed = |reason: String| format!("{subject}: {reason}");
+        match self {
+            Self::Failed(reason) => Self::Failed(prefixed(reason)),
+            Self::Blocked(reason) => Self::Blocked(prefixed(reason)),
+            Self::Skipped(reason) => Self::Skipped(prefixed(reason)),
+        }
     }
 
     /// Returns the same reason for a check whose rule it is not.
@@ -210,6 +224,9 @@ impl<'a> Context<'a> {
                 Some(format!("no tool `{name}`: name one that takes seconds with --long-tool"))
             }
             Need::Token if token.is_none() => Some("needs --token".to_owned()),
+            Need::ExpiredToken if self.settings.expired_token.is_none() => {
+                Some("needs --expired-token".to_owned())
+            }
             Need::OtherTarget if self.settings.other.is_none() => {
                 Some("needs --compare".to_owned())
             }

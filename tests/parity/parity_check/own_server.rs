@@ -3,14 +3,15 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::thread;
 
 use corelane_test_support::ServeProcess;
 use corelane_test_support::tls::Issuer;
 use sha2::{Digest, Sha256};
 
-use crate::parity_check::{CORELANE, PATIENT, TOKEN, assert_passes};
+use crate::parity_check::{CORELANE, IDLE, PATIENT, TOKEN, assert_passes, with_status};
 
-/// Tools of every kind, two shards, and times that the checks wait for.
+/// Tools of every kind, two shards, and times that no check waits for without `--slow`.
 pub(crate) const SERVES: [&str; 10] = [
     "--demo",
     "conformance",
@@ -21,7 +22,17 @@ pub(crate) const SERVES: [&str; 10] = [
     "--parity-sse-keepalive-secs",
     "2",
     "--parity-idle-timeout-secs",
-    "5",
+    "6",
+];
+
+/// Times that the checks of silent sessions wait for.
+const SHORT_TIMES: [&str; 6] = [
+    "--parity-keepalive-secs",
+    "1",
+    "--parity-sse-keepalive-secs",
+    "1",
+    "--parity-idle-timeout-secs",
+    "2",
 ];
 
 /// Addresses of one server over TCP and one over HTTP, as targets of the schemes.
@@ -32,7 +43,7 @@ struct Targets {
 
 impl Targets {
     fn start(arguments: &[&str], [tcp, http, websocket]: [&str; 3], host: &str) -> Self {
-        let arguments = [&SERVES, arguments].concat();
+        let arguments = [&SERVES[..], arguments].concat();
         let servers =
             [ServeProcess::tcp(CORELANE, &arguments), ServeProcess::http(CORELANE, &arguments)];
         let [tcp_port, http_port] = servers.each_ref().map(|server| server.address.port());
@@ -55,6 +66,29 @@ fn own_server_passes_on_every_transport() {
         let report = assert_passes(target, &arguments(&["--compare", lines]));
         assert!(report["passed"].as_u64().unwrap() >= 100, "{}", report["passed"]);
     }
+}
+
+#[test]
+fn silent_sessions_of_own_server_end_alike() {
+    let served = Targets::start(&SHORT_TIMES, ["tcp", "http", "ws"], "127.0.0.1");
+    let stdio = format!("stdio:{CORELANE} stdio --demo conformance {}", SHORT_TIMES.join(" "));
+    let long = ["--long-arguments", r#"{"steps":140,"step_ms":50}"#];
+    let arguments = [&PATIENT[..], &IDLE, &long].concat();
+    thread::scope(|scope| {
+        for target in served.targets.iter().chain([&stdio]) {
+            let arguments = &arguments;
+            scope.spawn(move || {
+                let report = assert_passes(target, arguments);
+                let skipped = with_status(&report, "skipped");
+                let wanted = if target.starts_with("http") {
+                    ["keepalive.idle_close"]
+                } else {
+                    ["keepalive.event"]
+                };
+                assert_eq!(skipped, wanted, "{target}: {report:#}");
+            });
+        }
+    });
 }
 
 #[test]

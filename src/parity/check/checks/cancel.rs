@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::deadline::Deadline;
 use crate::peer::{Message, Peer, expect_error};
 use crate::steps::{
-    call, chunks, ensure, expect_end, expect_ready, expect_silence, long_call, next_chunk,
-    open_long_stream, open_short_stream, settle,
+    call, cancel_running, chunks, ensure, expect_end, expect_ready, expect_silence, long_call,
+    next_chunk, open_long_stream, open_short_stream, settle,
 };
 use crate::suite::Level::{Must, Transition};
 use crate::suite::{Check, CheckError, CheckResult, Context, Need};
@@ -127,28 +126,6 @@ fn cancelled_request(context: &Context<'_>) -> CheckResult {
     ensure(error["retryable"] != true && error["details"]["reason"] == "cancelled", || {
         format!("not the error of a cancelled request: {}", answer.text)
     })
-}
-
-/// Cancels a request and returns its answer. Over HTTP the cancel may overtake the request, and is
-/// then one of an unknown id, which has no answer: another one follows.
-fn cancel_running(
-    peer: &mut Peer<'_>,
-    context: &Context<'_>,
-    id: Value,
-) -> Result<Message, CheckError> {
-    let quiet = context.settings.quiet;
-    let cancel = json!({"type": "cancel", "id": id, "reason": "parity-check"});
-    let (ids, deadline) = ([id], context.settings.deadline());
-    loop {
-        peer.send(&cancel)?;
-        let is_http = context.settings.endpoint.is_http();
-        let end = if is_http { Deadline::after(quiet) } else { deadline };
-        let wanted = "response to the cancelled request";
-        let answer = peer.wait_until(end, wanted, |message| message.is_answer(&ids));
-        if answer.is_ok() || deadline.is_over() || peer.is_closed() {
-            return answer;
-        }
-    }
 }
 
 /// Cancels a stream, and returns the chunks that follow.

@@ -126,8 +126,8 @@ pub(super) const CHECKS: &[Check] = &[
         name: "handshake.timeout",
         level: Transition,
         needs: &[Need::Connection, Need::Slow],
-        rule: "Any --(timeout(handshakeTimeout))--> Closing: a connection without a handshake \
-               closes",
+        rule: "Any --(timeout(handshakeTimeout)/emit error.version_unsupported)--> Closing: a \
+               connection without a handshake closes after it (WebSocket: 1002)",
         run: timeout,
     },
 ];
@@ -226,5 +226,18 @@ fn timeout(context: &Context<'_>) -> CheckResult {
     peer.channel()
         .send_part("{\"type\":\"handshake\"")
         .map_err(|error| CheckError::Blocked(format!("a part of a line was not sent: {error}")))?;
-    peer.closed(Deadline::after(HANDSHAKE_TIMEOUT_MAX)).map(drop)
+    let code = peer.closed(Deadline::after(HANDSHAKE_TIMEOUT_MAX))?;
+    let messages = peer.take_pending();
+    let Some(error) = messages.back().filter(|last| last.is("error")) else {
+        return Err(CheckError::failed("it was closed without an error"));
+    };
+    expect_error(error, VERSION, None)?;
+    let object = &error.value["error"];
+    let is_named = object["details"]["reason"] == "handshake_timeout";
+    ensure(is_named && object["retryable"] == false, || {
+        format!("retryable, or without details.reason handshake_timeout: {}", error.text)
+    })?;
+    ensure(!context.settings.endpoint.is_websocket() || code == Some(1002), || {
+        format!("the close code is {code:?} instead of 1002")
+    })
 }

@@ -122,7 +122,7 @@ fn request_before_handshake(context: &Context<'_>) -> CheckResult {
     let mut peer = Peer::open(context)?;
     let request = json!({"type": "request", "id": 1, "method": "ping"}).to_string();
     // The server may close the connection at once.
-    peer.channel().send(&request).ok();
+    peer.channel().send(request.as_bytes()).ok();
     match peer.channel().receive(context.settings.deadline()) {
         Received::Message { text, .. } => {
             let value: Value = serde_json::from_str(&text).unwrap_or_default();

@@ -16,7 +16,7 @@ pub struct HttpRequest {
     pub method: &'static str,
     pub path: String,
     pub headers: Vec<(&'static str, String)>,
-    pub body: Option<String>,
+    pub body: Option<Vec<u8>>,
 }
 
 /// The head of a response.
@@ -68,7 +68,8 @@ impl Head {
 }
 
 impl Exchange {
-    /// Sends a request.
+    /// Sends a request. A server may respond, and close the connection, before it has read the
+    /// body: what goes wrong there is found by the next read.
     pub fn start(
         mut stream: ByteStream,
         authority: &str,
@@ -84,9 +85,9 @@ impl Exchange {
             let length = body.len();
             write!(text, "Content-Type: application/json\r\nContent-Length: {length}\r\n")?;
         }
-        write!(text, "Connection: close\r\n\r\n{}", body.as_deref().unwrap_or_default())?;
+        write!(text, "Connection: close\r\n\r\n")?;
         stream.write_all(&text)?;
-        stream.flush()?;
+        stream.write_all(body.as_deref().unwrap_or_default()).and_then(|()| stream.flush()).ok();
         Ok(Self {
             stream,
             input: Vec::new(),
@@ -265,7 +266,7 @@ pub fn explain_missing_token(head: &Head) -> Option<String> {
 }
 
 /// Names the program that sent a response, which is the proxy if there is one.
-fn describe_proxy(head: Option<&Head>) -> String {
+pub fn describe_proxy(head: Option<&Head>) -> String {
     match head.and_then(|head| head.header("via").or_else(|| head.header("server"))) {
         Some(name) => format!("the proxy '{name}'"),
         None => "a proxy".to_owned(),

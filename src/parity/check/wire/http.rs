@@ -63,27 +63,41 @@ impl HttpChannel {
         &self,
         method: &'static str,
         path: &str,
-        body: Option<&str>,
+        body: Option<&[u8]>,
         accept: Option<&str>,
     ) -> io::Result<Exchange> {
-        let mut headers = Vec::new();
+        let accept = accept.map(|accept| ("Accept", accept.to_owned()));
+        self.start_with(method, path, body, accept.into_iter().collect())
+    }
+
+    /// Starts an event stream that continues behind the event with this id.
+    pub fn start_after(&self, last_event_id: &str) -> io::Result<Exchange> {
+        let accept = ("Accept", "text/event-stream".to_owned());
+        let headers = vec![accept, ("Last-Event-ID", last_event_id.to_owned())];
+        self.start_with("GET", "/events", None, headers)
+    }
+
+    fn start_with(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: Option<&[u8]>,
+        mut headers: Vec<(&'static str, String)>,
+    ) -> io::Result<Exchange> {
         if let Some(token) = &self.token {
             headers.push(("Authorization", format!("Bearer {token}")));
         }
         if let Some(session) = &self.session {
             headers.push((SESSION_HEADER, session.clone()));
         }
-        if let Some(accept) = accept {
-            headers.push(("Accept", accept.to_owned()));
-        }
         let path = format!("{}{path}", self.path);
-        let request = HttpRequest { method, path, headers, body: body.map(str::to_owned) };
+        let request = HttpRequest { method, path, headers, body: body.map(<[u8]>::to_vec) };
         let stream = ByteStream::connect(&self.address, self.timeout)?;
         Exchange::start(stream, &self.address.authority(), &request)
     }
 
     /// Sends a message; its response is one of those received.
-    pub fn send(&mut self, text: &str) -> io::Result<()> {
+    pub fn send(&mut self, text: &[u8]) -> io::Result<()> {
         let exchange = self.start("POST", "", Some(text), Some("application/json"))?;
         if self.exchanges.len() >= EXCHANGES_MAX {
             self.exchanges.remove(0);
@@ -128,6 +142,18 @@ impl HttpChannel {
             if self.queue.is_empty() && (is_idle || deadline.is_over()) {
                 return Received::Nothing;
             }
+        }
+    }
+
+    /// Ends the event stream; the session stays.
+    pub fn detach(&mut self) {
+        self.events = None;
+    }
+
+    /// Waits until something arrives, though nothing may be open.
+    pub fn wait(&mut self, deadline: Deadline) {
+        while self.queue.is_empty() && !deadline.is_over() {
+            self.advance(deadline);
         }
     }
 
@@ -208,19 +234,19 @@ fn take_events(exchange: &mut Exchange, queue: &mut VecDeque<Received>) {
     if !exchange.head().is_some_and(Head::is_event_stream) {
         return;
     }
-    let status = exchange.head().map(|head| head.status);
+    let head = exchange.head().cloned();
     while let Some(event) = exchange.next_event() {
-        let text = event.data.clone();
-        queue.push_back(Received::Message { text, status, event: Some(event) });
+        let (text, head) = (event.data.clone(), head.clone());
+        queue.push_back(Received::Message { text, head, event: Some(event) });
     }
 }
 
 /// Returns a complete response that is no event stream.
 fn response(exchange: &Exchange) -> Option<Received> {
     let head = exchange.head().filter(|head| !head.is_event_stream())?;
-    let (text, status) = (exchange.body(), head.status);
+    let text = exchange.body();
     if text.trim().is_empty() {
-        return Some(Received::Empty { status });
+        return Some(Received::Empty { status: head.status });
     }
-    Some(Received::Message { text, status: Some(status), event: None })
+    Some(Received::Message { text, head: Some(head.clone()), event: None })
 }

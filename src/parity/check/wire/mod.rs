@@ -11,10 +11,12 @@ use std::time::Duration;
 use memchr::memchr;
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::HeaderValue;
+use tungstenite::protocol::frame::Frame;
+use tungstenite::protocol::frame::coding::{Data, OpCode};
 use tungstenite::{Error, HandshakeError, Message, WebSocket};
 
 use self::byte_stream::{ByteStream, is_timeout};
-use self::exchange::SseEvent;
+use self::exchange::{Head, SseEvent};
 use self::http::HttpChannel;
 use super::deadline::Deadline;
 use super::endpoint::{Address, Endpoint, Transport};
@@ -25,8 +27,8 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// What a server has sent.
 #[derive(Clone, Debug)]
 pub enum Received {
-    /// A message: with HTTP also the status of its response, and the event that it came in.
-    Message { text: String, status: Option<u16>, event: Option<SseEvent> },
+    /// A message: with HTTP also the head of its response, and the event that it came in.
+    Message { text: String, head: Option<Head>, event: Option<SseEvent> },
     /// A response of HTTP without a body.
     Empty { status: u16 },
     /// The end of the connection, with the close code of a WebSocket.
@@ -52,7 +54,7 @@ pub enum Channel {
 
 impl Received {
     const fn text(text: String) -> Self {
-        Self::Message { text, status: None, event: None }
+        Self::Message { text, head: None, event: None }
     }
 
     fn closed(reason: &str) -> Self {
@@ -108,19 +110,21 @@ impl Channel {
         }
     }
 
-    pub fn send(&mut self, text: &str) -> io::Result<()> {
+    /// Sends a text, which need not be UTF-8.
+    pub fn send(&mut self, text: &[u8]) -> io::Result<()> {
         match self {
             Self::Lines(lines) => lines.send(text),
-            Self::WebSocket(socket) => socket.send(text),
+            Self::WebSocket(socket) => socket.send(text, true),
             Self::Http(channel) => channel.send(text),
         }
     }
 
-    /// Sends a part of a message, where the transport has such: lines.
+    /// Sends the first part of a message, where the transport has such: lines and WebSocket.
     pub fn send_part(&mut self, text: &str) -> io::Result<()> {
         match self {
-            Self::Lines(lines) => lines.send_part(text),
-            Self::WebSocket(_) | Self::Http(_) => Ok(()),
+            Self::Lines(lines) => lines.send_part(text.as_bytes()),
+            Self::WebSocket(socket) => socket.send(text.as_bytes(), false),
+            Self::Http(_) => Ok(()),
         }
     }
 
@@ -152,14 +156,13 @@ impl Lines {
         Self { stream, input: Vec::new() }
     }
 
-    pub fn send(&mut self, text: &str) -> io::Result<()> {
-        self.stream.write_all(format!("{text}\n").as_bytes())?;
-        self.stream.flush()
+    pub fn send(&mut self, text: &[u8]) -> io::Result<()> {
+        self.send_part(&[text, b"\n"].concat())
     }
 
     /// Sends a part of a line.
-    pub fn send_part(&mut self, text: &str) -> io::Result<()> {
-        self.stream.write_all(text.as_bytes())?;
+    pub fn send_part(&mut self, text: &[u8]) -> io::Result<()> {
+        self.stream.write_all(text)?;
         self.stream.flush()
     }
 
@@ -219,8 +222,10 @@ impl WebSocketChannel {
         }
     }
 
-    pub fn send(&mut self, text: &str) -> io::Result<()> {
-        self.socket.send(Message::text(text)).map_err(io::Error::other)
+    /// Sends a text message, or its first frame.
+    pub fn send(&mut self, text: &[u8], is_final: bool) -> io::Result<()> {
+        let frame = Frame::message(text.to_vec(), OpCode::Data(Data::Text), is_final);
+        self.socket.send(Message::Frame(frame)).map_err(io::Error::other)
     }
 
     pub fn receive(&mut self, deadline: Deadline) -> Received {

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::ServerOptions;
 use super::messages::{
-    error, error_message, error_response, has_feature, intersect, invalid, own_capabilities,
+    NO_TOKEN, error, error_message, error_response, has_feature, idle_timeout, intersect, invalid,
+    own_capabilities, unknown_session,
 };
 use super::mutation::Mutation;
 use super::session::{Output, Session};
@@ -26,8 +27,12 @@ pub(crate) struct Input {
 }
 
 pub(crate) enum InputKind {
+    /// A connection of lines or WebSocket, whose handshake must follow.
+    Opened {
+        output: Sender<Output>,
+    },
     Message {
-        text: String,
+        bytes: Vec<u8>,
         reply: Sender<Output>,
         http: Option<HttpContext>,
     },
@@ -35,6 +40,11 @@ pub(crate) enum InputKind {
     Attach {
         session: String,
         output: Sender<Output>,
+        last_event_id: Option<String>,
+    },
+    /// The event stream of this connection has ended.
+    Detached {
+        session: String,
     },
     Delete {
         session: String,
@@ -56,15 +66,22 @@ pub(crate) struct Engine {
     options: ServerOptions,
     clock: Clock,
     sessions: BTreeMap<String, Session>,
+    /// Connections without a handshake so far.
+    opened: BTreeMap<u64, Opened>,
     connections: BTreeMap<u64, Connection>,
     created: u64,
+}
+
+/// A connection of lines or WebSocket that has no handshake so far.
+struct Opened {
+    output: Sender<Output>,
+    since: Instant,
 }
 
 /// A connection of lines or WebSocket.
 struct Connection {
     session: String,
     output: Sender<Output>,
-    last_received: Instant,
 }
 
 impl Engine {
@@ -73,6 +90,7 @@ impl Engine {
             options,
             clock: Clock::start(),
             sessions: BTreeMap::new(),
+            opened: BTreeMap::new(),
             connections: BTreeMap::new(),
             created: 0,
         }
@@ -94,25 +112,66 @@ impl Engine {
                 last_step = now;
                 self.sessions.values_mut().for_each(Session::step);
                 self.close_idle(now);
+                self.close_without_handshake(now);
             }
         }
     }
 
     fn close_idle(&mut self, now: Instant) {
         let hint = Duration::from_secs(self.options.hint_seconds);
-        if self.options.mutation == Mutation::ClosesNever {
+        let mutation = self.options.mutation;
+        if mutation == Mutation::ClosesNever {
             return;
         }
-        let is_idle = |it: &Connection| now.since(it.last_received) >= hint;
-        let idle: Vec<u64> =
-            self.connections.iter().filter(|(_, it)| is_idle(it)).map(|(id, _)| *id).collect();
-        for connection in idle {
-            self.close(connection);
+        for session in self.sessions.values_mut().filter(|session| session.is_busy()) {
+            session.last_active = now;
+        }
+        let is_idle = |it: &Session| now.since(it.last_active) >= hint;
+        let carried = |it: &Session| {
+            let mut connections = self.connections.iter();
+            connections.find(|(_, other)| other.session == it.id).map(|(id, _)| *id)
+        };
+        let idle: Vec<(String, Option<u64>)> = self
+            .sessions
+            .values()
+            .filter(|it| is_idle(it))
+            .map(|it| (it.id.clone(), carried(it)))
+            .filter(|(id, connection)| connection.is_some() || self.sessions[id].is_http)
+            .collect();
+        for (session, connection) in idle {
+            self.sessions.remove(&session);
+            let connection = connection.and_then(|connection| self.connections.remove(&connection));
+            let Some(Connection { output, .. }) = connection else { continue };
+            if mutation != Mutation::IdleEndSilent {
+                output.send(Output::Message(idle_timeout())).ok();
+            }
+            let code = if mutation == Mutation::IdleCloseCode { 1000 } else { 1011 };
+            output.send(Output::Close(code)).ok();
+        }
+    }
+
+    fn close_without_handshake(&mut self, now: Instant) {
+        let is_late = |it: &Opened| now.since(it.since) >= self.options.handshake_timeout;
+        let late: Vec<u64> =
+            self.opened.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id).collect();
+        for connection in late {
+            let Some(Opened { output, .. }) = self.opened.remove(&connection) else { continue };
+            let code = match self.options.mutation {
+                Mutation::HandshakeTimeoutInternal => "internal",
+                _ => "version_unsupported",
+            };
+            let mut error = error(code, "no handshake in time");
+            error["details"] = json!({"reason": "handshake_timeout"});
+            if self.options.mutation != Mutation::HandshakeTimeoutSilent {
+                output.send(Output::Message(error_message(&error))).ok();
+            }
+            output.send(Output::Close(1002)).ok();
         }
     }
 
     /// Closes a connection; its session stays, so that it can be resumed.
     fn close(&mut self, connection: u64) {
+        self.opened.remove(&connection);
         let Some(Connection { session, output, .. }) = self.connections.remove(&connection) else {
             return;
         };
@@ -124,13 +183,35 @@ impl Engine {
 
     fn handle(&mut self, Input { connection, kind }: Input) {
         match kind {
-            InputKind::Message { text, reply, http } => {
-                self.message(connection, &text, &reply, http);
+            InputKind::Opened { output } => {
+                let since = self.clock.now();
+                self.opened.insert(connection, Opened { output, since });
             }
-            InputKind::Attach { session, output } => self.attach(&session, &output),
+            InputKind::Message { bytes, reply, http } => {
+                self.message(connection, bytes, &reply, http);
+            }
+            InputKind::Attach { session, output, last_event_id } => {
+                self.attach(&session, &output, last_event_id.as_deref());
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.event_stream = Some(connection);
+                }
+            }
+            InputKind::Detached { session } => {
+                let session = self.sessions.get_mut(&session);
+                if let Some(session) = session.filter(|it| it.event_stream == Some(connection)) {
+                    session.event_stream = None;
+                }
+            }
             InputKind::Delete { session, reply } => {
-                let is_known = self.sessions.remove(&session).is_some();
-                let answer = if is_known { Value::Null } else { unknown_session() };
+                let session = self.sessions.remove(&session);
+                let answer = if session.is_some() { Value::Null } else { unknown_session() };
+                let output = session.and_then(|session| session.output);
+                if let Some(output) = output
+                    && self.options.mutation != Mutation::DeleteSilent
+                {
+                    let error = error("internal", "DELETE has ended the session");
+                    output.send(Output::Message(error_message(&error))).ok();
+                }
                 reply.send(Output::Message(answer)).ok();
             }
             InputKind::Closed => self.close(connection),
@@ -138,15 +219,28 @@ impl Engine {
         }
     }
 
-    fn attach(&mut self, session: &str, output: &Sender<Output>) {
+    fn attach(&mut self, session: &str, output: &Sender<Output>, last_event_id: Option<&str>) {
         let Some(session) = self.sessions.get_mut(session) else {
             output.send(Output::Message(unknown_session())).ok();
             return;
         };
-        let ack = match self.options.mutation {
+        session.last_active = self.clock.now();
+        let mut ack = match self.options.mutation {
             Mutation::PreludeMissing => json!({"type": "keepalive", "timeoutHintSec": 60}),
             _ => session.ack.clone(),
         };
+        match last_event_id.and_then(|event| session.continue_after(event)) {
+            None => {}
+            Some(Ok(streams)) => {
+                ack["resumed"] = json!(true);
+                ack["streams"] = streams;
+            }
+            Some(Err(reason)) => {
+                ack["resumed"] = json!(false);
+                ack["advice"] = json!("restart");
+                ack["reason"] = json!(reason);
+            }
+        }
         output.send(Output::Message(ack)).ok();
         session.attach(output.clone());
         output.send(Output::Message(self.keepalive())).ok();
@@ -163,41 +257,97 @@ impl Engine {
     fn message(
         &mut self,
         connection: u64,
-        text: &str,
+        bytes: Vec<u8>,
         reply: &Sender<Output>,
         http: Option<HttpContext>,
     ) {
         let send = |message: Value| {
             reply.send(Output::Message(message)).ok();
         };
-        let now = self.clock.now();
-        let named = match (&http, self.connections.get_mut(&connection)) {
-            (Some(http), _) => http.session.clone(),
-            (None, Some(connection)) => {
-                connection.last_received = now;
-                Some(connection.session.clone())
-            }
-            (None, None) => None,
-        };
-        let Ok(message) = serde_json::from_str::<Value>(text) else {
+        let Ok(text) = String::from_utf8(bytes) else { return self.reject_not_utf8(reply) };
+        let Ok(message) = serde_json::from_str::<Value>(&text) else {
             return send(error_message(&invalid(-32700, "not JSON")));
         };
+        let named = match (&http, self.connections.get_mut(&connection)) {
+            (Some(http), _) => http.session.clone(),
+            (None, Some(connection)) => Some(connection.session.clone()),
+            (None, None) => None,
+        };
         let takes_chunks = http.as_ref().is_some_and(|http| http.takes_chunks);
-        let is_http = http.is_some();
+        let mutation = self.options.mutation;
         match named.map(|name| self.sessions.get_mut(&name)) {
-            Some(Some(session)) => session.handle(&message, reply, takes_chunks),
-            Some(None) => send(unknown_session_for(&message["id"])),
+            Some(Some(session)) => {
+                let is_counted = mutation != Mutation::KeepaliveNotCounted;
+                if is_counted || message["type"] != "keepalive" {
+                    session.last_active = self.clock.now();
+                }
+                session.handle(&message, reply, takes_chunks);
+            }
+            Some(None) => send(self.reject_session(&message["id"])),
             None if message["type"] == "handshake" => {
                 self.handshake(connection, &message, reply, http);
             }
-            None => {
-                let mut error = error("feature_not_available", "no handshake");
-                error["details"] = json!({"state": "Connecting", "event": "sendRequest"});
-                send(error_response(&message["id"], &error));
-                if !is_http {
-                    reply.send(Output::Close(1008)).ok();
-                }
+            None => self.reject_first(&message, reply, http.is_some()),
+        }
+    }
+
+    fn reject_not_utf8(&self, reply: &Sender<Output>) {
+        let mutation = self.options.mutation;
+        if mutation == Mutation::NotUtf8Ignored {
+            return;
+        }
+        let mut error = invalid(-32700, "not UTF-8");
+        error["retryable"] = json!(mutation == Mutation::NotUtf8Retryable);
+        reply.send(Output::Message(error_message(&error))).ok();
+        if mutation != Mutation::NotUtf8Open {
+            let code = if mutation == Mutation::NotUtf8CloseCode { 1000 } else { 1007 };
+            reply.send(Output::Close(code)).ok();
+        }
+    }
+
+    fn reject_session(&self, id: &Value) -> Value {
+        let mut answer = match id {
+            Value::Null => unknown_session(),
+            _ if self.options.mutation == Mutation::UnknownSessionWithoutId => unknown_session(),
+            id => error_response(id, &unknown_session()["error"]),
+        };
+        if self.options.mutation == Mutation::UnknownSessionFinal {
+            answer["error"]["retryable"] = json!(false);
+        }
+        answer
+    }
+
+    /// Rejects a first message that is no handshake.
+    fn reject_first(&self, message: &Value, reply: &Sender<Output>, is_http: bool) {
+        let mutation = self.options.mutation;
+        let kind = message["type"].as_str().unwrap_or_default();
+        if kind == "keepalive" && mutation == Mutation::FirstKeepaliveIgnored {
+            return;
+        }
+        let transport = if is_http { " over HTTP" } else { "" };
+        let mut error = match mutation {
+            Mutation::ErrorsDiffer => {
+                error("feature_not_available", &format!("no handshake{transport}"))
             }
+            _ => error("feature_not_available", "no handshake"),
+        };
+        if mutation != Mutation::FirstRequestWithoutDetails || kind != "request" {
+            error["details"] = json!({"state": "Connecting", "event": kind});
+        }
+        let answer = match &message["id"] {
+            id if kind == "request" && mutation != Mutation::FirstRequestWithoutId => {
+                error_response(id, &error)
+            }
+            _ => error_message(&error),
+        };
+        reply.send(Output::Message(answer)).ok();
+        let is_open = match kind {
+            "request" => mutation == Mutation::FirstRequestOpen,
+            "cancel" => mutation == Mutation::FirstCancelOpen,
+            _ => false,
+        };
+        if !is_open {
+            reply.send(Output::Close(1008)).ok();
         }
     }
 
@@ -216,25 +366,32 @@ impl Engine {
         match self.check_handshake(handshake, token.as_deref()) {
             Err((error, code)) => {
                 reply.send(Output::Message(error_message(&error))).ok();
-                if !is_http && self.options.mutation != Mutation::OpenAfterRejection {
+                let is_open = match self.options.mutation {
+                    Mutation::OpenAfterRejection => true,
+                    Mutation::MissingTokenOpen => error["message"] == NO_TOKEN,
+                    _ => false,
+                };
+                if !is_http && !is_open {
                     reply.send(Output::Close(code)).ok();
                 }
             }
             Ok(capabilities) => {
                 let Some((session, ack)) = self.open(handshake, capabilities) else { return };
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.is_http = is_http;
+                }
                 reply.send(Output::Message(ack)).ok();
                 if is_http {
                     return;
                 }
+                self.opened.remove(&connection);
                 let mut older = self.connections.iter();
                 let older = older.find(|(_, it)| it.session == session).map(|(id, _)| *id);
                 if let Some(older) = older {
                     self.close(older);
                 }
                 reply.send(Output::Message(self.keepalive())).ok();
-                let last_received = self.clock.now();
-                let new =
-                    Connection { session: session.clone(), output: reply.clone(), last_received };
+                let new = Connection { session: session.clone(), output: reply.clone() };
                 self.connections.insert(connection, new);
                 if let Some(session) = self.sessions.get_mut(&session) {
                     session.attach(reply.clone());
@@ -250,7 +407,7 @@ impl Engine {
     ) -> Result<Value, (Value, u16)> {
         let mutation = self.options.mutation;
         if self.options.token.is_some() && token != self.options.token {
-            return Err((error("auth.unauthorized", "no valid token"), 1008));
+            return Err((self.reject_token(token), 1008));
         }
         let Some(version) = handshake["protocolVersion"].as_str() else {
             return Err((invalid(-32600, "no version"), 1008));
@@ -266,6 +423,27 @@ impl Engine {
             return Err((error("feature_not_available", "no common feature"), 1008));
         }
         Ok(shared)
+    }
+
+    /// Returns the error of a token that is not valid.
+    fn reject_token(&self, token: Option<&str>) -> Value {
+        let mutation = self.options.mutation;
+        let mut error = match token {
+            None => error("auth.unauthorized", NO_TOKEN),
+            Some(_) => error("auth.unauthorized", "no valid token"),
+        };
+        let is_expired = token.is_some() && token == self.options.expired_token;
+        if is_expired && mutation != Mutation::ExpiredTokenWithoutAdvice {
+            error["details"] = json!({"reason": "token_expired", "advice": "refresh_token"});
+        }
+        let is_final = match mutation {
+            Mutation::ExpiredTokenFinal => true,
+            Mutation::MissingTokenRetryable if token.is_none() => false,
+            Mutation::InvalidTokenRetryable if token.is_some() => false,
+            _ => !is_expired,
+        };
+        error["retryable"] = json!(!is_final);
+        error
     }
 
     /// Opens or resumes a session; returns its id and the acknowledgement.
@@ -318,24 +496,12 @@ impl Engine {
         }
         let exchange_steps = self.options.handshake_timeout.as_millis() / STEP.as_millis();
         let exchange_steps = u32::try_from(exchange_steps).unwrap();
-        let new = || Session::new(id.clone(), mutation, capabilities, exchange_steps);
+        let now = self.clock.now();
+        let new = || Session::new(id.clone(), mutation, capabilities, exchange_steps, now);
         let session = self.sessions.entry(id.clone()).or_insert_with(new);
         session.is_ready = handshake["capabilitiesExchange"] != true;
         session.ack = ack.clone();
+        session.last_active = now;
         Some((id, ack))
-    }
-}
-
-fn unknown_session() -> Value {
-    let mut error = error("internal", "unknown session");
-    error["retryable"] = json!(true);
-    error["details"] = json!({"reason": "unknown_session"});
-    error_message(&error)
-}
-
-fn unknown_session_for(id: &Value) -> Value {
-    match id {
-        Value::Null => unknown_session(),
-        id => error_response(id, &unknown_session()["error"]),
     }
 }

@@ -1,16 +1,18 @@
 //! The scripted server over HTTP and Server-Sent Events: a request for each connection.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::engine::{HttpContext, Input, InputKind};
-use super::messages::status;
+use super::messages::{NO_TOKEN, status};
 use super::mutation::Mutation;
 use super::session::Output;
 
@@ -22,7 +24,8 @@ struct Request {
     path: String,
     query: String,
     context: HttpContext,
-    body: String,
+    last_event_id: Option<String>,
+    body: Vec<u8>,
 }
 
 /// Serves one request.
@@ -32,13 +35,18 @@ pub(crate) fn serve_http(
     engine: &Sender<Input>,
     mutation: Mutation,
 ) {
-    let Ok(request) = read_request(&mut stream) else { return };
+    let Ok(mut request) = read_request(&mut stream) else { return };
+    if mutation == Mutation::SessionHeaderUnread {
+        request.context.session = None;
+    }
     let (reply, output) = channel();
     let send = |kind| engine.send(Input { connection, kind }).is_ok();
     let (method, path) = (request.method.as_str(), request.path.as_str());
     // A client that has gone needs no response.
     let _unsent = match (method, path) {
-        ("GET", "/parity/events") => serve_events(&mut stream, &request, engine, mutation),
+        ("GET", "/parity/events") => {
+            serve_events(connection, &mut stream, &request, engine, mutation)
+        }
         ("GET", _) if path.starts_with("/parity/schemas/") => serve_schema(&mut stream, path),
         ("DELETE", "/parity") => {
             let session = request.context.session.unwrap_or_default();
@@ -53,7 +61,7 @@ pub(crate) fn serve_http(
         ("POST", "/parity") => {
             let takes_chunks = request.context.takes_chunks;
             let http = Some(request.context);
-            send(InputKind::Message { text: request.body, reply, http });
+            send(InputKind::Message { bytes: request.body, reply, http });
             if takes_chunks {
                 write_stream(&mut stream, &output)
             } else {
@@ -101,7 +109,8 @@ fn read_request(stream: &mut TcpStream) -> io::Result<Request> {
             path: path.to_owned(),
             query: query.to_owned(),
             context,
-            body: String::from_utf8_lossy(&bytes[head..]).into_owned(),
+            last_event_id: field("last-event-id"),
+            body: bytes[head..].to_vec(),
         });
     }
 }
@@ -114,15 +123,23 @@ fn write_response(stream: &mut TcpStream, status: u16, fields: &str, body: &str)
 }
 
 fn write_message(stream: &mut TcpStream, message: &Value, mutation: Mutation) -> io::Result<()> {
-    let status = match mutation {
-        Mutation::StatusAlways200 => 200,
-        _ => status(message),
-    };
+    let mut fields = "Content-Type: application/json\r\n".to_owned();
     let session = message["sessionId"].as_str();
-    let session = session.map(|session| format!("Mcp-Session-Id: {session}\r\n"));
-    let session = session.unwrap_or_default();
-    let fields = format!("Content-Type: application/json\r\n{session}");
-    write_response(stream, status, &fields, &message.to_string())
+    if let Some(session) = session.filter(|_| mutation != Mutation::SessionHeaderHidden) {
+        write!(fields, "Mcp-Session-Id: {session}\r\n").unwrap();
+    }
+    let error = &message["error"];
+    let has_challenge =
+        mutation != Mutation::MissingTokenWithoutChallenge || error["message"] != NO_TOKEN;
+    if error["code"] == "error.auth.unauthorized" && has_challenge {
+        fields += "WWW-Authenticate: Bearer\r\n";
+    }
+    match (error["retryAfter"].as_u64(), mutation) {
+        (None, _) | (_, Mutation::RetryAfterHeaderMissing) => {}
+        (_, Mutation::RetryAfterHeaderTooShort) => fields += "Retry-After: 0\r\n",
+        (Some(seconds), _) => write!(fields, "Retry-After: {seconds}\r\n").unwrap(),
+    }
+    write_response(stream, status(message, mutation), &fields, &message.to_string())
 }
 
 /// Writes the answer of a message; that of a call may come late. The engine drops the sender of a
@@ -194,7 +211,7 @@ fn handshake_of_query(connection: u64, request: &Request, engine: &Sender<Input>
     }
     let (reply, output) = channel();
     let http = Some(HttpContext { session: None, ..request.context.clone() });
-    let kind = InputKind::Message { text: handshake.to_string(), reply, http };
+    let kind = InputKind::Message { bytes: handshake.to_string().into_bytes(), reply, http };
     engine.send(Input { connection, kind }).ok();
     match output.recv_timeout(ANSWER_TIMEOUT) {
         Ok(Output::Message(message)) => message,
@@ -203,6 +220,7 @@ fn handshake_of_query(connection: u64, request: &Request, engine: &Sender<Input>
 }
 
 fn serve_events(
+    connection: u64,
     stream: &mut TcpStream,
     request: &Request,
     engine: &Sender<Input>,
@@ -211,15 +229,23 @@ fn serve_events(
     let session = if let Some(session) = &request.context.session {
         session.clone()
     } else {
-        let reply = handshake_of_query(0, request, engine);
+        let reply = handshake_of_query(connection, request, engine);
         let Some(session) = reply["sessionId"].as_str() else {
             return write_message(stream, &reply, Mutation::Correct);
         };
         session.to_owned()
     };
     let (sender, output) = channel();
-    let kind = InputKind::Attach { session: session.clone(), output: sender };
-    engine.send(Input { connection: 0, kind }).ok();
+    let last_event_id = request.last_event_id.clone();
+    let kind = InputKind::Attach { session: session.clone(), output: sender, last_event_id };
+    engine.send(Input { connection, kind }).ok();
+    let (mut reader, detached) = (stream.try_clone()?, engine.clone());
+    let kind = InputKind::Detached { session: session.clone() };
+    thread::spawn(move || {
+        // The client sends nothing more.
+        reader.read_exact(&mut [0]).ok();
+        detached.send(Input { connection, kind }).ok();
+    });
     let first = output.recv_timeout(ANSWER_TIMEOUT);
     let Ok(Output::Message(first)) = first else { return Ok(()) };
     if first["type"] == "error" {
@@ -230,7 +256,7 @@ fn serve_events(
     while let Ok(Output::Message(message)) = output.recv() {
         stream.write_all(event(&message, mutation).as_bytes())?;
     }
-    Ok(())
+    stream.shutdown(Shutdown::Both)
 }
 
 fn serve_schema(stream: &mut TcpStream, path: &str) -> io::Result<()> {

@@ -6,29 +6,27 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use tungstenite::http::StatusCode;
 use tungstenite::protocol::CloseFrame;
 use tungstenite::{Error, Message};
 
 use super::engine::{Input, InputKind};
+use super::mutation::Mutation;
 use super::session::Output;
 
 /// Time of a read of a WebSocket, after which its output is looked at.
 const SLICE: Duration = Duration::from_millis(5);
 
-/// Serves a connection of lines, whose first message must come within `handshake_timeout`.
-pub(crate) fn serve_lines(
-    connection: u64,
-    stream: &TcpStream,
-    engine: &Sender<Input>,
-    handshake_timeout: Duration,
-) {
+/// Serves a connection of lines.
+pub(crate) fn serve_lines(connection: u64, stream: &TcpStream, engine: &Sender<Input>) {
     let (reply, output) = channel();
     let writer = stream.try_clone().unwrap();
     thread::spawn(move || write_lines(writer, &output));
-    stream.set_read_timeout(Some(handshake_timeout)).unwrap();
-    for line in BufReader::new(stream).lines().map_while(Result::ok) {
-        stream.set_read_timeout(None).unwrap();
-        let kind = InputKind::Message { text: line, reply: reply.clone(), http: None };
+    let kind = InputKind::Opened { output: reply.clone() };
+    engine.send(Input { connection, kind }).ok();
+    for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+        let kind = InputKind::Message { bytes: line, reply: reply.clone(), http: None };
         if engine.send(Input { connection, kind }).is_err() {
             break;
         }
@@ -46,10 +44,27 @@ fn write_lines(mut stream: TcpStream, output: &Receiver<Output>) {
 }
 
 /// Serves a WebSocket.
-pub(crate) fn serve_websocket(connection: u64, stream: TcpStream, engine: &Sender<Input>) {
-    let Ok(mut socket) = tungstenite::accept(stream) else { return };
+pub(crate) fn serve_websocket(
+    connection: u64,
+    stream: TcpStream,
+    engine: &Sender<Input>,
+    mutation: Mutation,
+) {
+    #[expect(clippy::result_large_err, reason = "the signature is that of the library")]
+    let check = |request: &Request, response: Response| {
+        let has_token = request.headers().contains_key("authorization");
+        if has_token || mutation != Mutation::AuthTokenRefused {
+            return Ok(response);
+        }
+        let mut refused = ErrorResponse::new(None);
+        *refused.status_mut() = StatusCode::UNAUTHORIZED;
+        Err(refused)
+    };
+    let Ok(mut socket) = tungstenite::accept_hdr(stream, check) else { return };
     socket.get_ref().set_read_timeout(Some(SLICE)).unwrap();
     let (reply, output) = channel();
+    let kind = InputKind::Opened { output: reply.clone() };
+    engine.send(Input { connection, kind }).ok();
     loop {
         for output in output.try_iter() {
             let sent = match output {
@@ -65,8 +80,8 @@ pub(crate) fn serve_websocket(connection: u64, stream: TcpStream, engine: &Sende
         }
         match socket.read() {
             Ok(Message::Text(text)) => {
-                let (text, reply) = (text.to_string(), reply.clone());
-                let kind = InputKind::Message { text, reply, http: None };
+                let bytes = text.as_bytes().to_vec();
+                let kind = InputKind::Message { bytes, reply: reply.clone(), http: None };
                 if engine.send(Input { connection, kind }).is_err() {
                     break;
                 }
@@ -74,6 +89,11 @@ pub(crate) fn serve_websocket(connection: u64, stream: TcpStream, engine: &Sende
             Ok(_) => {}
             Err(Error::Io(error))
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(Error::Utf8(_)) => {
+                let (bytes, reply) = (vec![0xff], reply.clone());
+                let kind = InputKind::Message { bytes, reply, http: None };
+                engine.send(Input { connection, kind }).ok();
+            }
             Err(_) => break,
         }
     }

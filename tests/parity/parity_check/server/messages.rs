@@ -2,8 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::mutation::Mutation;
+
 pub(crate) const FLAGS: [&str; 6] =
     ["tools", "resources", "prompts", "streaming", "resume", "cancellation"];
+
+/// The message of the error without a token.
+pub(crate) const NO_TOKEN: &str = "no token";
 
 /// Capabilities of the server.
 pub(crate) fn own_capabilities() -> Value {
@@ -49,6 +54,21 @@ pub(crate) fn invalid(mcp_code: i64, message: &str) -> Value {
     error
 }
 
+/// The end of a session whose client is silent.
+pub(crate) fn idle_timeout() -> Value {
+    let mut error = error("internal", "the session was idle for too long");
+    error["retryable"] = json!(true);
+    error["details"] = json!({"reason": "idle_timeout"});
+    error_message(&error)
+}
+
+pub(crate) fn unknown_session() -> Value {
+    let mut error = error("internal", "unknown session");
+    error["retryable"] = json!(true);
+    error["details"] = json!({"reason": "unknown_session"});
+    error_message(&error)
+}
+
 pub(crate) fn response(id: &Value, result: &Value) -> Value {
     json!({"type": "response", "id": id, "result": result})
 }
@@ -62,15 +82,24 @@ pub(crate) fn error_message(error: &Value) -> Value {
 }
 
 /// Status of a response of HTTP with this message.
-pub(crate) fn status(message: &Value) -> u16 {
-    match message["error"]["code"].as_str() {
+pub(crate) fn status(message: &Value, mutation: Mutation) -> u16 {
+    let error = &message["error"];
+    match mutation {
+        Mutation::StatusAlways200 => return 200,
+        Mutation::MistakesAreFailures if error["details"]["mcpCode"].is_i64() => return 500,
+        Mutation::CancelledIsFailure if error["details"]["reason"] == "cancelled" => return 500,
+        Mutation::RateLimitedUnavailable if error["code"] == "error.rate_limited" => return 503,
+        _ => {}
+    }
+    match error["code"].as_str() {
         None => 200,
         Some("error.version_unsupported" | "error.feature_not_available") => 400,
         Some("error.auth.unauthorized") => 401,
         Some("error.payload_too_large") => 413,
         Some("error.already_processed") => 409,
         Some("error.rate_limited") => 429,
-        Some(_) if message["error"]["details"]["reason"] == "unknown_session" => 404,
+        Some(_) if error["details"]["reason"] == "unknown_session" => 404,
+        Some(_) if error["retryable"] == false => 400,
         Some(_) => 500,
     }
 }

@@ -22,12 +22,14 @@ use self::mutation::Mutation;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerOptions {
     pub(crate) mutation: Mutation,
-    /// Connections that send nothing for so long are closed.
+    /// Sessions whose clients send nothing for so long end.
     pub(crate) hint_seconds: u64,
     /// Time that a client has for the handshake, and for the capabilities that it announces in it.
     pub(crate) handshake_timeout: Duration,
     /// The token that clients must present.
     pub(crate) token: Option<&'static str>,
+    /// A token that has expired.
+    pub(crate) expired_token: Option<&'static str>,
 }
 
 /// A running server, which ends with this.
@@ -59,10 +61,10 @@ impl ScriptedServer {
             address
         };
         let addresses = [
+            listen(|id, stream, engine, _| lines::serve_lines(id, &stream, engine)),
             listen(|id, stream, engine, options| {
-                lines::serve_lines(id, &stream, engine, options.handshake_timeout);
+                lines::serve_websocket(id, stream, engine, options.mutation);
             }),
-            listen(|id, stream, engine, _| lines::serve_websocket(id, stream, engine)),
             listen(|id, stream, engine, options| {
                 http::serve_http(id, stream, engine, options.mutation);
             }),

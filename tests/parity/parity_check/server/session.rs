@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
+use corelane_base::time::Instant;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -31,6 +32,12 @@ pub(crate) struct Session {
     /// Where chunks go.
     pub(crate) output: Option<Sender<Output>>,
     pub(crate) ack: Value,
+    /// The last message of the client, or the last time at which the session was busy.
+    pub(crate) last_active: Instant,
+    /// It began over HTTP, so that no connection carries it.
+    pub(crate) is_http: bool,
+    /// The connection of its event stream.
+    pub(crate) event_stream: Option<u64>,
     mutation: Mutation,
     keys: BTreeMap<String, Option<String>>,
     streams: BTreeMap<String, Stream>,
@@ -39,6 +46,12 @@ pub(crate) struct Session {
     exchange_steps: u32,
     /// Steps without an announced exchange of capabilities.
     waiting_steps: u32,
+    /// A stream was cancelled.
+    has_cancelled: bool,
+    /// Chunks of the event stream, in order: stream and index.
+    sent_events: Vec<(String, usize)>,
+    /// Those that the next event stream begins with.
+    missed_events: Vec<(String, usize)>,
 }
 
 #[derive(Default)]
@@ -63,6 +76,7 @@ impl Session {
         mutation: Mutation,
         capabilities: Value,
         exchange_steps: u32,
+        now: Instant,
     ) -> Self {
         Self {
             id,
@@ -70,13 +84,31 @@ impl Session {
             capabilities,
             output: None,
             ack: Value::Null,
+            last_active: now,
+            is_http: false,
+            event_stream: None,
             mutation,
             keys: BTreeMap::new(),
             streams: BTreeMap::new(),
             running: Vec::new(),
             exchange_steps,
             waiting_steps: 0,
+            has_cancelled: false,
+            sent_events: Vec::new(),
+            missed_events: Vec::new(),
         }
+    }
+
+    /// Returns whether it must not end though its client is silent.
+    pub(crate) fn is_busy(&self) -> bool {
+        let counts = |running: &Running| match self.mutation {
+            Mutation::BusyRequestEnded => running.stream.is_some(),
+            Mutation::BusyStreamEnded => running.stream.is_none(),
+            _ => true,
+        };
+        let has_events =
+            self.event_stream.is_some() && self.mutation != Mutation::BusyEventStreamEnded;
+        self.running.iter().any(counts) || has_events
     }
 
     /// Handles a message; `reply` is where its answer goes. `takes_chunks` sends the chunks of a
@@ -94,10 +126,24 @@ impl Session {
             Some("capabilities") => send(error_message(&self.state_error("sendCaps"))),
             Some("request") => self.request(message, reply, takes_chunks),
             Some("cancel") => self.cancel(message, reply),
-            Some("keepalive") => {}
+            Some("keepalive") => self.keepalive(message, reply),
             Some("no.such.type") => send(error_message(&self.unknown_type())),
             _ => send(error_message(&invalid(-32600, "invalid type"))),
         }
+    }
+
+    fn keepalive(&self, message: &Value, reply: &Sender<Output>) {
+        let answer = match self.mutation {
+            Mutation::KeepaliveAnswered => message.clone(),
+            Mutation::KeepaliveBeforeExchangeRejected if !self.is_ready => {
+                error_message(&self.state_error("recvKeepalive"))
+            }
+            Mutation::KeepaliveWhileCancelingRejected if self.has_cancelled => {
+                error_message(&self.state_error("recvKeepalive"))
+            }
+            _ => return,
+        };
+        reply.send(Output::Message(answer)).ok();
     }
 
     fn unknown_type(&self) -> Value {
@@ -142,6 +188,9 @@ impl Session {
     fn request(&mut self, request: &Value, reply: &Sender<Output>, takes_chunks: bool) {
         let id = &request["id"];
         let answer = match self.check_request(request) {
+            Err(error) if error["code"] == "error.payload_too_large" => {
+                return self.reject_too_large(id, &error, reply);
+            }
             Err(error) if id.is_string() || id.is_i64() => error_response(id, &error),
             Err(error) => error_message(&error),
             Ok(()) => match self.start(request, reply, takes_chunks) {
@@ -150,6 +199,23 @@ impl Session {
             },
         };
         reply.send(Output::Message(answer)).ok();
+    }
+
+    fn reject_too_large(&self, id: &Value, error: &Value, reply: &Sender<Output>) {
+        let is_own_limit =
+            self.capabilities["maxPayloadBytes"] == own_capabilities()["maxPayloadBytes"];
+        let answer = match self.mutation {
+            Mutation::TooLargeWithoutId => error_message(error),
+            _ => error_response(id, error),
+        };
+        reply.send(Output::Message(answer)).ok();
+        let code = match self.mutation {
+            Mutation::TooLargeOpen if !is_own_limit => return,
+            Mutation::TooLargeForServerOpen if is_own_limit => return,
+            Mutation::TooLargeCloseCode if !is_own_limit => 1000,
+            _ => 1009,
+        };
+        reply.send(Output::Close(code)).ok();
     }
 
     fn check_request(&mut self, request: &Value) -> Result<(), Value> {
@@ -325,12 +391,57 @@ impl Session {
             if output.send(Output::Message(chunk.clone())).is_err() {
                 return;
             }
+            if stream.output.is_none() {
+                self.sent_events.push((name.to_owned(), stream.sent));
+            }
             stream.sent += 1;
         }
     }
 
+    /// Has the next event stream continue behind this event. Returns the streams with their next
+    /// `seq`, or why that is not possible; `None` if the event is ignored.
+    pub(crate) fn continue_after(&mut self, event: &str) -> Option<Result<Value, &'static str>> {
+        let (name, seq) = event.rsplit_once(':').unwrap_or_default();
+        let seq: usize = seq.parse().unwrap_or_default();
+        let Some(stream) = self.streams.get_mut(name) else {
+            let is_ignored = self.mutation == Mutation::UnknownEventIdIgnored;
+            return (!is_ignored).then_some(Err("unknown_stream"));
+        };
+        let is_post = stream.output.take().is_some();
+        let mut missed = if is_post {
+            let missed = (seq..stream.chunks.len()).map(|index| (name.to_owned(), index));
+            stream.sent = stream.chunks.len();
+            missed.collect()
+        } else {
+            let sent = self.sent_events.iter().position(|it| it.0 == name && it.1 + 1 == seq);
+            self.sent_events.split_off(sent? + 1)
+        };
+        match (self.mutation, is_post) {
+            (Mutation::EventIdIgnored, false) | (Mutation::PostEventIdIgnored, true) => {
+                return None;
+            }
+            (Mutation::EventIdLosesChunk, false) | (Mutation::PostEventIdLosesChunk, true) => {
+                missed = missed.split_off(missed.len().min(1));
+            }
+            (Mutation::EventIdRepeatsChunk, false) | (Mutation::PostEventIdRepeatsChunk, true) => {
+                missed.insert(0, (name.to_owned(), seq.saturating_sub(1)));
+            }
+            (Mutation::EventIdUnordered, false) | (Mutation::PostEventIdUnordered, true) => {
+                missed.reverse();
+            }
+            _ => {}
+        }
+        self.missed_events = missed;
+        Some(Ok(json!([{"streamId": name, "nextSeq": seq + 1}])))
+    }
+
     /// Attaches another connection, and sends it the chunks that it has not received.
     pub(crate) fn attach(&mut self, output: Sender<Output>) {
+        for (name, index) in std::mem::take(&mut self.missed_events) {
+            let chunk = self.streams[&name].chunks[index].clone();
+            output.send(Output::Message(chunk)).ok();
+            self.sent_events.push((name, index));
+        }
         self.output = Some(output);
         let names: Vec<String> = self.streams.keys().cloned().collect();
         for name in &names {
@@ -384,6 +495,7 @@ impl Session {
             }
             return;
         };
+        self.has_cancelled = true;
         let Running { id, stream, output, .. } = self.running.swap_remove(index);
         match stream {
             Some(_) if self.mutation == Mutation::TerminalFrameMissing => {}
