@@ -180,6 +180,12 @@ impl ParityError {
         Self { retry_after_ms, ..Self::new(ErrorCode::RateLimited, message) }
     }
 
+    /// A request whose token has expired: it may be repeated with another one.
+    pub fn token_expired(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { retryable: true, ..Self::new(ErrorCode::Unauthorized, message) }
+            .with_details(r#"{"reason":"token_expired","advice":"refresh_token"}"#)
+    }
+
     /// The end of a request that its client has cancelled.
     pub fn cancelled() -> Self {
         Self { retryable: false, ..Self::new(ErrorCode::Internal, "the request was cancelled") }
@@ -236,7 +242,9 @@ impl ParityError {
             ErrorKind::MethodNotFound | ErrorKind::MissingCapability => {
                 ErrorCode::FeatureNotAvailable
             }
-            ErrorKind::Unauthorized => ErrorCode::Unauthorized,
+            ErrorKind::TokenExpired => return Self::token_expired(message),
+            // The data of MCP say what the code of the dialect does.
+            ErrorKind::Unauthorized => return Self::new(ErrorCode::Unauthorized, message),
             ErrorKind::InsufficientScope | ErrorKind::SecondFactorRequired => ErrorCode::Forbidden,
             ErrorKind::RateLimited
             | ErrorKind::TooManyRequests
@@ -342,6 +350,11 @@ mod tests {
         assert_eq!((failure.retryable, failure.details), (true, None));
         let unknown = ParityError::from(&Error::method_not_found("x/y"));
         assert_eq!(unknown.code, ErrorCode::FeatureNotAvailable);
+        let invalid = ParityError::from(&Error::unauthorized("forged"));
+        assert_eq!(invalid, ParityError::new(ErrorCode::Unauthorized, "forged"));
+        let expired = written(&ParityError::from(&Error::token_expired("old")));
+        let details = r#"{"reason":"token_expired","advice":"refresh_token"}"#;
+        assert!(expired.ends_with(&format!(r#""retryable":true,"details":{details}}}"#)));
         let limited = Error::new(ErrorKind::RateLimited, "wait")
             .with_data(r#"{"retryable":true,"retryAfterMs":250}"#);
         assert_eq!(ParityError::from(&limited).retry_after_ms, Some(250));

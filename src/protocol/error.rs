@@ -55,6 +55,9 @@ pub enum ErrorKind {
     MessageTooLarge,
     /// The request has no valid token.
     Unauthorized,
+    /// The token of the request has expired; clients of MCP see the same code as
+    /// [`ErrorKind::Unauthorized`].
+    TokenExpired,
     /// A tool or the server is overloaded; the request may be repeated after a time.
     Overloaded {
         /// The time, rounded up; the value of `Retry-After`.
@@ -97,7 +100,7 @@ impl ErrorKind {
             Self::Parse => (-32700, 400, 400),
             Self::ResourceNotFound => (-32002, 400, 200),
             Self::MessageTooLarge => (-32012, 413, 413),
-            Self::Unauthorized => (-32010, 401, 401),
+            Self::Unauthorized | Self::TokenExpired => (-32010, 401, 401),
             Self::UnsupportedProtocolVersion => (-32022, 400, 400),
             Self::UrlElicitationRequired => (-32042, 400, 200),
         };
@@ -300,6 +303,13 @@ impl Error {
     #[cold]
     pub fn unauthorized(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Unauthorized, message).with_data(r#"{"retryable":false}"#)
+    }
+
+    /// A request whose token has expired. `data.retryable` is false: the client needs another
+    /// token.
+    #[cold]
+    pub fn token_expired(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind: ErrorKind::TokenExpired, ..Self::unauthorized(message) }
     }
 
     /// A request of a caller who lacks some of `scopes`, separated by spaces, or else a higher

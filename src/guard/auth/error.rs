@@ -33,6 +33,11 @@ impl AuthError {
         }
     }
 
+    /// Returns whether its token has expired.
+    pub fn is_expired(&self) -> bool {
+        matches!(self, Self::InvalidToken(token) if token.fault == TokenFault::Expired)
+    }
+
     /// Returns a short name, for metrics and logs.
     pub const fn label(&self) -> &'static str {
         match self {
@@ -80,6 +85,9 @@ pub struct InvalidToken {
 }
 
 impl InvalidToken {
+    /// A token that has expired.
+    pub const EXPIRED: Self = Self::new(TokenFault::Expired, "the token has expired");
+
     /// A token that fails a check for a fixed reason.
     pub const fn new(fault: TokenFault, reason: &'static str) -> Self {
         Self { fault, reason: Cow::Borrowed(reason) }
@@ -137,6 +145,9 @@ pub enum TokenError {
     Unknown,
     /// The token is not valid. The client gets status 401 with this reason.
     Invalid(Cow<'static, str>),
+    /// The token was valid, and has expired. The client gets status 401; one of the parity dialect
+    /// is advised to refresh its token.
+    Expired,
     /// The token cannot be verified at the moment. The client gets status 503.
     Unavailable,
 }

@@ -56,6 +56,7 @@ pub trait TokenVerifier: Send + Sync {
     /// # Errors
     ///
     /// [`TokenError::Invalid`] if the token is not valid; the response has the reason.
+    /// [`TokenError::Expired`] if it was valid once.
     /// [`TokenError::Unknown`] leaves it to API keys and JWT.
     fn verify(&self, token: &str, unix_seconds: u64) -> Result<Principal, TokenError>;
 }
@@ -130,6 +131,9 @@ impl Authenticator {
                 Err(TokenError::Invalid(reason)) => {
                     let invalid = InvalidToken { fault: TokenFault::Unknown, reason };
                     return Err(VerifyError::Auth(AuthError::InvalidToken(invalid)));
+                }
+                Err(TokenError::Expired) => {
+                    return Err(VerifyError::Auth(AuthError::InvalidToken(InvalidToken::EXPIRED)));
                 }
                 Err(TokenError::Unavailable) => return Err(VerifyError::Auth(UNAVAILABLE)),
             }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::mesh::{ExpiringSet, InsertResult};
+use corelane_protocol::error::{Error, ErrorKind};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::Credential;
@@ -187,6 +188,33 @@ pub const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
     };
     *counter += 1;
 }
+
+/// Returns the error for a request of MCP that is not authenticated. `missing`: its message if the
+/// request has no token.
+pub fn refusal_error(error: &AuthError, missing: &'static str) -> Error {
+    match error {
+        AuthError::Missing => Error::unauthorized(missing),
+        _ if error.is_expired() => Error::token_expired(error.detail()),
+        AuthError::InvalidToken(_)
+        | AuthError::UnprovedToken(_)
+        | AuthError::InvalidProof(_)
+        | AuthError::NonceNeeded(_)
+        | AuthError::InvalidRequest(_) => Error::unauthorized(error.detail()),
+        AuthError::Unavailable(_) | AuthError::Pending => {
+            Error::new(ErrorKind::TooManyRequests, error.unavailable_reason())
+                .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
+        }
+    }
+}
+
+/// Returns the error for a message of the parity dialect that is not authenticated: the same on
+/// every transport.
+pub fn parity_refusal_error(error: &AuthError) -> Error {
+    refusal_error(error, MISSING_PARITY_TOKEN)
+}
+
+const MISSING_PARITY_TOKEN: &str =
+    "a token is needed: send auth_token in the handshake, or Authorization over HTTP";
 
 /// Returns the log event of a request of `peer` that is not authenticated.
 pub fn unauthorized_event(

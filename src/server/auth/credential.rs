@@ -71,6 +71,16 @@ impl Credential {
         Self::new(token, Arc::new(Principal::new("")), 0, 0)
     }
 
+    /// Returns whether its token was verified.
+    pub const fn is_verified(&self) -> bool {
+        self.known_until > 0
+    }
+
+    /// Returns whether it is that of a session, whose client is authenticated elsewhere.
+    pub fn is_of_session(&self) -> bool {
+        self.token.is_empty() && !self.is_certificate()
+    }
+
     /// Returns whether it is the certificate of the client of the connection.
     #[inline]
     pub const fn is_certificate(&self) -> bool {

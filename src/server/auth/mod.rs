@@ -35,7 +35,9 @@ use corelane_base::time::{Instant, WallClock};
 use corelane_protocol::eras::Method;
 
 use self::checks::{ProofChecks, TurnChecks, count_check};
-pub(super) use self::checks::{count_refusal, unauthorized_event};
+pub(super) use self::checks::{
+    count_refusal, parity_refusal_error, refusal_error, unauthorized_event,
+};
 pub(super) use self::credential::Credential;
 use self::introspection::{NO_ANSWER, PendingTokens};
 use self::key_requests::{KeyRequests, KeyState};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use corelane_base::principal::{Binding, Principal};
 use corelane_protocol::eras::Method;
-use corelane_protocol::error::{Error, ErrorKind};
+use corelane_protocol::error::Error;
 use corelane_protocol::json::Value;
 use corelane_protocol::params::{
     CompleteRequestParams, CompletionReference, SubscriptionsListenRequestParams,
@@ -86,7 +86,7 @@ impl Dispatcher {
             if error == AuthError::Pending {
                 return Err(self.hold_request(ctx, peer, request).err());
             }
-            return Err(Some(refuse_connection(ctx, peer, error)));
+            return Err(Some(refuse_connection(ctx, peer, &error)));
         }
         if !self.has_access_rules() {
             return Ok(());
@@ -193,6 +193,11 @@ impl Dispatcher {
         if known.is_some_and(|known| auth.is_current(known, time)) && !begins {
             return Ok(());
         }
+        let is_of_parity = matches!(ctx.reply_to.peer_id, PeerId::Parity(_));
+        if is_of_parity && known.is_some_and(Credential::is_of_session) {
+            // The shard of its connection checks the token.
+            return Ok(());
+        }
         // The token of a WebSocket is that of its upgrade.
         let is_upgrade = peer.state.transport == Transport::WebSocket;
         let named = if is_upgrade { None } else { token_of(request) };
@@ -229,6 +234,8 @@ impl Dispatcher {
                 Err(AuthError::Pending)
             }
             Err(error @ AuthError::Unavailable(_)) => Err(error),
+            // The client of a session of the parity dialect refreshes its token.
+            Err(error) if is_of_parity && error.is_expired() => Err(error),
             Err(error) => {
                 facts.keep_credential(peer.state, None);
                 // A connection whose token has expired ends, as its client needs another token.
@@ -242,22 +249,15 @@ impl Dispatcher {
 
 /// Makes the error for a request of a connection that is not authenticated.
 #[cold]
-fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: AuthError) -> Error {
-    auth::count_refusal(&mut peer.outbox.counters.auth, &error);
+fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: &AuthError) -> Error {
+    auth::count_refusal(&mut peer.outbox.counters.auth, error);
     let address = peer.origin.peer_addr.copied().map(Into::into);
-    peer.outbox.log(auth::unauthorized_event(&error, address, peer.origin.request_id()));
+    peer.outbox.log(auth::unauthorized_event(error, address, peer.origin.request_id()));
     record_invalid(ctx, peer);
-    match error {
-        AuthError::Missing => Error::unauthorized(MISSING_TOKEN),
-        AuthError::InvalidToken(token) => Error::unauthorized(token.reason),
-        AuthError::UnprovedToken(reason)
-        | AuthError::InvalidProof(reason)
-        | AuthError::NonceNeeded(reason)
-        | AuthError::InvalidRequest(reason) => Error::unauthorized(reason),
-        AuthError::Unavailable(_) | AuthError::Pending => {
-            Error::new(ErrorKind::TooManyRequests, error.unavailable_reason())
-                .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
-        }
+    match (ctx.reply_to.peer_id, peer.state.transport) {
+        (PeerId::Parity(_), _) => auth::parity_refusal_error(error),
+        (_, Transport::WebSocket) => auth::refusal_error(error, MISSING_UPGRADE_TOKEN),
+        _ => auth::refusal_error(error, MISSING_TOKEN),
     }
 }
 
@@ -270,6 +270,8 @@ fn token_of<'r>(request: &Request<'r>) -> Option<&'r str> {
 
 const MISSING_TOKEN: &str =
     "the connection is not authenticated: send auth_token in the params of initialize, or in _meta";
+const MISSING_UPGRADE_TOKEN: &str =
+    "the connection is not authenticated: send Authorization with the upgrade to WebSocket";
 
 impl Dispatcher {
     /// Logs how a call has ended, if its tool is marked. One whose response comes later is logged

@@ -67,7 +67,7 @@ impl ClaimRules {
             None => return Err(malformed("the token has no expiry")),
         };
         if now >= expires_at.saturating_add(self.leeway_seconds) {
-            return Err(EXPIRED);
+            return Err(InvalidToken::EXPIRED);
         }
         for (name, reason) in
             [("nbf", "the token is not valid yet"), ("iat", "the token is issued in the future")]
@@ -104,7 +104,6 @@ const fn malformed(reason: &'static str) -> InvalidToken {
     InvalidToken::new(TokenFault::Malformed, reason)
 }
 
-const EXPIRED: InvalidToken = InvalidToken::new(TokenFault::Expired, "the token has expired");
 const NO_AUDIENCE: InvalidToken =
     InvalidToken::new(TokenFault::Audience, "the token has no audience");
 const OTHER_AUDIENCE: InvalidToken =

@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use corelane_parity::error::{ErrorCode, ParityError};
+use corelane_parity::error::ParityError;
 use corelane_transport::http::checks::{self, RequestKind};
 use corelane_transport::http::fields::{Challenge, ResponseFields};
 use corelane_transport::http::head::{Field, HttpMethod};
@@ -260,33 +260,21 @@ fn refuse(shard: &mut Shard, incoming: &IncomingRequest<'_>, error: &AuthError) 
     let (status, body) = if is_parity(&shard.transports.http, incoming) {
         parity_refusal(error)
     } else {
-        (status, body)
+        (status, body.into_bytes())
     };
     let fields = ResponseFields {
         www_authenticate: challenge.map(|challenge| Challenge { dpop_nonce, ..challenge }),
         retry_after_seconds,
         ..incoming.response_fields()
     };
-    shard.respond_refusal(incoming, Status::from(status), fields, body.as_bytes());
+    shard.respond_refusal(incoming, Status::from(status), fields, &body);
 }
 
 /// Returns status and body of the refusal in the terms of the parity dialect.
 #[cold]
-fn parity_refusal(error: &AuthError) -> (u16, String) {
-    let error = match error {
-        AuthError::Unavailable(_) | AuthError::Pending => {
-            ParityError::rate_limited(error.unavailable_reason(), 1_000)
-        }
-        AuthError::Missing => ParityError::new(ErrorCode::Unauthorized, "a token is needed"),
-        AuthError::InvalidToken(token) => {
-            ParityError::new(ErrorCode::Unauthorized, token.reason.to_string())
-        }
-        AuthError::UnprovedToken(reason)
-        | AuthError::InvalidProof(reason)
-        | AuthError::NonceNeeded(reason)
-        | AuthError::InvalidRequest(reason) => ParityError::new(ErrorCode::Unauthorized, *reason),
-    };
+fn parity_refusal(error: &AuthError) -> (u16, Vec<u8>) {
+    let error = ParityError::from(&auth::parity_refusal_error(error));
     let mut body = Vec::new();
     corelane_parity::write::error(&mut body, None, &error);
-    (error.code.properties().http_status, String::from_utf8(body).unwrap_or_default())
+    (error.http_status().code, body)
 }
