@@ -225,8 +225,8 @@ impl ParityCallRequest {
             return status == 429 || status == 503 && self.is_idempotent();
         }
         let is = |code| ClientErrorKind::Parity { code } == error.kind();
-        // A second factor is pending: the user has to give it first.
-        let is_pending = is(ErrorCode::Forbidden);
+        // The user has to give a second factor first, or another token.
+        let is_pending = is(ErrorCode::Forbidden) || is(ErrorCode::Unauthorized);
         let may_run_twice = is(ErrorCode::RateLimited) || self.is_idempotent();
         error.is_retryable() && !is_pending && may_run_twice
     }

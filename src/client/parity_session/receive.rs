@@ -297,7 +297,9 @@ impl<T: Clone> ParitySession<T> {
             self.server_error = Some(error);
             return ctx.events.push(ParitySessionEvent::Violation("an error that no request has"));
         }
-        if error.kind() == (ClientErrorKind::Parity { code: ErrorCode::Unauthorized }) {
+        let is_unauthorized =
+            error.kind() == (ClientErrorKind::Parity { code: ErrorCode::Unauthorized });
+        if is_unauthorized && !error.is_retryable() {
             // The token may be that of another caller: the next handshake does not resume.
             self.protocol.restart();
         }

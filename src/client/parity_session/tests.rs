@@ -422,6 +422,21 @@ fn refused_resumption_is_not_repeated() {
 }
 
 #[test]
+fn expired_token_keeps_the_resume_token() {
+    let mut client = Client::ready(ParityConfig::default());
+    client.lose();
+    client.with(ParitySession::connect);
+    assert_eq!(client.sent().remove(0)["resumeToken"], "t");
+    let error = json!({ "code": "error.auth.unauthorized", "message": "m", "retryable": true });
+    client.receive(&json!({ "type": "error", "error": error }));
+    client.lose();
+    client.session.set_auth_token("new");
+    let handshake = client.connect(&json!({}));
+    let tokens = [&handshake["resumeToken"], &handshake["auth_token"]];
+    assert_eq!(tokens, ["t", "new"]);
+}
+
+#[test]
 fn new_token_is_in_the_next_request_only() {
     let mut client = Client::ready(ParityConfig::default());
     client.session.set_auth_token("new");

@@ -11,6 +11,7 @@ pub(super) use self::options::Backoff;
 pub use self::options::{ReconnectMode, ReconnectOptions};
 use super::error::{ClientError, ClientErrorKind};
 use corelane_base::time::Instant;
+use corelane_parity::error::ErrorCode;
 
 /// JSON-RPC code of an internal error, also of a server that is shutting down.
 const INTERNAL_ERROR: i64 = -32603;
@@ -176,6 +177,8 @@ fn is_permanent(reason: &ClientError) -> bool {
     match kind {
         ClientErrorKind::Connect | ClientErrorKind::Closed | ClientErrorKind::Timeout => false,
         ClientErrorKind::Rpc { code } => !matches!(code, INTERNAL_ERROR | MESSAGE_TOO_LARGE | 1001),
+        // Another token is needed first.
+        ClientErrorKind::Parity { code: ErrorCode::Unauthorized } => true,
         ClientErrorKind::Parity { .. } => !reason.is_retryable(),
         ClientErrorKind::Http { status } => !matches!(status, 408 | 425 | 429 | 500..),
         _ => true,
