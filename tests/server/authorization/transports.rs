@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use corelane::auth::{Principal, TokenError, TokenVerifier};
+use corelane::options::ParityMode;
 use corelane::testing::block_on;
 use corelane::{Options, Server};
 use corelane_test_support::TestServer;
@@ -130,7 +131,10 @@ const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocke
 #[test]
 fn websocket_upgrade_needs_a_token() {
     let authority = Authority::new();
-    let server = start(authority.key_options());
+    let mut options = options(authority.key_options());
+    // Otherwise the handshake of the parity dialect may have the token.
+    options.parity.mode = ParityMode::Off;
+    let server = TestServer::with_catalog(options, catalog());
     let address = server.http();
     let refused = send(address, "GET", "/mcp/ws", UPGRADE);
     refused.expect_missing_token("Bearer");

@@ -1,7 +1,8 @@
 //! Tokens of HTTP requests: checked by the head, before the body is read.
 //!
 //! Invariants: the credential of a connection is that of its current request; a request without a
-//! valid token is not dispatched.
+//! valid token is not dispatched, except that an upgrade to WebSocket may leave the token to the
+//! handshake of the parity dialect.
 //!
 //! Source: RFC 6750; RFC 9449, section 7; MCP 2026-07-28, basic/authorization, "Access Token
 //! Usage".
@@ -21,6 +22,7 @@ use crate::guard::auth::challenge::Refusal;
 use crate::guard::auth::proof::{KeyProof, Proof, SentProof};
 use crate::guard::auth::{AuthError, bearer};
 use crate::server::auth::{self, AuthTime};
+use crate::server::options::ParityMode;
 use crate::server::shard::Shard;
 
 /// The query parameter with a token, where it is allowed.
@@ -78,11 +80,27 @@ pub(super) fn authenticate(
     match check(shard, incoming, is_endpoint, part) {
         Ok(()) => Authenticated::Served,
         Err(AuthError::Pending) => Authenticated::Waits,
+        Err(AuthError::Missing)
+            if matches!(kind, RequestKind::Upgrade) && may_have_handshake(shard, incoming) =>
+        {
+            Authenticated::Served
+        }
         Err(error) => {
             refuse(shard, incoming, &error);
             Authenticated::Refused
         }
     }
+}
+
+/// Returns whether a handshake of the parity dialect may bring the token that an upgrade to
+/// WebSocket does not have. A client that offers a subprotocol is one of MCP, and looks for the
+/// challenge.
+#[cold]
+fn may_have_handshake(shard: &Shard, incoming: &IncomingRequest<'_>) -> bool {
+    let IncomingRequest { head, bytes, .. } = *incoming;
+    shard.dispatcher.dialects.parity != ParityMode::Off
+        && head.field(bytes, Field::Authorization).is_none()
+        && head.other_fields(bytes, b"sec-websocket-protocol").next().is_none()
 }
 
 /// Finds the caller of a request that is refused by its head, if the response may name a session. A
