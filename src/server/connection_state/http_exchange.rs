@@ -307,26 +307,11 @@ impl HttpExchange {
         heads: &mut HeadTemplate,
         text: &[u8],
     ) {
-        debug_assert!(!self.is_streaming, "the status precedes the stream");
         self.write_with_fields(out, self.format.error_status(kind), fields, heads, text);
     }
 
-    /// Writes a complete response that names the time after which the request may be repeated. No
-    /// stream may have begun.
-    pub fn write_retry_response(
-        &self,
-        out: &mut Vec<u8>,
-        status: Status,
-        retry_after: u32,
-        heads: &mut HeadTemplate,
-        text: &[u8],
-    ) {
-        debug_assert!(!self.is_streaming, "the status precedes the stream");
-        let fields = RefusalFields::RetryAfter(retry_after);
-        self.write_with_fields(out, status, &fields, heads, text);
-    }
-
-    fn write_with_fields(
+    /// Writes a complete response with the header fields of a refusal. No stream may have begun.
+    pub fn write_with_fields(
         &self,
         out: &mut Vec<u8>,
         status: Status,
@@ -334,6 +319,7 @@ impl HttpExchange {
         heads: &mut HeadTemplate,
         text: &[u8],
     ) {
+        debug_assert!(!self.is_streaming, "the status precedes the stream");
         let (format, body, echoed) = (self.format, BodyKind::Json, self.echoed());
         let retry_after = Some(RETRY_AFTER_SECONDS);
         let mark =

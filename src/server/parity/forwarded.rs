@@ -170,13 +170,15 @@ impl ParityPath<'_> {
         let mut text = Vec::new();
         write::error(&mut text, None, &refused.error);
         let status = refused.status;
-        let output = ParityHttpOutput::Response { status, session: None, text };
+        let (session, fields) = (None, None);
+        let output = ParityHttpOutput::Response { status, session, fields, text };
         self.forward(address, output);
     }
 
     fn send_empty(&mut self, address: ExchangeAddress, status: u16, session: Option<SessionId>) {
         let status = HttpStatus::new(status);
-        let output = ParityHttpOutput::Response { status, session, text: Vec::new() };
+        let (fields, text) = (None, Vec::new());
+        let output = ParityHttpOutput::Response { status, session, fields, text };
         self.forward(address, output);
     }
 
@@ -294,7 +296,7 @@ impl ParityPath<'_> {
     }
 
     /// Returns the session that a front carries.
-    fn find_remote(&self, id: SessionId, front: FrontAddress) -> Option<ParityKey> {
+    pub(super) fn find_remote(&self, id: SessionId, front: FrontAddress) -> Option<ParityKey> {
         let key = self.parity.find(id)?;
         let remote = self.parity.get(key)?.carrier.remote()?;
         (remote.front == front).then_some(key)

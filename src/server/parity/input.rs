@@ -9,7 +9,6 @@ use corelane_parity::error::{ErrorCode, HttpStatus, ParityError};
 use corelane_parity::machine::State;
 use corelane_parity::server_session::{Action, Expired, Input, Rejection, ServerSession};
 use corelane_parity::write::{self, HandshakeAckParams, Resumption};
-use corelane_protocol::error::Error;
 use corelane_protocol::json::Value;
 
 use super::carrier::{Carrier, QueuedChunk, ResponseKind, SessionCarrier};
@@ -20,7 +19,7 @@ use super::session::sent_error;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{MessageOrigin, PeerDialect, PeerState};
 use crate::server::dispatch::MessageContext;
-use crate::server::reply_to::{ParityKey, PeerId, ReplyTo};
+use crate::server::reply_to::{ParityKey, PeerId, RefusalFields, ReplyTo};
 use crate::server::shard_message::{FrontAddress, ParityHttpOutput};
 use crate::service::{Catalog, ClientImplementation, Features};
 use crate::telemetry::event::parity as parity_event;
@@ -144,11 +143,10 @@ impl ParityPath<'_> {
         if let Some(token) = handshake.auth_token {
             keep_token(self, key, token);
         }
-        if let Err(error) = self.authenticate(carrier, key) {
-            let error = ParityError::from(&error);
+        if let Err(RefusedCaller { error, fields }) = self.authenticate(carrier, key) {
             record_handshake(self, key, handshake, Some(&error));
             count_rejection(&mut self.outbox.counters.parity.rejections, error.code);
-            return self.fail_session(carrier, key, &error);
+            return self.fail_session(carrier, key, &error, fields);
         }
         let Self { parity, connections, now, .. } = self;
         let settings = parity.settings.session;
@@ -183,7 +181,7 @@ impl ParityPath<'_> {
             }
             Err(NotResumed::Rejected(error)) => {
                 count_rejection(&mut self.outbox.counters.parity.rejections, error.code);
-                self.fail_session(carrier, key, &error);
+                self.fail_session(carrier, key, &error, None);
             }
         }
     }
@@ -311,7 +309,12 @@ impl ParityPath<'_> {
         self.reply(carrier, key, HttpStatus::OK, |out| write::handshake_ack(out, &params));
     }
 
-    fn authenticate(&mut self, carrier: Carrier<'_>, key: ParityKey) -> Result<(), Error> {
+    /// Authenticates the client of a handshake.
+    fn authenticate(
+        &mut self,
+        carrier: Carrier<'_>,
+        key: ParityKey,
+    ) -> Result<(), RefusedCaller> {
         let Self { parity, connections, outbox, now, .. } = self;
         let Some(session) = parity.get_mut(key) else { return Ok(()) };
         let details = &carrier.origin_details(session.id);
@@ -334,7 +337,10 @@ impl ParityPath<'_> {
         };
         let reply_to = ReplyTo::standalone(PeerId::Parity(key));
         let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };
-        self.dispatcher.check_handshake(ctx, &mut peer)
+        self.dispatcher.check_handshake(ctx, &mut peer).map_err(|error| RefusedCaller {
+            error: ParityError::from(&error),
+            fields: peer.refusal.take(),
+        })
     }
 
     /// Sends the error of a rejected message.
@@ -370,12 +376,19 @@ impl ParityPath<'_> {
         }
     }
 
-    /// Sends an error that ends a session.
-    fn fail_session(&mut self, carrier: Carrier<'_>, key: ParityKey, error: &ParityError) {
+    /// Sends an error that ends a session; over HTTP with the header fields of a refusal.
+    fn fail_session(
+        &mut self,
+        carrier: Carrier<'_>,
+        key: ParityKey,
+        error: &ParityError,
+        fields: Option<RefusalFields>,
+    ) {
         if let Some(session) = self.parity.get_mut(key) {
             session.protocol.close();
         }
-        self.reply(carrier, key, error.http_status(), |out| write::error(out, None, error));
+        let status = error.http_status();
+        self.reply_with(carrier, key, status, fields, |out| write::error(out, None, error));
         match carrier {
             Carrier::Connection(connection) => self.close_for(connection, error.code),
             Carrier::Exchange { .. } | Carrier::Remote => {
@@ -435,6 +448,13 @@ impl ParityPath<'_> {
             }
         }
     }
+}
+
+/// Why the caller of a message is refused, and the header fields of the response over HTTP.
+#[derive(Debug)]
+pub(super) struct RefusedCaller {
+    error: ParityError,
+    fields: Option<RefusalFields>,
 }
 
 /// Returns the features that a catalog has over a transport. A session of the only connection of a

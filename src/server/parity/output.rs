@@ -22,7 +22,7 @@ use crate::connection::{CloseReason, Codec, Connections};
 use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::{Effect, NotificationKind, Outbox, OutgoingMessage};
-use crate::server::reply_to::ParityKey;
+use crate::server::reply_to::{ParityKey, RefusalFields};
 use crate::server::shard_message::{
     ExchangeAddress, FrontAddress, HttpOutput, ParityHttpOutput, SessionMessage,
 };
@@ -70,6 +70,18 @@ impl ParityPath<'_> {
         status: HttpStatus,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
+        self.reply_with(carrier, key, status, None, write);
+    }
+
+    /// Answers a message; over HTTP with this status and the header fields of a refusal.
+    pub(super) fn reply_with(
+        &mut self,
+        carrier: Carrier<'_>,
+        key: ParityKey,
+        status: HttpStatus,
+        fields: Option<RefusalFields>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
         match carrier {
             Carrier::Connection(connection) => self.write_message(connection, write),
             Carrier::Remote => self.write_remote(key, write),
@@ -78,18 +90,21 @@ impl ParityPath<'_> {
                 write(&mut text);
                 let session = self.parity.get(key).filter(|session| session.has_begun());
                 let session = session.map(|session| session.id);
-                self.forward(address, ParityHttpOutput::Response { status, session, text });
+                let output = ParityHttpOutput::Response { status, session, fields, text };
+                self.forward(address, output);
                 self.parity.is_answered = true;
             }
         }
     }
 
-    /// Writes the response to a call.
+    /// Writes the response to a call; over HTTP with this status and the header fields of a
+    /// refusal.
     pub(super) fn write_call_response(
         &mut self,
         key: ParityKey,
         number: u32,
         status: HttpStatus,
+        fields: Option<RefusalFields>,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let Some(session) = self.parity.get_mut(key) else { return };
@@ -104,7 +119,8 @@ impl ParityPath<'_> {
                 let session = Some(session.id);
                 let mut text = Vec::new();
                 write(&mut text);
-                self.forward(exchange, ParityHttpOutput::Response { status, session, text });
+                let output = ParityHttpOutput::Response { status, session, fields, text };
+                self.forward(exchange, output);
             }
             SessionCarrier::Front(_) | SessionCarrier::None => {}
         }
@@ -130,7 +146,7 @@ impl ParityPath<'_> {
                     self.write_chunk(key, number, ChunkType::Result, response.result(id));
                     self.end_stream(key, number, "completed");
                 } else {
-                    self.write_call_response(key, number, HttpStatus::OK, |out| {
+                    self.write_call_response(key, number, HttpStatus::OK, None, |out| {
                         write::response(out, response);
                     });
                 }
@@ -138,17 +154,7 @@ impl ParityPath<'_> {
             OutgoingMessage::Error { id, error } => {
                 let error = ParityError::from(error);
                 self.end_request(key, number, took, EndOutcome::Failed(&error));
-                if streams {
-                    let mut data = Vec::new();
-                    error.write(&mut data);
-                    self.write_chunk(key, number, ChunkType::Error, &data);
-                    self.end_stream(key, number, "error");
-                } else {
-                    let status = error.http_status();
-                    self.write_call_response(key, number, status, |out| {
-                        write::error_response(out, id, &error);
-                    });
-                }
+                self.write_failure(key, number, id, &error, None);
             }
             OutgoingMessage::Notification { kind, data, .. } if streams => {
                 return self.send_chunk(key, number, kind, data);
@@ -157,6 +163,28 @@ impl ParityPath<'_> {
             OutgoingMessage::Notification { .. } | OutgoingMessage::Request(_) => {}
         }
         false
+    }
+
+    /// Writes the error of a request that has ended: the last chunks of its stream, or its
+    /// response, over HTTP with the header fields of a refusal.
+    pub(super) fn write_failure(
+        &mut self,
+        key: ParityKey,
+        number: u32,
+        id: Id<'_>,
+        error: &ParityError,
+        fields: Option<RefusalFields>,
+    ) {
+        if is_stream(number) {
+            let mut data = Vec::new();
+            error.write(&mut data);
+            self.write_chunk(key, number, ChunkType::Error, &data);
+            self.end_stream(key, number, "error");
+        } else {
+            self.write_call_response(key, number, error.http_status(), fields, |out| {
+                write::error_response(out, id, error);
+            });
+        }
     }
 
     fn has_stream(&mut self, key: ParityKey, number: u32) -> bool {
@@ -364,8 +392,22 @@ impl ParityPath<'_> {
 
     /// Cancels the calls of a session that `is_over` returns `true` for, by their numbers.
     pub(super) fn cancel_if(&mut self, key: ParityKey, is_over: impl Fn(u32) -> bool) {
+        for (number, _) in self.take_calls(key, is_over) {
+            let outcome = EndOutcome::Failed(&ParityError::cancelled());
+            self.end_request(key, number, Duration::ZERO, outcome);
+        }
+    }
+
+    /// Cancels the calls of a session that `is_over` returns `true` for, and returns their numbers
+    /// and ids.
+    pub(super) fn take_calls(
+        &mut self,
+        key: ParityKey,
+        is_over: impl Fn(u32) -> bool,
+    ) -> Vec<(u32, IdBuf)> {
         let deferred = &mut self.dispatcher.deferred;
-        let Some(session) = self.parity.get_mut(key) else { return };
+        let mut taken = Vec::new();
+        let Some(session) = self.parity.get_mut(key) else { return taken };
         let call_ids: Vec<_> = session.state.in_flight.calls().collect();
         for call_id in call_ids {
             let Some(call) = deferred.calls.find_awaited(call_id) else { continue };
@@ -379,11 +421,10 @@ impl ParityPath<'_> {
                 session.pending_work.count_response();
             }
             session.state.in_flight.remove_any(id.as_id());
-            let outcome = EndOutcome::Failed(&ParityError::cancelled());
-            let end = RequestEnd { outcome, took: Duration::ZERO, now: self.now };
-            session.end_request(number, &end, &mut self.outbox.counters.parity);
+            taken.push((number, id));
         }
         self.copy_pending_work(key);
+        taken
     }
 
     /// A connection is gone: its session waits for another one, or ends.
@@ -452,8 +493,9 @@ impl ParityPath<'_> {
             };
             let (error, mut text) = (ParityError::cancelled(), Vec::new());
             write::error_response(&mut text, id.as_id(), &error);
-            let (status, session) = (error.http_status(), None);
-            self.forward(exchange, ParityHttpOutput::Response { status, session, text });
+            let (status, session, fields) = (error.http_status(), None, None);
+            let output = ParityHttpOutput::Response { status, session, fields, text };
+            self.forward(exchange, output);
         }
     }
 

@@ -22,7 +22,7 @@ use super::session::{EndOutcome, ParitySession, sent_error};
 use crate::server::connection_state::{MessageOrigin, OriginDetails, PeerState};
 use crate::server::dispatch::{MessageContext, RawRequest};
 use crate::server::outbox::OutgoingMessage;
-use crate::server::reply_to::{Outcome, ParityKey, PeerId, ReplyTo};
+use crate::server::reply_to::{Outcome, ParityKey, PeerId, RefusalFields, ReplyTo};
 use crate::server::shard_message::ParityHttpOutput;
 use crate::telemetry::counters::{ParityRejectionCounters, ParityRequestCounters};
 use crate::telemetry::event::parity::{
@@ -68,6 +68,8 @@ struct Dispatched {
     /// Its response, encoded, if it has a result.
     text: Vec<u8>,
     failure: Option<Error>,
+    /// Header fields of its response, if it is refused.
+    refusal: Option<RefusalFields>,
 }
 
 /// Largest buffer of responses that is stored for reuse.
@@ -94,20 +96,24 @@ impl ParityPath<'_> {
         let Some(dispatched) = self.dispatch_session_request(carrier, key, stream, request) else {
             return;
         };
-        let Dispatched { number, outcome, took, text, failure } = dispatched;
+        let Dispatched { number, outcome, took, text, failure, refusal } = dispatched;
         // What goes to a connection of this shard, or into a stream, is counted there.
         if stream.is_none() && !matches!(carrier, Carrier::Connection(_)) {
             self.outbox.count_outcome(outcome);
         }
         let id = request.id;
-        let message = match &failure {
-            Some(error) => OutgoingMessage::Error { id, error },
-            None => OutgoingMessage::Result { id, response: EncodedResponse::new(&text) },
-        };
-        if outcome.is_response() {
-            let _at_once = self.send_message(key, number, &message, took);
-        } else {
-            self.copy_pending_work(key);
+        match &failure {
+            _ if !outcome.is_response() => self.copy_pending_work(key),
+            Some(error) => {
+                let error = ParityError::from(error);
+                self.end_request(key, number, took, EndOutcome::Failed(&error));
+                self.write_failure(key, number, id, &error, refusal);
+            }
+            None => {
+                let response = EncodedResponse::new(&text);
+                let message = OutgoingMessage::Result { id, response };
+                let _at_once = self.send_message(key, number, &message, took);
+            }
         }
         if text.capacity() <= RESPONSE_BYTES_KEPT_MAX {
             self.parity.response = text;
@@ -174,6 +180,7 @@ impl ParityPath<'_> {
         let begun = CycleCount::now();
         let outcome = dispatcher.dispatch_request(ctx, &mut peer, &raw);
         let took = dispatcher.slow_handlers.took(begun);
+        let refusal = peer.refusal.take();
         drop(span);
         if stream.is_none() && !is_described && !outcome.is_response() {
             session.requests.add(number, *now, None, None);
@@ -184,7 +191,7 @@ impl ParityPath<'_> {
         {
             connection.state.violation.get_or_insert(violation);
         }
-        Some(Dispatched { number, outcome, took, text, failure })
+        Some(Dispatched { number, outcome, took, text, failure, refusal })
     }
 
     /// Opens the stream of a request, and answers with its id.
@@ -332,7 +339,7 @@ impl ParityPath<'_> {
             (None, Some(number), Some(id)) => {
                 let error = ParityError::cancelled();
                 let status = error.http_status();
-                self.write_call_response(key, number, status, |out| {
+                self.write_call_response(key, number, status, None, |out| {
                     write::error_response(out, id.as_id(), &error);
                 });
             }

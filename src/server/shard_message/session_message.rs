@@ -2,10 +2,10 @@
 //! of both kinds of sessions: legacy HTTP sessions, and those of the parity dialect.
 //!
 //! ```text
-//!   HTTP request   ── Request, ResponseDelayed, Sent, Closed ──▶ session
-//!                  ◀── Output ─────────────────────────────────
-//!   connection     ── Resume, Relay, Sent, Closed ─────────────▶ session
-//!                  ◀── Resumed, RelayOutput, CloseFront ───────
+//!   HTTP request   ── Request, ResponseDelayed, Sent, Expired, Closed ──▶ session
+//!                  ◀── Output ─────────────────────────────────────────
+//!   connection     ── Resume, Relay, Sent, Expired, Closed ────────────▶ session
+//!                  ◀── Resumed, RelayOutput, CloseFront ───────────────
 //! ```
 //!
 //! The client of a session of the dialect may resume it on a connection of another shard: there a
@@ -329,6 +329,8 @@ pub enum ParityHttpOutput {
         status: HttpStatus,
         /// The session, if there is one.
         session: Option<SessionId>,
+        /// Header fields of a refusal.
+        fields: Option<RefusalFields>,
         /// The body; empty for none.
         text: Vec<u8>,
     },

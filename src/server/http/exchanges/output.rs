@@ -13,7 +13,7 @@ use super::ExchangePath;
 use crate::connection::CloseReason;
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
 use crate::server::http::session_error_message;
-use crate::server::reply_to::Outcome;
+use crate::server::reply_to::{Outcome, RefusalFields};
 use crate::server::shard_message::{ExchangeAddress, HttpOutput, ParityHttpOutput};
 
 impl ExchangePath<'_> {
@@ -107,7 +107,7 @@ impl ExchangePath<'_> {
     /// Writes output of a session of the parity dialect.
     fn write_parity_output(&mut self, key: Key, output: ParityHttpOutput) {
         self.with_exchange(key, |exchange, out, heads| match output {
-            ParityHttpOutput::Response { status, session, text } => {
+            ParityHttpOutput::Response { status, session, fields, text } => {
                 exchange.is_complete = true;
                 // The status precedes a stream that has begun.
                 if exchange.is_streaming {
@@ -116,8 +116,9 @@ impl ExchangePath<'_> {
                 exchange.format.session_id = session;
                 let HttpStatus { code, retry_after } = status;
                 let status = Status::from(code);
-                if let Some(retry_after) = retry_after {
-                    exchange.write_retry_response(out, status, retry_after, heads, &text);
+                let fields = fields.or_else(|| retry_after.map(RefusalFields::RetryAfter));
+                if let Some(fields) = fields {
+                    exchange.write_with_fields(out, status, &fields, heads, &text);
                 } else {
                     let body = if text.is_empty() { BodyKind::Empty } else { BodyKind::Json };
                     exchange.write_complete(out, status, body, heads, |out| {
