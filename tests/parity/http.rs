@@ -46,6 +46,17 @@ impl Exchange {
         fields: &str,
         body: &str,
     ) -> Self {
+        Self::read(Self::send(server, method, path, fields, body))
+    }
+
+    /// Sends a request.
+    pub(crate) fn send(
+        server: &TestServer,
+        method: &str,
+        path: &str,
+        fields: &str,
+        body: &str,
+    ) -> TcpStream {
         let mut stream = TcpStream::connect(server.http()).expect("a connection");
         stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         let length = body.len();
@@ -53,6 +64,11 @@ impl Exchange {
         let content = "Content-Type: application/json\r\nContent-Length:";
         let text = format!("{head}{content} {length}\r\nConnection: close\r\n\r\n{body}");
         stream.write_all(text.as_bytes()).expect("the server reads");
+        stream
+    }
+
+    /// Reads the head of the response.
+    pub(crate) fn read(stream: TcpStream) -> Self {
         let mut reader = BufReader::new(stream);
         let head = read_head(&mut reader);
         Self { reader, head }

@@ -6,6 +6,7 @@
 mod authentication;
 mod client;
 mod event_ids;
+mod expiry;
 mod faults;
 mod handshake;
 mod http;

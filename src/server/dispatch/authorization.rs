@@ -28,7 +28,7 @@ use crate::guard::auth::challenge::Scheme;
 use crate::guard::auth::proof::{KeyProof, Proof};
 use crate::guard::auth::{AuthError, bearer};
 use crate::server::auth::{self, AuthTime, Credential};
-use crate::server::connection_state::PeerState;
+use crate::server::connection_state::{ConnectionState, FactsMemory, PeerState};
 use crate::server::reply_to::{Outcome, PeerId, RefusalFields};
 use crate::telemetry::auth_event::{AuditedCall, AuthEvent};
 use crate::telemetry::event::Event;
@@ -198,9 +198,7 @@ impl Dispatcher {
             // The shard of its connection checks the token.
             return Ok(());
         }
-        // The token of a WebSocket is that of its upgrade.
-        let is_upgrade = peer.state.transport == Transport::WebSocket;
-        let named = if is_upgrade { None } else { token_of(request) };
+        let named = token_of(peer, request);
         let of_connection = known.filter(|known| !known.is_certificate()).map(Credential::token);
         let certificate = peer.state.certificate();
         let token = named.or(of_connection);
@@ -237,10 +235,7 @@ impl Dispatcher {
             // The client of a session of the parity dialect refreshes its token.
             Err(error) if is_of_parity && error.is_expired() => Err(error),
             Err(error) => {
-                facts.keep_credential(peer.state, None);
-                // A connection whose token has expired ends, as its client needs another token.
-                let ends = !peer.state.transport.is_only_connection();
-                peer.state.violation = ends.then_some(CloseReason::InvalidCredential);
+                end_credential(facts, peer.state);
                 Err(error)
             }
         }
@@ -261,8 +256,21 @@ fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: &Auth
     }
 }
 
-/// Returns the token in the params or `_meta` of a request.
-fn token_of<'r>(request: &Request<'r>) -> Option<&'r str> {
+/// Ends the credential of a connection, and the connection with it, as its client needs another
+/// token.
+#[cold]
+fn end_credential(facts: &mut FactsMemory, state: &mut ConnectionState) {
+    facts.keep_credential(state, None);
+    let ends = !state.transport.is_only_connection();
+    state.violation = ends.then_some(CloseReason::InvalidCredential);
+}
+
+/// Returns the token in the params or `_meta` of a request. The token of a WebSocket is that of its
+/// upgrade.
+fn token_of<'r>(peer: &PeerState<'_>, request: &Request<'r>) -> Option<&'r str> {
+    if peer.state.transport == Transport::WebSocket {
+        return None;
+    }
     let params = request.params().and_then(Value::as_object)?;
     let meta = || params.find("_meta").and_then(Value::as_object)?.find(TOKEN_MEMBER);
     params.find(TOKEN_MEMBER).or_else(meta).and_then(Value::as_str)

@@ -32,6 +32,7 @@ use crate::server::shard::{
     HalfClose, Shard, Transports, freeable_bytes, half_close_refused, half_close_timeout,
     held_memory,
 };
+use crate::server::shard_message::{CarrierAddress, ExchangeAddress, SessionMessage};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
 
@@ -272,7 +273,7 @@ pub fn end_expired_credentials(shard: &mut Shard) {
         shard.dispatcher.auth.schedule_check(shard.now);
     }
     for key in stale {
-        if is_still_valid(shard, key) {
+        if is_still_valid(shard, key) || end_parity(shard, key) {
             continue;
         }
         shard.end_idle_stream(key);
@@ -284,6 +285,28 @@ pub fn end_expired_credentials(shard: &mut Shard) {
             shard.outbox.push(Effect::Close { key, reason });
         }
     }
+}
+
+/// Ends what was begun with the token of a connection, if that is in the parity dialect: its
+/// session ends it. Returns whether the connection is in that dialect.
+fn end_parity(shard: &mut Shard, key: Key) -> bool {
+    let Some(connection) = shard.transports.connections.table.get(key) else { return false };
+    let state = &connection.state;
+    if let Some(session) = state.parity_session() {
+        shard.parity_path().end_expired(key, session);
+        return true;
+    }
+    let Some(exchange) = &state.exchange else { return false };
+    let ResponseOwner::Parity(session) = exchange.owner else { return false };
+    let (http, serial) = (&shard.transports.http, exchange.serial);
+    // During a handshake there is nothing to end, and of a complete response neither.
+    if let Some(session) = session.filter(|_| !exchange.is_complete) {
+        let address = ExchangeAddress { shard: shard.id, connection: key, serial };
+        let carrier = CarrierAddress::Exchange(address);
+        let message = SessionMessage::Expired { session, carrier };
+        shard.outbox.forward(http.owner_of(session), message);
+    }
+    true
 }
 
 /// Verifies the token of a connection again. One that cannot be verified at the moment is checked

@@ -16,7 +16,6 @@ use super::output::ParityPath;
 use super::requests::count_rejection;
 use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
 use super::session::sent_error;
-use crate::server::auth::Credential;
 use crate::server::connection_state::{MessageOrigin, PeerDialect, PeerState};
 use crate::server::dispatch::MessageContext;
 use crate::server::reply_to::{ParityKey, PeerId, RefusalFields, ReplyTo};
@@ -55,6 +54,7 @@ impl ParityPath<'_> {
             && session.carrier.front().is_some()
         {
             let front = FrontAddress { shard: self.dispatcher.handlers.shard, key };
+            self.refresh_front(connection, key, value);
             return self.forward_message(connection, front, value, bytes);
         }
         if !session.has_begun() {
@@ -77,10 +77,11 @@ impl ParityPath<'_> {
         };
         match received {
             Ok(Action::Start(request)) => {
-                if let Some(token) = request.auth_token {
-                    keep_token(self, key, token);
-                }
+                let previous = request.auth_token.and_then(|token| self.keep_token(key, token));
                 self.start_request(carrier, key, &request);
+                if request.auth_token.is_some() {
+                    self.complete_token(carrier, key, previous);
+                }
             }
             Ok(Action::None) => {}
             Ok(Action::Cancel(target)) => {
@@ -141,7 +142,7 @@ impl ParityPath<'_> {
         both: Capabilities,
     ) {
         if let Some(token) = handshake.auth_token {
-            keep_token(self, key, token);
+            self.keep_token(key, token);
         }
         if let Err(RefusedCaller { error, fields }) = self.authenticate(carrier, key) {
             record_handshake(self, key, handshake, Some(&error));
@@ -309,12 +310,23 @@ impl ParityPath<'_> {
         self.reply(carrier, key, HttpStatus::OK, |out| write::handshake_ack(out, &params));
     }
 
-    /// Authenticates the client of a handshake.
-    fn authenticate(
-        &mut self,
-        carrier: Carrier<'_>,
-        key: ParityKey,
-    ) -> Result<(), RefusedCaller> {
+    /// Reads the token of a request to the session that a front stands for. That session verifies
+    /// it for the request, the front for the connection.
+    fn refresh_front(&mut self, connection: Key, key: ParityKey, value: Value<'_>) {
+        let token = value.as_object().and_then(|message| message.find("auth_token"));
+        let Some(token) = token.and_then(Value::as_str) else { return };
+        let previous = self.keep_token(key, token);
+        let carrier = Carrier::Connection(connection);
+        // The session refuses the request.
+        let _refused = self.authenticate(carrier, key);
+        self.complete_token(carrier, key, previous);
+        if let Some(session) = self.parity.get_mut(key) {
+            session.state.violation = None;
+        }
+    }
+
+    /// Authenticates the client of a handshake, or of a message with another token.
+    fn authenticate(&mut self, carrier: Carrier<'_>, key: ParityKey) -> Result<(), RefusedCaller> {
         let Self { parity, connections, outbox, now, .. } = self;
         let Some(session) = parity.get_mut(key) else { return Ok(()) };
         let details = &carrier.origin_details(session.id);
@@ -452,7 +464,7 @@ impl ParityPath<'_> {
 
 /// Why the caller of a message is refused, and the header fields of the response over HTTP.
 #[derive(Debug)]
-pub(super) struct RefusedCaller {
+struct RefusedCaller {
     error: ParityError,
     fields: Option<RefusalFields>,
 }
@@ -494,16 +506,5 @@ fn record_handshake(
     {
         let error = error.map(sent_error);
         parity_event::record_handshake(&session.log_fields(), handshake.traceparent, error);
-    }
-}
-
-/// Keeps the token of a message, to be verified with its request.
-fn keep_token(path: &mut ParityPath<'_>, key: ParityKey, token: &str) {
-    let Some(session) = path.parity.get_mut(key) else { return };
-    let known = session.state.credential();
-    let is_known = known.is_some_and(|known| known.has_token(token.as_bytes()));
-    if path.dispatcher.auth.verifies_tokens() && !is_known {
-        let credential = Some(Credential::unverified(token));
-        path.dispatcher.facts.keep_credential(&mut session.state, credential);
     }
 }

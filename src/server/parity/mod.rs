@@ -29,9 +29,13 @@ mod resume;
 
 mod requests;
 
+mod tokens;
+
 mod input;
 
 mod forwarded;
+
+mod expiry;
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

@@ -179,8 +179,7 @@ impl ParityPath<'_> {
         let span = record.map(|record| record.enter());
         let begun = CycleCount::now();
         let outcome = dispatcher.dispatch_request(ctx, &mut peer, &raw);
-        let took = dispatcher.slow_handlers.took(begun);
-        let refusal = peer.refusal.take();
+        let (took, refusal) = (dispatcher.slow_handlers.took(begun), peer.refusal.take());
         drop(span);
         if stream.is_none() && !is_described && !outcome.is_response() {
             session.requests.add(number, *now, None, None);

@@ -125,13 +125,13 @@ impl ParitySession {
                 }
                 // It may be repeated: it has not run.
                 EndOutcome::Failed(error) if error.code.is_refusal() => keys.forget(&keyed.key),
-                EndOutcome::Failed(_) => keys.finish(&keyed.key, None),
+                EndOutcome::Failed(_) | EndOutcome::Stopped(_) => keys.finish(&keyed.key, None),
             }
         }
         if let Some(record) = record {
             let error = match end.outcome {
                 EndOutcome::Result(_) => None,
-                EndOutcome::Failed(error) => Some(sent_error(error)),
+                EndOutcome::Failed(error) | EndOutcome::Stopped(error) => Some(sent_error(error)),
             };
             let stream = self.protocol.streams.get_mut(number).filter(|_| is_stream(number));
             let seq = stream.map(|stream| stream.next_seq());
@@ -174,6 +174,8 @@ pub(super) enum EndOutcome<'a> {
     Result(EncodedResponse<'a>),
     /// With an error, a cancellation included.
     Failed(&'a ParityError),
+    /// With an error that has stopped it while it ran.
+    Stopped(&'a ParityError),
 }
 
 /// Returns what a log line has of an error.

@@ -62,6 +62,9 @@ impl Shard {
             SessionMessage::Sent { session, carrier, bytes } => {
                 self.transports.parity.confirm_sent(session, carrier, bytes);
             }
+            SessionMessage::Expired { session, carrier } => {
+                self.parity_path().expire_carrier(session, carrier);
+            }
             SessionMessage::Closed { session, carrier, is_sent } => {
                 if let CarrierAddress::Exchange(exchange) = carrier {
                     self.detach_exchange(session, exchange, is_sent);

@@ -94,6 +94,8 @@ pub enum SessionMessage {
         /// Number of the bytes, those of chunks only over HTTP.
         bytes: usize,
     },
+    /// To the session: the token of what carries it is valid no more.
+    Expired { session: SessionId, carrier: CarrierAddress },
     /// To the session: what has carried it is gone.
     Closed {
         session: SessionId,
