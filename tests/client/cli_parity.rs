@@ -63,6 +63,9 @@ fn parity_progress_is_shown_if_verbose() {
     for expected in ["the session is ready", "progress 1/2", "progress 2/2", "parity 1.0"] {
         assert!(result.stderr.contains(expected), "{}", result.stderr);
     }
+    let result = run("call", &target, &["hash", "bytes=9", "-v"]);
+    let part = format!("part {}", result.stdout.split_whitespace().collect::<String>());
+    assert!(result.stderr.contains(&part), "{part}: {}", result.stderr);
     server.close();
 }
 

@@ -532,8 +532,8 @@ fn shorten(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
-const ID_ERROR: &str =
-    "\"id\" must be a string of at most 256 characters or an integer below 2^53 without its sign";
+const ID_ERROR: &str = "\"id\" must be a string of at most 256 characters or an integer from \
+                        -(2^53 - 1) to 2^53 - 1";
 
 #[cfg(test)]
 mod tests;

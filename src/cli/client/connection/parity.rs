@@ -214,6 +214,10 @@ fn show(chunk: &ParityChunk, line: &ProgressLine, is_verbose: bool) {
             let text = log.data.as_str().map_or_else(|| log.data.to_string(), str::to_owned);
             print_note(&format!("{}: {text}", log.level.as_str()));
         }
+        ParityChunk::Partial(part) if is_verbose => {
+            line.clear();
+            print_note(&format!("part {part}"));
+        }
         _ => {}
     }
 }
