@@ -45,7 +45,7 @@ pub(crate) fn check_text(text: &str) -> usize {
                     .receive(input)
                     .map(|action| act(action, before.0, before.1, &mut session, &settings))
             }
-            Err(invalid) => Err(ServerSession::reject_malformed(invalid)),
+            Err(invalid) => Err(session.reject_malformed(invalid)),
         };
         match rejection {
             Ok(()) => accepted += 1,
@@ -114,7 +114,8 @@ pub(crate) fn settings() -> SessionSettings {
             capabilities: Duration::from_secs(5),
             continues_without_capabilities: true,
             keepalive: Duration::from_mins(1),
-            idle: Duration::from_mins(2),
+            hint: Duration::from_mins(2),
+            idle: Duration::from_mins(3),
         },
         streams_max: 2,
         window_bytes_max: 1 << 20,

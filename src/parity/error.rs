@@ -149,19 +149,67 @@ pub struct ParityError {
     pub retry_after_ms: Option<u64>,
     /// `details`, an encoded JSON object.
     pub details: Option<Box<str>>,
+    /// Status of an HTTP response with it.
+    status: u16,
 }
 
+/// Status of an [`ErrorCode::Internal`] for which the client is to blame.
+const BAD_REQUEST: u16 = 400;
+
+/// Status of the error of a session that is gone.
+const NOT_FOUND: u16 = 404;
+
 impl ParityError {
-    /// Creates an error with the `retryable` of its code.
+    /// Creates an error with the `retryable` and the HTTP status of its code.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        let retryable = code.properties().retryable;
-        Self { code, message: message.into(), retryable, retry_after_ms: None, details: None }
+        let ErrorCodeProperties { retryable, http_status: status, .. } = code.properties();
+        let (message, retry_after_ms, details) = (message.into(), None, None);
+        Self { code, message, retryable, retry_after_ms, details, status }
     }
 
     /// A failure that no repetition changes: a malformed message or invalid params.
     pub fn malformed(mcp_code: i32, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { retryable: false, ..Self::new(ErrorCode::Internal, message) }
+        Self { retryable: false, status: BAD_REQUEST, ..Self::new(ErrorCode::Internal, message) }
             .with_details(format!("{{\"mcpCode\":{mcp_code}}}"))
+    }
+
+    /// A message that is longer than `bytes_max`.
+    pub fn payload_too_large(bytes_max: u64) -> Self {
+        let message = format!("message too large: limit {bytes_max} bytes");
+        Self::new(ErrorCode::PayloadTooLarge, message)
+    }
+
+    /// A session that has ended or never was.
+    pub fn unknown_session() -> Self {
+        let message = "the session has expired or does not exist: send a handshake";
+        Self { status: NOT_FOUND, ..Self::new(ErrorCode::Internal, message) }
+            .with_details(r#"{"reason":"unknown_session"}"#)
+    }
+
+    /// No handshake came in time.
+    pub fn handshake_timeout() -> Self {
+        let message = "no handshake came within the time of the handshake";
+        Self::new(ErrorCode::VersionUnsupported, message)
+            .with_details(r#"{"reason":"handshake_timeout"}"#)
+    }
+
+    /// The end of a session that was idle.
+    pub fn idle_timeout() -> Self {
+        Self::new(ErrorCode::Internal, "the session was idle for too long")
+            .with_details(r#"{"reason":"idle_timeout"}"#)
+    }
+
+    /// The end of a session because the server shuts down.
+    pub fn draining() -> Self {
+        Self::new(ErrorCode::Internal, "the server shuts down")
+            .with_details(r#"{"reason":"draining"}"#)
+    }
+
+    /// The end of a session on behalf of its client.
+    pub fn session_ended() -> Self {
+        let message = "the client has ended the session";
+        Self { retryable: false, status: BAD_REQUEST, ..Self::new(ErrorCode::Internal, message) }
+            .with_details(r#"{"reason":"session_ended"}"#)
     }
 
     /// A message that is no valid envelope.
@@ -188,7 +236,8 @@ impl ParityError {
 
     /// The end of a request that its client has cancelled.
     pub fn cancelled() -> Self {
-        Self { retryable: false, ..Self::new(ErrorCode::Internal, "the request was cancelled") }
+        let message = "the request was cancelled";
+        Self { retryable: false, status: BAD_REQUEST, ..Self::new(ErrorCode::Internal, message) }
             .with_details(r#"{"reason":"cancelled"}"#)
     }
 
@@ -198,9 +247,10 @@ impl ParityError {
         Self { details: Some(details.into()), ..self }
     }
 
-    /// Returns the status of an HTTP response with it.
+    /// Returns the status of an HTTP response with it: that of its code, but 400 for an
+    /// [`ErrorCode::Internal`] for which the client is to blame, and 404 for an unknown session.
     pub fn http_status(&self) -> HttpStatus {
-        let code = self.code.properties().http_status;
+        let code = self.status;
         let seconds = self.retry_after_ms.unwrap_or_default().div_ceil(1_000).max(1);
         let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
         let retry_after = (self.code == ErrorCode::RateLimited).then_some(seconds);
@@ -277,6 +327,8 @@ impl ParityError {
         if is_transient && data.is_none() {
             return self;
         }
+        let is_of_server = is_transient || kind == ErrorKind::CutByDrain;
+        let status = if is_of_server { self.status } else { BAD_REQUEST };
         let mut details = Vec::new();
         let mut object = ObjectWriter::open(&mut details);
         write::signed(object.key("mcpCode"), mcp_code.into());
@@ -285,7 +337,7 @@ impl ParityError {
         }
         object.close();
         let details = String::from_utf8(details).unwrap_or_default();
-        Self { retryable: is_transient, ..self }.with_details(details)
+        Self { retryable: is_transient, status, ..self }.with_details(details)
     }
 }
 

@@ -262,14 +262,21 @@ impl fmt::Display for InvalidTransition {
 impl From<InvalidTransition> for ParityError {
     #[cold]
     fn from(invalid: InvalidTransition) -> Self {
-        let mut details = Vec::new();
-        let mut object = ObjectWriter::open(&mut details);
-        object.string("state", invalid.state.as_str());
-        object.string("event", invalid.event.as_str());
-        object.close();
-        let details = String::from_utf8(details).unwrap_or_default();
-        Self::feature_not_available(invalid.to_string()).with_details(details)
+        not_allowed(invalid.state, invalid.event.as_str())
     }
+}
+
+/// Returns the error for an event that a state does not allow.
+#[cold]
+pub fn not_allowed(state: State, event: &str) -> ParityError {
+    let state = state.as_str();
+    let mut details = Vec::new();
+    let mut object = ObjectWriter::open(&mut details);
+    object.string("state", state).string("event", event);
+    object.close();
+    let details = String::from_utf8(details).unwrap_or_default();
+    let message = format!("{event} is not allowed in the state {state}");
+    ParityError::feature_not_available(message).with_details(details)
 }
 
 /// The state machine of one side of a session.

@@ -8,7 +8,7 @@ use super::capabilities::{Capabilities, Feature};
 use super::envelope::{Envelope, Handshake, InvalidEnvelope, Request, Target};
 use super::error::{ErrorCode, ParityError};
 use super::idempotency::IdempotencyKeys;
-use super::machine::{Event, InvalidTransition, Machine, State};
+use super::machine::{Event, InvalidTransition, Machine, State, not_allowed};
 use super::stream::{OutgoingStreams, WindowLimits};
 use super::timers::{SessionTimeouts, Timeout, Timers};
 use corelane_base::time::Instant;
@@ -107,8 +107,8 @@ pub enum Expired {
     None,
     /// Sends a `keepalive`.
     SendKeepalive,
-    /// Sends an error, if there is one, and closes the connection.
-    Close(Option<ParityError>),
+    /// Sends an error, and closes the connection.
+    Close(ParityError),
 }
 
 impl<'a> Rejection<'a> {
@@ -122,7 +122,11 @@ impl<'a> Rejection<'a> {
     }
 
     fn closing(error: ParityError) -> Self {
-        Self { closes: true, ..Self::of_message(error, None) }
+        Self::of_message(error, None).closing_if(true)
+    }
+
+    fn closing_if(self, closes: bool) -> Self {
+        Self { closes: self.closes || closes, ..self }
     }
 }
 
@@ -170,16 +174,35 @@ impl ServerSession {
     ///
     /// # Errors
     ///
-    /// [`Rejection`]: the error to send.
+    /// [`Rejection`]: the error to send. The first message closes the connection unless it is a
+    /// handshake.
     #[inline]
     pub fn receive<'a>(&mut self, input: Input<'a, '_>) -> Result<Action<'a>, Rejection<'a>> {
+        let is_first = self.state() == State::Connecting;
+        let received = self.receive_message(input);
+        received.map_err(|rejection| rejection.closing_if(is_first))
+    }
+
+    /// Returns how a malformed message is answered.
+    pub fn reject_malformed<'a>(&self, invalid: InvalidEnvelope<'a>) -> Rejection<'a> {
+        let InvalidEnvelope { id, is_request, error } = invalid;
+        let rejection = match id {
+            Some(id) if is_request => Rejection::of_request(error, id),
+            id => Rejection::of_message(error, id),
+        };
+        rejection.closing_if(self.state() == State::Connecting)
+    }
+
+    #[inline]
+    fn receive_message<'a>(&mut self, input: Input<'a, '_>) -> Result<Action<'a>, Rejection<'a>> {
         self.timers.record_received(input.now);
         match input.envelope {
             Envelope::Request(request) => self.receive_request(&input, request),
             Envelope::Handshake(handshake) => self.receive_handshake(&input, handshake),
             Envelope::Capabilities(refined) => self.receive_capabilities(&input, &refined),
             Envelope::Cancel(target) => self.receive_cancel(target),
-            Envelope::Keepalive { .. } | Envelope::Error { .. } => Ok(Action::None),
+            Envelope::Keepalive { .. } => self.check_has_begun("sendKeepalive", None),
+            Envelope::Error { id, .. } => self.check_has_begun("sendError", id),
             Envelope::HandshakeAck(_)
             | Envelope::CapabilitiesAck(_)
             | Envelope::Response(_)
@@ -187,12 +210,18 @@ impl ServerSession {
         }
     }
 
-    /// Returns how a malformed message is answered.
-    pub fn reject_malformed(invalid: InvalidEnvelope<'_>) -> Rejection<'_> {
-        let InvalidEnvelope { id, is_request, error } = invalid;
-        match id {
-            Some(id) if is_request => Rejection::of_request(error, id),
-            id => Rejection::of_message(error, id),
+    /// Accepts a message that is allowed in every state after the handshake.
+    #[inline]
+    fn check_has_begun<'a>(
+        &self,
+        event: &str,
+        id: Option<Id<'a>>,
+    ) -> Result<Action<'a>, Rejection<'a>> {
+        match self.state() {
+            state @ (State::Disconnected | State::Connecting | State::HandshakeSent) => {
+                Err(Rejection::of_message(not_allowed(state, event), id))
+            }
+            _ => Ok(Action::None),
         }
     }
 
@@ -206,7 +235,10 @@ impl ServerSession {
         let event = if request.streams { Event::StartStream } else { Event::SendRequest };
         let applied = self.machine.apply(event);
         applied.map_err(|error| Rejection::of_request(error.into(), id))?;
-        self.check_request(input, &request).map_err(|error| Rejection::of_request(error, id))?;
+        self.check_request(input, &request).map_err(|error| {
+            let closes = error.code == ErrorCode::PayloadTooLarge;
+            Rejection::of_request(error, id).closing_if(closes)
+        })?;
         if let Some(key) = request.idempotency_key {
             let begun = self.keys.begin(key, input.settings.keys_max);
             begun.map_err(|error| Rejection::of_request(error, id))?;
@@ -221,10 +253,10 @@ impl ServerSession {
         request: &Request<'_>,
     ) -> Result<(), ParityError> {
         let allowed = &self.capabilities;
-        if allowed.max_payload_bytes.is_some_and(|most| input.bytes as u64 > most) {
-            let most = allowed.max_payload_bytes.unwrap_or_default();
-            let message = format!("the message has {} bytes (limit {most})", input.bytes);
-            return Err(ParityError::new(ErrorCode::PayloadTooLarge, message));
+        if let Some(most) = allowed.max_payload_bytes
+            && input.bytes as u64 > most
+        {
+            return Err(ParityError::payload_too_large(most));
         }
         if !METHODS.contains(&request.method) {
             let method: String = request.method.chars().take(64).collect();
@@ -358,6 +390,12 @@ impl ServerSession {
         self.timers.record_received(now);
     }
 
+    /// Records that something ends which keeps the session from being idle.
+    #[inline]
+    pub const fn record_busy(&mut self, now: Instant) {
+        self.timers.record_busy(now);
+    }
+
     /// The session has a transport again, whose client has these capabilities.
     pub fn reattach(&mut self, capabilities: &Capabilities, now: Instant) {
         self.capabilities = self.capabilities.intersect(capabilities);
@@ -376,23 +414,19 @@ impl ServerSession {
     }
 
     /// Returns when [`ServerSession::expire`] must be called next.
-    pub fn next_deadline(&self, settings: &SessionSettings) -> Option<Instant> {
-        self.timers.next_deadline(&settings.timeouts)
+    pub fn next_deadline(&self, settings: &SessionSettings, is_busy: bool) -> Option<Instant> {
+        self.timers.next_deadline(&settings.timeouts, is_busy)
     }
 
-    /// Returns what is due at `now`.
-    pub fn expire(&mut self, settings: &SessionSettings, now: Instant) -> Expired {
-        match self.timers.expire(&settings.timeouts, now) {
+    /// Returns what is due at `now`. `is_busy`: a request or stream is in flight, or the client has
+    /// an HTTP exchange open.
+    pub fn expire(&mut self, settings: &SessionSettings, is_busy: bool, now: Instant) -> Expired {
+        match self.timers.expire(&settings.timeouts, is_busy, now) {
             None => Expired::None,
             Some(Timeout::Keepalive) => Expired::SendKeepalive,
             Some(Timeout::Handshake) => {
                 let _closing = self.machine.apply(Event::HandshakeTimeout);
-                let message = "no handshake within the time of the handshake";
-                let error = ParityError {
-                    retryable: false,
-                    ..ParityError::new(ErrorCode::Internal, message)
-                };
-                Expired::Close(Some(error.with_details(r#"{"reason":"handshake_timeout"}"#)))
+                Expired::Close(ParityError::handshake_timeout())
             }
             Some(Timeout::Capabilities) if settings.timeouts.continues_without_capabilities => {
                 if self.machine.apply(Event::CapsTimeoutContinue).is_ok() {
@@ -403,12 +437,12 @@ impl ServerSession {
             Some(Timeout::Capabilities) => {
                 let _closing = self.machine.apply(Event::CapsTimeoutFail);
                 let message = "no capabilities within the time of the exchange";
-                Expired::Close(Some(ParityError::feature_not_available(message)))
+                Expired::Close(ParityError::feature_not_available(message))
             }
             Some(Timeout::Idle) => {
                 let _closing = self.machine.apply(Event::IdleTimeout);
                 self.timers.end();
-                Expired::Close(None)
+                Expired::Close(ParityError::idle_timeout())
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Deadlines of a session: handshake, explicit capabilities, keepalive, idle.
 //!
 //! Invariants: at most one deadline of the beginning is set; a keepalive is due when nothing has
-//! come for its interval; a peer that sends nothing for the idle time after one is closed.
+//! come for its interval; a session that is busy is not idle, however long its peer is silent.
 
 use std::time::Duration;
 
@@ -18,7 +18,9 @@ pub struct SessionTimeouts {
     pub continues_without_capabilities: bool,
     /// Interval of keepalives.
     pub keepalive: Duration,
-    /// Time after a keepalive in which the peer has to send something.
+    /// Time after a keepalive in which the peer has to send something: `timeoutHintSec`.
+    pub hint: Duration,
+    /// Time without a message of the peer, and without work, after which a session is idle.
     pub idle: Duration,
 }
 
@@ -31,7 +33,7 @@ pub enum Timeout {
     Capabilities,
     /// A keepalive is due.
     Keepalive,
-    /// The peer has sent nothing after a keepalive.
+    /// The session was idle for too long.
     Idle,
 }
 
@@ -40,10 +42,10 @@ pub enum Timeout {
 pub struct Timers {
     phase: Phase,
     last_received: Instant,
+    /// When the session was last known to be busy.
+    last_busy: Instant,
     /// The last keepalive, or the time of the last message before the first.
     last_keepalive: Instant,
-    /// The first keepalive that was not answered.
-    unanswered: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,8 +62,8 @@ impl Timers {
         Self {
             phase: Phase::Handshake(now.after(timeouts.handshake)),
             last_received: now,
+            last_busy: now,
             last_keepalive: now,
-            unanswered: None,
         }
     }
 
@@ -86,24 +88,32 @@ impl Timers {
     #[inline]
     pub const fn record_received(&mut self, now: Instant) {
         self.last_received = now;
-        self.unanswered = None;
+    }
+
+    /// Records that something ends which keeps the session busy.
+    #[inline]
+    pub const fn record_busy(&mut self, now: Instant) {
+        self.last_busy = now;
     }
 
     /// Returns the next deadline. It can move later without notice: check it when it has passed.
-    pub fn next_deadline(&self, timeouts: &SessionTimeouts) -> Option<Instant> {
+    pub fn next_deadline(&self, timeouts: &SessionTimeouts, is_busy: bool) -> Option<Instant> {
         match self.phase {
             Phase::Handshake(deadline) | Phase::Capabilities(deadline) => Some(deadline),
-            Phase::Open => {
-                let keepalive = self.keepalive_at(timeouts);
-                let idle = self.unanswered.map(|since| since.after(timeouts.idle));
-                Some(idle.map_or(keepalive, |idle| idle.min(keepalive)))
-            }
+            Phase::Open if is_busy => Some(self.keepalive_at(timeouts)),
+            Phase::Open => Some(self.keepalive_at(timeouts).min(self.idle_at(timeouts))),
             Phase::Ended => None,
         }
     }
 
-    /// Returns what has expired at `now`, once.
-    pub fn expire(&mut self, timeouts: &SessionTimeouts, now: Instant) -> Option<Timeout> {
+    /// Returns what has expired at `now`, once. `is_busy`: something runs for the peer, which may
+    /// be silent meanwhile.
+    pub fn expire(
+        &mut self,
+        timeouts: &SessionTimeouts,
+        is_busy: bool,
+        now: Instant,
+    ) -> Option<Timeout> {
         match self.phase {
             Phase::Handshake(deadline) if deadline <= now => {
                 self.phase = Phase::Ended;
@@ -113,15 +123,12 @@ impl Timers {
                 self.phase = Phase::Ended;
                 Some(Timeout::Capabilities)
             }
-            Phase::Open
-                if self.unanswered.is_some_and(|since| since.after(timeouts.idle) <= now) =>
-            {
+            Phase::Open if !is_busy && self.idle_at(timeouts) <= now => {
                 self.phase = Phase::Ended;
                 Some(Timeout::Idle)
             }
             Phase::Open if self.keepalive_at(timeouts) <= now => {
                 self.last_keepalive = now;
-                self.unanswered.get_or_insert(now);
                 Some(Timeout::Keepalive)
             }
             _ => None,
@@ -130,6 +137,10 @@ impl Timers {
 
     fn keepalive_at(&self, timeouts: &SessionTimeouts) -> Instant {
         self.last_received.max(self.last_keepalive).after(timeouts.keepalive)
+    }
+
+    fn idle_at(&self, timeouts: &SessionTimeouts) -> Instant {
+        self.last_received.max(self.last_busy).after(timeouts.idle)
     }
 }
 
@@ -142,7 +153,8 @@ mod tests {
         capabilities: Duration::from_secs(5),
         continues_without_capabilities: true,
         keepalive: Duration::from_mins(1),
-        idle: Duration::from_mins(2),
+        hint: Duration::from_mins(2),
+        idle: Duration::from_mins(3),
     };
 
     fn at(seconds: u64) -> Instant {
@@ -152,13 +164,13 @@ mod tests {
     #[test]
     fn handshake_and_capabilities_have_deadlines() {
         let mut timers = Timers::new(&TIMEOUTS, at(0));
-        assert_eq!(timers.expire(&TIMEOUTS, at(4)), None);
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(4)), None);
         timers.await_capabilities(&TIMEOUTS, at(4));
-        assert_eq!(timers.next_deadline(&TIMEOUTS), Some(at(9)));
-        assert_eq!(timers.expire(&TIMEOUTS, at(9)), Some(Timeout::Capabilities));
-        assert_eq!(timers.expire(&TIMEOUTS, at(90)), None, "once");
+        assert_eq!(timers.next_deadline(&TIMEOUTS, false), Some(at(9)));
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(9)), Some(Timeout::Capabilities));
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(90)), None, "once");
         let mut timers = Timers::new(&TIMEOUTS, at(0));
-        assert_eq!(timers.expire(&TIMEOUTS, at(5)), Some(Timeout::Handshake));
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(5)), Some(Timeout::Handshake));
     }
 
     #[test]
@@ -166,13 +178,29 @@ mod tests {
         let mut timers = Timers::new(&TIMEOUTS, at(0));
         timers.open(at(0));
         timers.record_received(at(10));
-        assert_eq!(timers.expire(&TIMEOUTS, at(69)), None);
-        assert_eq!(timers.expire(&TIMEOUTS, at(70)), Some(Timeout::Keepalive));
-        assert_eq!(timers.next_deadline(&TIMEOUTS), Some(at(130)));
-        assert_eq!(timers.expire(&TIMEOUTS, at(130)), Some(Timeout::Keepalive));
-        assert_eq!(timers.expire(&TIMEOUTS, at(189)), None);
-        assert_eq!(timers.expire(&TIMEOUTS, at(190)), Some(Timeout::Idle));
-        assert_eq!(timers.next_deadline(&TIMEOUTS), None);
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(69)), None);
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(70)), Some(Timeout::Keepalive));
+        assert_eq!(timers.next_deadline(&TIMEOUTS, false), Some(at(130)));
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(130)), Some(Timeout::Keepalive));
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(189)), None);
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(190)), Some(Timeout::Idle));
+        assert_eq!(timers.next_deadline(&TIMEOUTS, false), None);
+    }
+
+    #[test]
+    fn busy_session_is_not_idle() {
+        let mut timers = Timers::new(&TIMEOUTS, at(0));
+        timers.open(at(0));
+        for round in 1..20 {
+            assert_eq!(timers.expire(&TIMEOUTS, true, at(60 * round)), Some(Timeout::Keepalive));
+            assert_eq!(timers.next_deadline(&TIMEOUTS, true), Some(at(60 * (round + 1))));
+        }
+        // What has kept it busy ends just before the next keepalive.
+        timers.record_busy(at(1_199));
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(1_200)), Some(Timeout::Keepalive));
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(1_378)), Some(Timeout::Keepalive));
+        assert_eq!(timers.next_deadline(&TIMEOUTS, false), Some(at(1_379)));
+        assert_eq!(timers.expire(&TIMEOUTS, false, at(1_379)), Some(Timeout::Idle));
     }
 
     #[test]
@@ -180,7 +208,7 @@ mod tests {
         let mut timers = Timers::new(&TIMEOUTS, at(0));
         timers.open(at(0));
         for round in 1..20 {
-            assert_eq!(timers.expire(&TIMEOUTS, at(60 * round)), Some(Timeout::Keepalive));
+            assert_eq!(timers.expire(&TIMEOUTS, false, at(60 * round)), Some(Timeout::Keepalive));
             timers.record_received(at(60 * round));
         }
     }

@@ -6,6 +6,7 @@ use super::envelope::{ChunkType, Target};
 use super::error::ParityError;
 use corelane_protocol::json::{ObjectWriter, write};
 use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::message_head::MessageHead;
 use corelane_protocol::model::EncodedResponse;
 
 /// The beginning of a response, up to the id.
@@ -252,6 +253,15 @@ pub fn error(out: &mut Vec<u8>, target: Option<Target<'_>>, error: &ParityError)
     }
     error.write(object.key("error"));
     object.close();
+}
+
+/// Appends the answer to a text that was not read as a message: the response to its request, if
+/// `head` has one with an id, or else an `error`, with the id if there is one.
+pub fn rejection(out: &mut Vec<u8>, head: &MessageHead, failure: &ParityError) {
+    match head.id() {
+        Some(id) if head.has_method() => error_response(out, id, failure),
+        id => error(out, id.map(Target::Request), failure),
+    }
 }
 
 fn open<'o>(out: &'o mut Vec<u8>, kind: &str) -> ObjectWriter<'o> {

@@ -280,9 +280,14 @@ impl LineReader {
 
     /// Returns the bytes held for an incomplete line.
     pub const fn held_bytes(&self) -> usize {
+        self.held().len()
+    }
+
+    /// Returns what was read of an incomplete line.
+    pub const fn held(&self) -> &[u8] {
         match &self.partial {
-            Some(partial) => partial.bytes.len(),
-            None => 0,
+            Some(partial) => partial.bytes.as_slice(),
+            None => &[],
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A client of the dialect over lines.
 
+use std::fmt::Display;
+
 use corelane_test_support::{LineClient, TestServer};
 use serde_json::{Value, json};
 
@@ -94,8 +96,8 @@ impl ParityClient {
         has_message.then(|| self.receive())
     }
 
-    pub(crate) fn exchange(&mut self, message: &Value) -> Value {
-        self.send(message);
+    pub(crate) fn exchange(&mut self, message: &impl Display) -> Value {
+        self.lines.send(message);
         self.receive()
     }
 

@@ -7,6 +7,7 @@ mod authentication;
 mod client;
 mod event_ids;
 mod expiry;
+mod failures;
 mod faults;
 mod handshake;
 mod http;

@@ -74,9 +74,6 @@ fn negotiated_limits_are_enforced() {
     offered["capabilities"]["maxConcurrent"] = json!(2);
     offered["capabilities"]["maxPayloadBytes"] = json!(300);
     client.exchange(&offered);
-    let long = call(1, "echo", json!({"message": "x".repeat(300)}));
-    let error = client.expect_error(&long, "response", "error.payload_too_large");
-    assert_eq!(error["retryable"], false);
     for id in 1..3 {
         client.send(&call(id, "hold", json!({})));
         assert_eq!(server.next_signal(), "begun");
@@ -89,7 +86,10 @@ fn negotiated_limits_are_enforced() {
         assert_eq!(client.receive()["result"]["content"][0]["text"], "held");
     }
     client.ping();
-    drop(client);
+    let long = call(4, "echo", json!({"message": "x".repeat(300)}));
+    let error = client.expect_error(&long, "response", "error.payload_too_large");
+    assert_eq!(error["retryable"], false);
+    assert_eq!(client.receive_or_end(), None);
     server.close();
 }
 

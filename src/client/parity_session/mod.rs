@@ -415,7 +415,7 @@ impl<T: Clone> ParitySession<T> {
     pub fn deadline(&self) -> Option<Instant> {
         let timeouts = self.config.timeouts();
         let timers = self.connection.timers.as_ref();
-        let timers = timers.and_then(|timers| timers.next_deadline(&timeouts));
+        let timers = timers.and_then(|timers| timers.next_deadline(&timeouts, false));
         let times = [self.calls.deadline(), timers, self.connection.reply_at];
         times.into_iter().flatten().min()
     }
@@ -429,7 +429,8 @@ impl<T: Clone> ParitySession<T> {
             self.send_keepalive(ctx);
         }
         let timeouts = self.config.timeouts();
-        let due = self.connection.timers.as_mut().and_then(|it| it.expire(&timeouts, ctx.now));
+        let due =
+            self.connection.timers.as_mut().and_then(|it| it.expire(&timeouts, false, ctx.now));
         match due {
             None => {}
             Some(Timeout::Keepalive) => self.send_keepalive(ctx),
@@ -441,7 +442,7 @@ impl<T: Clone> ParitySession<T> {
             }
             Some(Timeout::Idle) => {
                 self.protocol.close(Event::IdleTimeout);
-                let time = timeouts.idle;
+                let time = timeouts.hint;
                 let text = format!("the server sent nothing for {time:?} after a keep-alive");
                 self.failure = Some(ClientError::new(ClientErrorKind::Closed, text));
             }

@@ -97,13 +97,14 @@ impl Default for ParityConfig {
 
 impl ParityConfig {
     /// Returns the times of a connection.
-    pub(super) const fn timeouts(&self) -> SessionTimeouts {
+    pub(super) fn timeouts(&self) -> SessionTimeouts {
         SessionTimeouts {
             handshake: self.handshake_timeout,
             capabilities: self.handshake_timeout,
             continues_without_capabilities: false,
             keepalive: self.keepalive.interval,
-            idle: self.keepalive.idle_timeout,
+            hint: self.keepalive.idle_timeout,
+            idle: self.keepalive.interval.saturating_add(self.keepalive.idle_timeout),
         }
     }
 

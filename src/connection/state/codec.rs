@@ -120,6 +120,16 @@ impl CodecState {
         }
     }
 
+    /// Returns what was read of the first text of a stream of texts, if that is incomplete. An
+    /// incomplete frame that is compressed is read as such.
+    pub(super) fn first_text(&self, messages_in: u64) -> &[u8] {
+        match self {
+            Self::Ndjson(reader) if messages_in == 0 => reader.held(),
+            Self::WebSocket(frames) => frames.first_text(messages_in),
+            Self::Ndjson(_) | Self::Http(_) => &[],
+        }
+    }
+
     /// Discards the incomplete message and returns its buffer.
     pub(super) fn discard_partial(&mut self) -> Vec<u8> {
         match self {

@@ -119,6 +119,11 @@ impl Input {
         self.reader.skip_text()
     }
 
+    /// Returns what was read of the first text, if that is incomplete.
+    pub fn first_text(&self, messages_in: u64) -> &[u8] {
+        self.reader.first_text(messages_in)
+    }
+
     /// Takes what can be read of a text that is too large.
     #[cold]
     pub fn take_head(&mut self) -> MessageHead {

@@ -149,6 +149,13 @@ impl<S> Connection<S> {
         self.input.pings()
     }
 
+    /// Returns what was read of the first text of a stream of texts, if that is incomplete; empty
+    /// otherwise.
+    #[cold]
+    pub fn first_text(&self) -> &[u8] {
+        self.input.first_text(self.record.traffic.messages_in)
+    }
+
     /// Records that a received message, or one text of a WebSocket message, is invalid.
     ///
     /// The timeout of the first message is satisfied by all messages that are not recorded as

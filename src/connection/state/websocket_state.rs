@@ -145,6 +145,12 @@ impl WebSocketState {
         self.reader.held_bytes()
     }
 
+    /// Returns what was read of the first message, if that is incomplete.
+    pub(super) fn first_text(&self, messages_in: u64) -> &[u8] {
+        let is_first = messages_in <= u64::from(self.messages_before);
+        if is_first { self.reader.held() } else { &[] }
+    }
+
     /// Has none of the `messages_in` valid messages so far count as the first one.
     pub fn discount_messages(&mut self, messages_in: u64) {
         let messages_max = u64::from(Self::CLOSE_ANSWERED - 1);

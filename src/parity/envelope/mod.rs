@@ -220,6 +220,12 @@ pub fn type_of(value: Value<'_>) -> Option<&'static str> {
     object.find("jsonrpc").is_none().then_some(known)
 }
 
+/// Returns whether an incomplete text begins a message of the dialect: its first member is `type`.
+pub fn begins_message(text: &[u8]) -> bool {
+    let members = text.trim_ascii_start().strip_prefix(b"{");
+    members.is_some_and(|members| members.trim_ascii_start().starts_with(br#""type""#))
+}
+
 impl<'a> Envelope<'a> {
     /// Reads a message.
     ///

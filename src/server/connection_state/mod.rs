@@ -62,6 +62,8 @@ pub(super) enum PeerDialect {
     /// MCP. Before a handshake, a message of the parity dialect selects that one.
     #[default]
     Mcp,
+    /// MCP, as before. The time of a handshake runs since the first byte of the first message.
+    Begun,
     /// The parity dialect. The connection closes unless its next message is a handshake.
     ParityHandshake,
     /// The parity dialect.

@@ -41,6 +41,7 @@ use corelane_protocol::error::Error;
 use corelane_protocol::in_flight::RequestKey;
 use corelane_protocol::json::{Array, Value};
 use corelane_protocol::jsonrpc::{Id, Message};
+use corelane_protocol::message_head::MessageHead;
 use corelane_protocol::model;
 use corelane_protocol::params::{CancelledNotificationParams, RequestParams};
 use corelane_protocol::revision::Revision;
@@ -481,13 +482,13 @@ impl Dispatcher {
 /// Writes and counts the error for text that is not a message: not JSON, not UTF-8, too long.
 pub(super) fn write_text_error(
     peer: &mut PeerState<'_>,
-    id: Option<Id<'_>>,
+    head: &MessageHead,
     error: &Error,
 ) -> Outcome {
     let outcome = if peer.state.dialect.is_parity() {
-        other_messages::write_parity_error(peer, error)
+        other_messages::write_parity_error(peer, head, error)
     } else {
-        write_error(peer, id, error, peer.state.lifecycle.revision())
+        write_error(peer, head.id(), error, peer.state.lifecycle.revision())
     };
     peer.outbox.count_outcome(outcome);
     outcome

@@ -100,7 +100,7 @@ impl Dispatcher {
             peer.outbox.count_outcome(outcome);
             return outcome;
         }
-        write_text_error(peer, id, error)
+        write_text_error(peer, head, error)
     }
 }
 
@@ -128,12 +128,17 @@ impl Dispatcher {
             && !ctx.in_batch
             && peer.state.transport != Transport::Http
             && peer.state.lifecycle == Lifecycle::NotInitialized
-            && self.dialects.parity != ParityMode::Off;
+            && self.serves_parity();
         let selects = may_select && type_of(value).is_some();
         if selects {
             peer.state.dialect = PeerDialect::Parity;
         }
         selects
+    }
+
+    /// Returns whether the first message of a connection may be one of the parity dialect.
+    pub fn serves_parity(&self) -> bool {
+        self.dialects.parity != ParityMode::Off
     }
 
     /// Prepares a new connection, or one that is a WebSocket from now on: where no other dialect is
@@ -145,15 +150,18 @@ impl Dispatcher {
     }
 }
 
-/// Writes the error for a text that is not a message, in the terms of the dialect: it has no id.
-/// Where the first message must be a handshake, the connection closes.
+/// Writes the error for a text that is not a message, in the terms of the dialect. Where the first
+/// message must be a handshake, the connection closes.
 #[cold]
-pub(super) fn write_parity_error(peer: &mut PeerState<'_>, error: &Error) -> Outcome {
+pub(super) fn write_parity_error(
+    peer: &mut PeerState<'_>,
+    head: &MessageHead,
+    error: &Error,
+) -> Outcome {
     peer.outbox.count_error(error);
-    write::error(peer.outgoing, None, &ParityError::from(error));
+    write::rejection(peer.outgoing, head, &ParityError::from(error));
     if peer.state.dialect == PeerDialect::ParityHandshake {
-        let ends = !peer.state.transport.is_only_connection();
-        peer.state.violation = ends.then_some(CloseReason::ProtocolViolation);
+        peer.state.violation = Some(CloseReason::ProtocolViolation);
     }
     Outcome::Error(error.kind)
 }

@@ -16,6 +16,7 @@
 use corelane_base::client_address::ClientAddress;
 use corelane_base::slab::Key;
 use corelane_engine::ring::{Operation, Ring, Socket};
+use corelane_parity::error::ParityError;
 use corelane_protocol::model;
 
 use crate::connection::{CloseReason, Codec, SocketPair};
@@ -276,7 +277,8 @@ pub fn end_expired_credentials(shard: &mut Shard) {
         if is_still_valid(shard, key) || end_parity(shard, key) {
             continue;
         }
-        shard.end_idle_stream(key);
+        let reason = ParityError::token_expired("the token is no longer valid");
+        shard.end_idle_stream(key, &reason);
         shard.complete_streams(key);
         let connection = shard.transports.connections.table.get(key);
         let transport = connection.map(|connection| connection.state.transport);

@@ -143,7 +143,7 @@ impl Shard {
     #[inline]
     fn end_read<R: Ring>(&mut self, ring: &mut R, key: Key, buffer: &ReceiveBuffer, read: usize) {
         let (connections, length) = (&mut self.transports.connections, buffer.len as usize);
-        let mut violation = None;
+        let (mut violation, mut is_begun) = (None, false);
         if let Some(mut entry) = connections.entry(key) {
             if read < length {
                 entry.append_pending_input(&ring.bytes(buffer)[read..length]);
@@ -153,6 +153,11 @@ impl Shard {
             }
             entry.account_memory();
             violation = entry.connection.state.violation;
+            // The upgrade of a WebSocket counts as one.
+            is_begun = entry.connection.record.traffic.messages_in < 2;
+        }
+        if is_begun {
+            self.parity_path().await_handshake(key);
         }
         self.transports.record_read(key, &mut self.parser, self.now);
         self.relieve_memory(ring);

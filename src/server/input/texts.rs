@@ -7,9 +7,11 @@
 //!
 //! Invariants: a response is framed where the dispatcher has written it; a text that can be
 //! repaired is dispatched; any other gets one error with its id, if that can be read, unless it is
-//! a response or blank; text that is not UTF-8 is skipped over stdio, answered over TCP, and fails
-//! a WebSocket. A violation of the WebSocket protocol closes the connection with its close code; a
-//! peer that does not read is not read from, even in the middle of a message.
+//! a response or blank; text of MCP that is not UTF-8 is skipped over stdio, answered over TCP, and
+//! fails a WebSocket. In the parity dialect a text that is not UTF-8 or too long is answered and
+//! closes the connection, on every transport. A violation of the WebSocket protocol closes the
+//! connection with its close code; a peer that does not read is not read from, even in the middle
+//! of a message.
 
 use corelane_base::slab::Key;
 use corelane_protocol::error::Error;
@@ -99,7 +101,7 @@ impl Shard {
                     rest
                 }
                 MessageEvent::Invalid(error) => {
-                    self.fail_websocket(key, error);
+                    self.refuse_message(key, error);
                     None
                 }
                 MessageEvent::Closed(_) => {
@@ -177,10 +179,34 @@ impl Shard {
                 rest
             }
             Err(error) => {
-                self.fail_websocket(key, error);
+                self.refuse_message(key, error);
                 None
             }
         }
+    }
+
+    /// Fails the connection for a message that cannot be read. In the parity dialect the error is
+    /// sent first, as over other transports.
+    #[cold]
+    fn refuse_message(&mut self, key: Key, refused: ProtocolError) {
+        let bytes_max = self.transports.websockets.rules.frame_limits.message_bytes_max;
+        let error = match refused {
+            ProtocolError::MESSAGE_TOO_BIG | ProtocolError::INFLATE_RATIO => {
+                Some(Error::message_too_large(bytes_max))
+            }
+            ProtocolError::INVALID_UTF8 => Some(ParseError::Utf8.into()),
+            _ => None,
+        };
+        if let Some(error) = error.filter(|_| self.is_parity(key)) {
+            self.send_error(key, &error);
+        }
+        self.fail_websocket(key, refused);
+    }
+
+    /// Returns whether a connection is in the parity dialect.
+    fn is_parity(&self, key: Key) -> bool {
+        let connection = self.transports.connections.table.get(key);
+        connection.is_some_and(|connection| connection.state.dialect.is_parity())
     }
 
     /// Returns whether the output queue of a connection is full.
@@ -253,7 +279,11 @@ impl Shard {
         let connections = &mut self.transports.connections.table;
         let Some(connection) = connections.get_mut(key) else { return false };
         let transport = connection.state.transport;
+        let is_parity = connection.state.dialect.is_parity();
         if !is_utf8 && transport == Transport::WebSocket {
+            if is_parity {
+                self.write_rejection(key, &MessageHead::read(bytes), &ParseError::Utf8.into());
+            }
             self.fail_websocket(key, ProtocolError::INVALID_UTF8);
             return false;
         }
@@ -263,19 +293,23 @@ impl Shard {
         }
         let error = if is_utf8 { error } else { ParseError::Utf8 };
         self.outbox.counters.input_errors.utf8 += u64::from(!is_utf8);
-        if !is_utf8 && transport == Transport::Stdio {
+        if !is_utf8 && transport == Transport::Stdio && !is_parity {
             let acceptor = &mut self.transports.acceptor;
             let shard = acceptor.shard().0;
             let event = Event::InvalidUtf8Skipped { shard, transport, bytes: bytes.len() };
             acceptor.log(&event, self.now);
-        } else {
-            self.write_rejection(key, &MessageHead::read(bytes), &error.into());
+            return true;
         }
-        true
+        self.write_rejection(key, &MessageHead::read(bytes), &error.into());
+        let closes = is_parity && !is_utf8;
+        if closes && let Some(connection) = self.transports.connections.table.get_mut(key) {
+            connection.state.violation = Some(CloseReason::ProtocolViolation);
+        }
+        !closes
     }
 
     /// Rejects a message above `message_bytes_max`. Returns `true` if the connection closes, which
-    /// every one but the only one does; nothing more of it is read.
+    /// every one does but the only one of MCP; nothing more of it is read.
     pub(super) fn reject_oversized(&mut self, key: Key) -> bool {
         let connections = &mut self.transports.connections;
         let bytes_max = connections.shared.options.message_bytes_max;
@@ -285,7 +319,7 @@ impl Shard {
         let Transports { connections, acceptor, .. } = &mut self.transports;
         let Some(connection) = connections.table.get_mut(key) else { return true };
         let transport = connection.state.transport;
-        let ends = !transport.is_only_connection();
+        let ends = !transport.is_only_connection() || connection.state.dialect.is_parity();
         connection.state.violation = ends.then_some(CloseReason::ProtocolViolation);
         let event = Event::MessageRefused { shard: acceptor.shard().0, transport, bytes_max };
         acceptor.log(&event, self.now);
@@ -308,7 +342,7 @@ impl Shard {
     pub(super) fn send_error(&mut self, key: Key, error: &Error) {
         if let Some(mut message) = self.transports.connections.begin_message(key) {
             let mut peer = peer_state(message.connection(), &mut self.outbox);
-            write_text_error(&mut peer, None, error);
+            write_text_error(&mut peer, &MessageHead::default(), error);
             message.end();
         }
     }

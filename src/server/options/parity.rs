@@ -81,7 +81,8 @@ options! {
     pub struct ParityTimeouts at |options| options.parity.timeouts;
 
     group TIMES {
-        /// Time from the first message to an acceptable handshake; then `error.internal`.
+        /// Time from the first byte to the end of the handshake; then `error.version_unsupported`,
+        /// and the connection closes.
         ///
         /// Where no other dialect is served, it begins with the connection.
         #[option("parity.handshake_timeout_ms", Milliseconds { min: 1, max: 10 * MINUTE }, restart)]
@@ -117,8 +118,11 @@ options! {
         #[source = "Corelane, docs/parity"]
         pub sse_keepalive: Duration = Duration::from_secs(30), tiny Duration::from_millis(100);
 
-        /// Time in which a client has to send something after a keepalive; then its connection
-        /// closes.
+        /// Time in which a client has to send something after a keepalive, unless something runs
+        /// for it or, over HTTP, an event stream or exchange is open; then its session ends.
+        ///
+        /// A session is idle after the sum of `parity.keepalive_secs` and this, on every
+        /// transport.
         #[option("parity.idle_timeout_secs", Seconds { min: 1, max: DAY }, restart)]
         #[cost = "clients that have vanished keep their place for that long"]
         #[source = "Corelane, docs/parity"]

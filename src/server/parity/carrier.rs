@@ -197,6 +197,11 @@ impl HttpCarrier {
         self.sent.places.retain(|(known, _)| *known != number);
     }
 
+    /// Returns whether the client has an event stream or an exchange open.
+    pub(super) const fn is_open(&self) -> bool {
+        self.events.is_some() || !self.exchanges.is_empty()
+    }
+
     /// Takes the exchange of a call or stream.
     pub(super) fn take_exchange(&mut self, number: u32) -> Option<ExchangeAddress> {
         let index = self.exchanges.iter().position(|(known, _)| *known == number)?;

@@ -21,9 +21,7 @@ use crate::guard::auth::{AuthError, InvalidToken};
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::{ParityKey, RefusalFields};
-use crate::server::shard_message::{
-    CarrierAddress, ExchangeAddress, FrontAddress, ParityHttpOutput, SessionMessage,
-};
+use crate::server::shard_message::{CarrierAddress, ExchangeAddress, FrontAddress, SessionMessage};
 
 /// Why what was begun with a token ends.
 const NOT_VALID: &str = "the token is no longer valid";
@@ -85,12 +83,7 @@ impl ParityPath<'_> {
         }
         let own: Vec<u32> = http.exchanges.iter().map(|(number, _)| *number).collect();
         self.stop_requests(key, &error, |number| is_stream(number) && !own.contains(&number));
-        let mut data = Vec::new();
-        write::error(&mut data, None, &error);
-        let (session, name, event_id) = (id, "error", None);
-        let event = ParityHttpOutput::Event { session, name, id: event_id, data };
-        self.forward(exchange, event);
-        self.forward(exchange, ParityHttpOutput::End);
+        self.end_events(id, exchange, Some(&error));
         let session = self.parity.get_mut(key);
         if let Some(http) = session.and_then(|session| session.carrier.http_mut()) {
             http.remove(exchange);

@@ -8,10 +8,11 @@
 //! client is handled once, in order.
 
 use corelane_base::principal::is_same_caller;
-use corelane_parity::error::{ErrorCode, HttpStatus, ParityError};
+use corelane_parity::error::{HttpStatus, ParityError};
 use corelane_parity::write::{self, Resumption};
 use corelane_protocol::error::Error;
-use corelane_protocol::json::{PaddedBuffer, Parser};
+use corelane_protocol::json::{PaddedBuffer, ParseError, Parser};
+use corelane_protocol::message_head::MessageHead;
 use corelane_transport::websocket::limits::CloseCode;
 
 use super::ParitySessions;
@@ -44,14 +45,14 @@ impl ParityPath<'_> {
         let session = session.or_else(|| self.named_session(&op, caller));
         let found = match session {
             Some(id) => {
-                let key = self.parity.find(id);
-                key.filter(|key| self.is_of_caller(*key, caller)).ok_or_else(unknown_session)
+                let key = self.parity.find(id).filter(|key| self.is_of_caller(*key, caller));
+                key.ok_or_else(ParityError::unknown_session)
             }
             None => self.begin_session(caller),
         };
         let key = match found {
             Ok(key) => key,
-            Err(refused) => return self.send_error(address, &refused),
+            Err(error) => return self.refuse(address, op.text(), &error),
         };
         self.parity.is_answered = false;
         let response = match &op {
@@ -66,7 +67,7 @@ impl ParityPath<'_> {
         let carrier = Carrier::Exchange { address, caller, response, restart };
         match op {
             ParityOp::End => {
-                self.end_session(key);
+                self.end_session(key, Some(&ParityError::session_ended()));
                 return self.send_empty(address, 204, None);
             }
             ParityOp::Events { last_event, .. } if session.is_some() => {
@@ -83,7 +84,7 @@ impl ParityPath<'_> {
         }
         let begun = self.parity.get(key).is_some_and(ParitySession::has_begun);
         if session.is_none() && !begun {
-            self.end_session(key);
+            self.end_session(key, None);
         }
         if !self.parity.is_answered {
             self.send_empty(address, 202, session);
@@ -103,10 +104,14 @@ impl ParityPath<'_> {
             self.receive_from(carrier, key, document.root(), bytes);
         });
         if let Err(error) = received {
+            let text = text.as_bytes();
+            let error = if error.is_invalid_utf8(text) { ParseError::Utf8 } else { error };
             let error = ParityError::from(&Error::from(error));
             self.record_rejection(key, None, &error);
-            let status = HttpStatus::new(400);
-            self.reply(carrier, key, status, |out| write::error(out, None, &error));
+            let head = MessageHead::read(text);
+            self.reply(carrier, key, error.http_status(), |out| {
+                write::rejection(out, &head, &error);
+            });
         }
     }
 
@@ -138,12 +143,11 @@ impl ParityPath<'_> {
     }
 
     /// Begins a session over HTTP.
-    fn begin_session(&mut self, caller: &SessionCaller) -> Result<ParityKey, NoSession> {
+    fn begin_session(&mut self, caller: &SessionCaller) -> Result<ParityKey, ParityError> {
         let created = self.create_session(Transport::Http);
         let Some(key) = created else {
             let message = "the server has too many sessions; try again later";
-            let error = ParityError::rate_limited(message, 1_000);
-            return Err(NoSession { status: error.http_status(), error });
+            return Err(ParityError::rate_limited(message, 1_000));
         };
         self.attach_http(key, caller);
         Ok(key)
@@ -166,10 +170,11 @@ impl ParityPath<'_> {
         is_same_caller(owner.map(|it| &**it), caller.map(|it| &**it))
     }
 
-    fn send_error(&mut self, address: ExchangeAddress, refused: &NoSession) {
+    /// Answers a request that has no session. `text`: its message, if it has one.
+    fn refuse(&mut self, address: ExchangeAddress, message: &[u8], error: &ParityError) {
         let mut text = Vec::new();
-        write::error(&mut text, None, &refused.error);
-        let status = refused.status;
+        write::rejection(&mut text, &MessageHead::read(message), error);
+        let status = error.http_status();
         let (session, fields) = (None, None);
         let output = ParityHttpOutput::Response { status, session, fields, text };
         self.forward(address, output);
@@ -185,8 +190,12 @@ impl ParityPath<'_> {
     /// An exchange was closed: its call is cancelled, a stream continues on the event stream.
     fn close_exchange(&mut self, session: SessionId, exchange: ExchangeAddress) {
         let Some(key) = self.parity.find(session) else { return };
+        let now = self.now;
         let session = self.parity.get_mut(key);
-        let closed = session.and_then(|it| it.carrier.http_mut()?.remove(exchange));
+        let closed = session.and_then(|session| {
+            session.protocol.record_busy(now);
+            session.carrier.http_mut()?.remove(exchange)
+        });
         if let Some(closed) = closed.filter(|number| !is_stream(*number)) {
             self.cancel_if(key, |number| number == closed);
         }
@@ -254,19 +263,6 @@ fn rewind(
         (stream.id().to_owned(), next)
     });
     Ok(Rewound { streams: streams.collect(), response })
-}
-
-/// Why a request has no session.
-struct NoSession {
-    status: HttpStatus,
-    error: ParityError,
-}
-
-fn unknown_session() -> NoSession {
-    let message = "the session has expired or does not exist: send a handshake";
-    let error = ParityError::new(ErrorCode::Internal, message);
-    let error = error.with_details(r#"{"reason":"unknown_session"}"#);
-    NoSession { status: HttpStatus::new(404), error }
 }
 
 impl ParityPath<'_> {

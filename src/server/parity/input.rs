@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use corelane_base::slab::Key;
 use corelane_parity::capabilities::{Capabilities, Feature};
-use corelane_parity::envelope::{Envelope, Handshake, InvalidEnvelope, Target};
+use corelane_parity::envelope::{self, Envelope, Handshake, InvalidEnvelope, Target};
 use corelane_parity::error::{ErrorCode, HttpStatus, ParityError};
 use corelane_parity::machine::State;
-use corelane_parity::server_session::{Action, Expired, Input, Rejection, ServerSession};
+use corelane_parity::server_session::{Action, Expired, Input, Rejection};
 use corelane_parity::write::{self, HandshakeAckParams, Resumption};
 use corelane_protocol::json::Value;
 
 use super::carrier::{Carrier, QueuedChunk, ResponseKind, SessionCarrier};
-use super::output::ParityPath;
+use super::output::{ParityPath, close_code};
 use super::requests::count_rejection;
 use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
 use super::session::sent_error;
@@ -69,10 +69,8 @@ impl ParityPath<'_> {
                 session.protocol.receive(input)
             }
             Err(mut invalid) => {
-                if let Carrier::Connection(_) = carrier {
-                    explain_json_rpc(&mut invalid, value);
-                }
-                Err(ServerSession::reject_malformed(invalid))
+                explain_json_rpc(&mut invalid, value);
+                Err(session.protocol.reject_malformed(invalid))
             }
         };
         match received {
@@ -107,6 +105,41 @@ impl ParityPath<'_> {
         let of_key = self.connections.table.get(connection);
         if of_key.is_some_and(|it| it.state.dialect == PeerDialect::ParityHandshake) {
             self.session_of(connection);
+        }
+    }
+
+    /// Has the time of a handshake run for a connection whose first message has begun, if it may be
+    /// one of the dialect.
+    #[cold]
+    pub fn await_handshake(&mut self, key: Key) {
+        let Self { parity, connections, dispatcher, now, .. } = self;
+        let Some(connection) = connections.table.get_mut(key) else { return };
+        if connection.state.dialect != PeerDialect::Mcp
+            || !dispatcher.serves_parity()
+            || connection.first_text().is_empty()
+        {
+            return;
+        }
+        connection.state.dialect = PeerDialect::Begun;
+        let timeout = parity.settings.session.timeouts.handshake;
+        parity.begun.push_back((now.after(timeout), key));
+    }
+
+    /// Closes the connections whose first message is a handshake that did not end in time. Others
+    /// have the time of their listener.
+    fn expire_first_messages(&mut self) {
+        while let Some((_, key)) = self.parity.begun.pop_front_if(|(due, _)| *due <= self.now) {
+            let Some(connection) = self.connections.table.get_mut(key) else { continue };
+            let state = &connection.state;
+            if state.dialect == PeerDialect::Begun
+                && state.violation.is_none()
+                && envelope::begins_message(connection.first_text())
+            {
+                connection.state.dialect = PeerDialect::Parity;
+                let error = ParityError::handshake_timeout();
+                self.write_message(key, |out| write::error(out, None, &error));
+                self.close_for(key, error.code);
+            }
         }
     }
 
@@ -360,31 +393,33 @@ impl ParityPath<'_> {
         let Rejection { error, target, is_response, closes } = rejection;
         let is_retry = error.code == ErrorCode::AlreadyProcessed;
         self.outbox.counters.parity.repeats.retries += u64::from(is_retry);
-        let status = match error.code {
-            // A malformed message is no failure of the server.
-            ErrorCode::Internal => HttpStatus::new(400),
-            _ => error.http_status(),
-        };
-        self.reply(carrier, key, status, |out| match target {
+        self.reply(carrier, key, error.http_status(), |out| match target {
             Some(Target::Request(id)) if *is_response => write::error_response(out, *id, error),
             _ => write::error(out, *target, error),
         });
-        let state = self.parity.get(key).map(|session| session.protocol.state());
-        let Carrier::Connection(connection) = carrier else {
-            if *closes {
-                self.end_session(key);
-            }
-            return;
-        };
-        let mut is_required = false;
-        if state == Some(State::Connecting)
-            && let Some(it) = self.connections.table.get_mut(connection)
+        if let Carrier::Connection(connection) = carrier
+            && self.parity.get(key).is_some_and(|it| it.protocol.state() == State::Connecting)
+            && let Some(connection) = self.connections.table.get_mut(connection)
         {
-            it.record_invalid_message();
-            is_required = it.state.dialect == PeerDialect::ParityHandshake;
+            connection.record_invalid_message();
         }
-        if *closes || is_required {
-            self.close_for(connection, error.code);
+        if *closes {
+            self.close_carrier_for(carrier, key, error.code);
+        }
+    }
+
+    /// Closes what carries a session, for an error that was sent. The session ends if its client
+    /// cannot resume it. An HTTP exchange ends with its response.
+    fn close_carrier_for(&mut self, carrier: Carrier<'_>, key: ParityKey, code: ErrorCode) {
+        let Some(session) = self.parity.get(key) else { return };
+        let has_ended = session.protocol.state() == State::Closing;
+        match (carrier, session.carrier.remote()) {
+            (Carrier::Connection(connection), _) => self.close_for(connection, code),
+            (Carrier::Remote, Some(remote)) if !has_ended => {
+                remote.close(close_code(code), code.as_str(), self.outbox);
+            }
+            _ if has_ended => self.end_session(key, None),
+            (Carrier::Exchange { .. } | Carrier::Remote, _) => {}
         }
     }
 
@@ -401,16 +436,12 @@ impl ParityPath<'_> {
         }
         let status = error.http_status();
         self.reply_with(carrier, key, status, fields, |out| write::error(out, None, error));
-        match carrier {
-            Carrier::Connection(connection) => self.close_for(connection, error.code),
-            Carrier::Exchange { .. } | Carrier::Remote => {
-                self.end_session(key);
-            }
-        }
+        self.close_carrier_for(carrier, key, error.code);
     }
 
     /// Handles the deadlines that have passed.
     pub fn expire(&mut self) {
+        self.expire_first_messages();
         while let Some(key) = self.parity.pop_expired(self.now) {
             self.expire_session(key);
             self.parity.set_timer(key);
@@ -423,7 +454,7 @@ impl ParityPath<'_> {
         let is_over = |key: &ParityKey| !self.parity.owes_response(*key);
         let ended: Vec<ParityKey> = self.parity.session_keys().filter(is_over).collect();
         for key in &ended {
-            self.end_session(*key);
+            self.end_session(*key, Some(&ParityError::draining()));
         }
         !ended.is_empty()
     }
@@ -437,27 +468,25 @@ impl ParityPath<'_> {
                 front.report_closed(FrontAddress { shard, key }, self.outbox);
                 return self.restart_front(key, "unavailable");
             }
-            return self.end_session(key);
+            return self.end_session(key, None);
         }
         let is_http = session.carrier.http().is_some();
         let settings = *self.parity.settings.of(is_http);
         let Some(session) = self.parity.get_mut(key) else { return };
         let connection = session.carrier.connection();
-        match session.protocol.expire(&settings, now) {
+        let is_busy = session.is_busy();
+        match session.protocol.expire(&settings, is_busy, now) {
             Expired::None => {}
             Expired::SendKeepalive => {
-                self.send_keepalive(key, settings.timeouts.idle.as_secs().max(1));
+                self.send_keepalive(key, settings.timeouts.hint.as_secs().max(1));
             }
-            Expired::Close(error) => {
-                let code = error.as_ref().map_or(ErrorCode::Internal, |error| error.code);
-                let Some(connection) = connection else {
-                    return self.end_session(key);
-                };
-                if let Some(error) = &error {
-                    self.write_message(connection, |out| write::error(out, None, error));
+            Expired::Close(error) => match connection {
+                Some(connection) => {
+                    self.write_message(connection, |out| write::error(out, None, &error));
+                    self.close_for(connection, error.code);
                 }
-                self.close_for(connection, code);
-            }
+                None => self.end_session(key, Some(&error)),
+            },
         }
     }
 }
@@ -489,7 +518,7 @@ fn explain_json_rpc(invalid: &mut InvalidEnvelope<'_>, value: Value<'_>) {
     let object = value.as_object().unwrap_or_default();
     if object.find("jsonrpc").is_some() && object.find("type").is_none() {
         invalid.error = ParityError::invalid_envelope(
-            "this connection speaks the parity dialect: send messages with \"type\", not JSON-RPC",
+            "this is the parity dialect: send messages with \"type\", not JSON-RPC",
         );
     }
 }

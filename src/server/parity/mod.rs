@@ -37,7 +37,7 @@ mod forwarded;
 
 mod expiry;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 use std::time::Duration;
@@ -74,6 +74,9 @@ pub(super) struct ParitySessions {
     sessions: Slab<Box<ParitySession>>,
     keys: HashMap<SessionId, ParityKey, BuildHasherDefault<SessionIdHasher>>,
     timers: TimerWheel<ParityKey>,
+    /// The connections whose first message has begun, with the end of the time of a handshake; in
+    /// order.
+    begun: VecDeque<(Instant, Key)>,
     ids: OwnerIds,
     tokens: ResumeTokens,
     pub flow: FlowControl,
@@ -94,6 +97,7 @@ impl ParitySessions {
             sessions: Slab::new(settings.sessions_max),
             keys: HashMap::default(),
             timers: TimerWheel::new(),
+            begun: VecDeque::new(),
             ids,
             tokens,
             flow: FlowControl::default(),
@@ -272,7 +276,8 @@ impl ParitySessions {
 
     /// Returns the next deadline of all sessions.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.timers.next_deadline()
+        let first_message = self.begun.front().map(|(deadline, _)| *deadline);
+        Instant::earliest([self.timers.next_deadline(), first_message])
     }
 
     /// Pauses a stream of a session and its handler, if that is a future, until what carries the
@@ -401,7 +406,9 @@ impl ParitySettings {
                 capabilities: parity.timeouts.capabilities,
                 continues_without_capabilities: policy == CapabilitiesTimeoutPolicy::Continue,
                 keepalive: parity.timeouts.keepalive,
-                idle: parity.timeouts.idle,
+                hint: parity.timeouts.idle,
+                // The same over HTTP, whose event streams have keepalives of their own.
+                idle: parity.timeouts.keepalive.saturating_add(parity.timeouts.idle),
             },
             streams_max: parity.streams_max as usize,
             window_bytes_max: parity.resume_window_bytes,

@@ -18,10 +18,11 @@ use super::ParitySessions;
 use super::carrier::{Carrier, HttpCarrier, QueuedChunk, SessionCarrier};
 use super::flow::load_of;
 use super::session::{EndOutcome, ParitySession, RequestEnd, is_stream};
-use crate::connection::{CloseReason, Codec, Connections};
+use crate::connection::{CloseReason, Codec, Connection, Connections};
 use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::{Effect, NotificationKind, Outbox, OutgoingMessage};
+use crate::server::owner_id::SessionId;
 use crate::server::reply_to::{ParityKey, RefusalFields};
 use crate::server::shard_message::{
     ExchangeAddress, FrontAddress, HttpOutput, ParityHttpOutput, SessionMessage,
@@ -430,7 +431,7 @@ impl ParityPath<'_> {
     /// A connection is gone: its session waits for another one, or ends.
     pub fn detach(&mut self, key: ParityKey) {
         if self.parity.get(key).is_some_and(|session| session.carrier.front().is_some()) {
-            return self.end_session(key);
+            return self.end_session(key, None);
         }
         self.cancel_calls(key);
         let settings = self.parity.settings.session;
@@ -444,7 +445,7 @@ impl ParityPath<'_> {
                 session.expires_at = Some(now.after(window.age_max));
                 self.parity.set_timer(key);
             }
-            _ => self.end_session(key),
+            _ => self.end_session(key, None),
         }
     }
 
@@ -455,12 +456,12 @@ impl ParityPath<'_> {
             return Some(key);
         }
         let oldest = self.parity.oldest_detached()?;
-        self.end_session(oldest);
+        self.end_session(oldest, None);
         self.parity.create(transport, self.now)
     }
 
-    /// Ends a session.
-    pub(super) fn end_session(&mut self, key: ParityKey) {
+    /// Ends a session. `reason`: the last message to its client, unless that knows or is gone.
+    pub(super) fn end_session(&mut self, key: ParityKey, reason: Option<&ParityError>) {
         let Some(mut session) = self.parity.remove(key) else { return };
         let calls = session.calls(&mut self.dispatcher.deferred);
         let in_flight = &mut session.state.in_flight;
@@ -471,24 +472,38 @@ impl ParityPath<'_> {
                 let shard = self.dispatcher.handlers.shard;
                 front.report_closed(FrontAddress { shard, key }, self.outbox);
             }
-            SessionCarrier::Remote(remote) => {
-                let code = CloseCode::GOING_AWAY.as_u16();
-                remote.close(code, "the session has ended", self.outbox);
+            SessionCarrier::Remote(mut remote) => {
+                let (mut code, mut text) =
+                    (CloseCode::GOING_AWAY.as_u16(), "the session has ended");
+                if let Some(error) = reason {
+                    let mut message = Vec::new();
+                    write::error(&mut message, None, error);
+                    remote.relay(vec![message], false, 0, self.outbox);
+                    (code, text) = (close_code(error.code), error.code.as_str());
+                }
+                remote.close(code, text, self.outbox);
             }
-            SessionCarrier::Http(http) => self.end_http(*http, &calls),
+            SessionCarrier::Http(http) => self.end_http(session.id, *http, &calls, reason),
             SessionCarrier::Connection(_) | SessionCarrier::None => {}
         }
     }
 
-    /// Ends the event streams of a session, and answers its calls as cancelled.
-    pub(super) fn end_http(&mut self, http: HttpCarrier, calls: &[(u32, IdBuf)]) {
+    /// Ends the event streams of a session, each with an `error` if there is a reason to tell, and
+    /// answers its calls as cancelled.
+    pub(super) fn end_http(
+        &mut self,
+        session: SessionId,
+        http: HttpCarrier,
+        calls: &[(u32, IdBuf)],
+        reason: Option<&ParityError>,
+    ) {
         if let Some(events) = http.events {
-            self.forward(events, ParityHttpOutput::End);
+            self.end_events(session, events, reason);
         }
         for (number, exchange) in http.exchanges {
             let call = calls.iter().find(|(known, _)| *known == number && !is_stream(number));
             let Some((_, id)) = call else {
-                self.forward(exchange, ParityHttpOutput::End);
+                self.end_events(session, exchange, reason);
                 continue;
             };
             let (error, mut text) = (ParityError::cancelled(), Vec::new());
@@ -499,10 +514,36 @@ impl ParityPath<'_> {
         }
     }
 
-    /// Closes a connection for an error that was written to it.
+    /// Ends an event stream: with an `error` first, if there is a reason to tell.
+    pub(super) fn end_events(
+        &mut self,
+        session: SessionId,
+        exchange: ExchangeAddress,
+        reason: Option<&ParityError>,
+    ) {
+        if let Some(error) = reason {
+            let mut data = Vec::new();
+            write::error(&mut data, None, error);
+            let (name, id) = ("error", None);
+            self.forward(exchange, ParityHttpOutput::Event { session, name, id, data });
+        }
+        self.forward(exchange, ParityHttpOutput::End);
+    }
+
+    /// Tells the client of a connection that carries a session why that ends.
+    pub fn announce_end(&mut self, connection: Key, reason: &ParityError) {
+        let carries = |it: &Connection<ConnectionState>| it.state.parity_session().is_some();
+        if self.connections.table.get(connection).is_some_and(carries) {
+            self.write_message(connection, |out| write::error(out, None, reason));
+        }
+    }
+
+    /// Closes a connection for an error that was written to it. Nothing more of it is read.
     pub(super) fn close_for(&mut self, connection: Key, code: ErrorCode) {
-        let close_code = code.properties().close_code.unwrap_or(CloseCode::POLICY.as_u16());
-        self.close_connection(connection, close_code, code.as_str());
+        self.close_connection(connection, close_code(code), code.as_str());
+        if let Some(connection) = self.connections.table.get_mut(connection) {
+            connection.state.violation.get_or_insert(CloseReason::ProtocolViolation);
+        }
     }
 
     /// Closes a connection once its output is sent. `close_code`: of a WebSocket.
@@ -526,6 +567,11 @@ impl ParityPath<'_> {
             self.outbox.push(Effect::Close { key, reason });
         }
     }
+}
+
+/// Returns the close code of a WebSocket that closes for an error.
+pub(super) fn close_code(code: ErrorCode) -> u16 {
+    code.properties().close_code.unwrap_or(CloseCode::POLICY.as_u16())
 }
 
 /// Counts a chunk.

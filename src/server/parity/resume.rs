@@ -200,9 +200,10 @@ impl ParityPath<'_> {
     /// continue.
     fn detach_http(&mut self, key: ParityKey, http: HttpCarrier) {
         let Some(session) = self.parity.get_mut(key) else { return };
+        let session_id = session.id;
         let calls = session.calls(&mut self.dispatcher.deferred);
         self.cancel_if(key, |number| !is_stream(number));
-        self.end_http(http, &calls);
+        self.end_http(session_id, http, &calls, None);
     }
 
     /// Has a connection carry a session.

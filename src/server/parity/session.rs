@@ -98,9 +98,15 @@ impl ParitySession {
         self.protocol.streams.window_bytes() + queued
     }
 
+    /// Returns whether something keeps the session from being idle: a request or stream in flight,
+    /// an event stream, an HTTP exchange.
+    pub(super) fn is_busy(&self) -> bool {
+        self.pending_responses() > 0 || self.carrier.http().is_some_and(HttpCarrier::is_open)
+    }
+
     /// Returns the next deadline.
     pub(super) fn next_deadline(&self, settings: &SessionSettings) -> Option<Instant> {
-        self.expires_at.or_else(|| self.protocol.next_deadline(settings))
+        self.expires_at.or_else(|| self.protocol.next_deadline(settings, self.is_busy()))
     }
 
     /// Ends a request: its idempotency key, its latency and its log line.
@@ -110,6 +116,7 @@ impl ParitySession {
         end: &RequestEnd<'_>,
         counters: &mut ParityCounters,
     ) {
+        self.protocol.record_busy(end.now);
         let Some(request) = self.requests.take(number) else {
             return counters.latency.record(end.took);
         };

@@ -217,6 +217,16 @@ pub enum ParityOp {
     End,
 }
 
+impl ParityOp {
+    /// Returns the text of its message; empty without one.
+    pub fn text(&self) -> &[u8] {
+        match self {
+            Self::Message { text, .. } => text.as_bytes(),
+            Self::Events { .. } | Self::End => &[],
+        }
+    }
+}
+
 /// The last event that the client of an event stream has received: the value of `Last-Event-ID`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LastEvent {

@@ -228,6 +228,7 @@ impl ShardBuilder {
                     if transport == Transport::Stdio {
                         driver.transports.connections.table.end_lines_at_carriage_returns(key);
                     }
+                    driver.parity_path().begin(key);
                     driver.phase.end_with_input();
                 }
             }

@@ -10,12 +10,13 @@ use std::time::{Duration, SystemTime};
 use corelane_base::slab::Key;
 use corelane_engine::mesh::ShardId;
 use corelane_engine::ring::Ring;
+use corelane_parity::error::ParityError;
 use corelane_transport::http::response::BodyKind;
 
 use crate::connection::Connection;
 use crate::guard::pressure::PressureStep;
 use crate::server::auth::AuthTime;
-use crate::server::connection_state::ConnectionState;
+use crate::server::connection_state::{ConnectionState, RETRY_AFTER_SECONDS};
 use crate::server::diagnostics::{
     ConnectionPage, ListPosition, PageBuilder, Rows, SLOTS_PER_TURN, write_page,
 };
@@ -350,8 +351,10 @@ fn apply_step<R: Ring>(shard: &mut Shard, ring: &mut R, step: PressureStep) {
 /// Ends all notification streams with their results.
 fn end_streams(shard: &mut Shard) {
     let before = shard.outbox.counters.subscriptions.closed;
+    let message = "the server is overloaded: connect again later";
+    let reason = ParityError::rate_limited(message, 1_000 * u64::from(RETRY_AFTER_SECONDS));
     for key in shard.connection_keys() {
-        shard.end_idle_stream(key);
+        shard.end_idle_stream(key, &reason);
         shard.complete_streams(key);
     }
     let counters = &mut shard.outbox.counters;

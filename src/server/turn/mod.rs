@@ -24,6 +24,7 @@ use corelane_engine::ring::{Completion, Ring, Socket};
 #[cfg(feature = "tower")]
 use corelane_engine::ring::{Registered, Source};
 use corelane_engine::shard_loop::Driver;
+use corelane_parity::error::ParityError;
 use corelane_protocol::error::Error;
 
 #[cfg(feature = "tower")]
@@ -95,8 +96,10 @@ impl Shard {
         self.end_get_streams();
         self.dispatcher.deferred.tasks.begin_drain(now, &mut self.outbox);
         self.apply_outbox(ring);
+        let reason = &ParityError::draining();
         for key in self.connection_keys() {
-            self.end_idle_stream(key);
+            self.parity_path().announce_end(key, reason);
+            self.end_idle_stream(key, reason);
             self.complete_streams(key);
             let cut = self.fail_waiting(key, &Error::not_started_by_drain());
             self.outbox.counters.requests.cut += cut;

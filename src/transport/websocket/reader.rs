@@ -197,6 +197,11 @@ impl FrameReader {
         self.message.len()
     }
 
+    /// Returns what was read of an incomplete message, unmasked.
+    pub const fn held(&self) -> &[u8] {
+        self.message.as_slice()
+    }
+
     /// Continues with new input in any state.
     #[inline(never)]
     fn resume(

@@ -133,6 +133,11 @@ impl Peer {
         }
     }
 
+    /// Returns whether HTTP requests carry its session.
+    pub(super) fn is_over_http(&self) -> bool {
+        self.visit.as_ref().is_some_and(|visit| visit.carrier == Carrier::Http)
+    }
+
     /// Returns whether the actions are done, and an earlier connection has to end before this one.
     pub(super) fn is_waiting_for_former(&self) -> bool {
         let is_taken_over = |former: &FormerLink| former.taken_over_at.is_some();
@@ -171,7 +176,8 @@ impl Peer {
                 {
                     self.cut(now);
                 }
-                // Nothing shows that the session of an event stream has ended.
+                // An open event stream keeps its session.
+                Stage::Silent(_) if self.is_over_http() => self.cut(now),
                 Stage::Silent(_) => return Err("a silent client is not closed".to_owned()),
                 _ => return Err("it has waited for too long".to_owned()),
             }
@@ -326,7 +332,7 @@ impl Peer {
         let is_explained = match self.stage {
             Stage::Silent(_) => {
                 self.totals.idle_closes += 1;
-                true
+                !self.is_over_http()
             }
             Stage::Rejected(expected, _) => {
                 let expected = ErrorCode::parse(expected).and_then(|it| it.properties().close_code);
@@ -338,7 +344,10 @@ impl Peer {
                 true
             }
             Stage::Abandoning(_) => true,
-            _ => is_forged || is_late || is_without_handshake && rules.may_time_out_handshake,
+            _ => {
+                let is_timed_out = is_without_handshake && rules.may_time_out_handshake;
+                is_forged || is_late || is_timed_out || self.session.is_too_large
+            }
         };
         let may_end = rules.may_break || rules.is_draining || rules.may_idle_out || self.is_slow;
         if !is_explained && !may_end && !self.session.take_stale_events() {

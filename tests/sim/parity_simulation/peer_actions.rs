@@ -58,6 +58,10 @@ impl Peer {
                 self.stage = Stage::Rejected("error.feature_not_available", now);
                 self.send(&refused("1.0", &json!({"streaming": true})).to_string(), true, world);
             }
+            Opening::EarlyKeepalive => {
+                self.stage = Stage::Rejected("error.feature_not_available", now);
+                self.send(r#"{"type":"keepalive","timeoutHintSec":9}"#, true, world);
+            }
             Opening::Handshake { .. } | Opening::Query | Opening::Resume(_) => {
                 self.stage = Stage::Opening(now);
                 self.send_handshake(visit, world, now);
@@ -108,9 +112,6 @@ impl Peer {
             && (visit.opening == Opening::Query || resume.is_some() && self.random.chance(1, 2));
         let offered = if is_query { flags_of(&visit.offered) } else { visit.offered.clone() };
         let is_twin = resume.as_ref().is_some_and(|sent| sent.kind == ResumeKind::Twin);
-        if visit.has_early_request && !is_twin {
-            self.send_early_request(world, now);
-        }
         let mut text = Vec::new();
         let limits = messages::capabilities(&offered);
         let connected = self.session.client.connect(&mut text, &limits, ("sim", "1"), None);
@@ -142,29 +143,6 @@ impl Peer {
             (Some(query), Some(link)) => link.open_events(Some(query), world),
             _ => self.send(&text, true, world),
         }
-    }
-
-    /// Sends a request that no handshake goes before.
-    fn send_early_request(&mut self, world: &World, now: Instant) {
-        self.last_id += 1;
-        let id = json!(self.last_id);
-        let text = json!({"type": "request", "id": id, "method": "ping"}).to_string();
-        self.session.requests.insert(
-            id.to_string(),
-            RequestModel {
-                id,
-                work: Work::Ping,
-                streams: false,
-                key: None,
-                bytes: text.len(),
-                sent_at: now,
-                in_flight: 0,
-                state: RequestState::Open,
-                is_cancelled: false,
-                is_early: true,
-            },
-        );
-        self.send(&text, true, world);
     }
 
     fn send(&mut self, text: &str, is_first: bool, world: &World) {
@@ -218,8 +196,8 @@ impl Peer {
     /// Returns whether keepalives come soon.
     fn has_keepalives(&self, plan: &ParityPlan) -> bool {
         let timeouts = &plan.options.parity.timeouts;
-        let is_http = self.visit.as_ref().is_some_and(|visit| visit.carrier == Carrier::Http);
-        let interval = if is_http { timeouts.sse_keepalive } else { timeouts.keepalive };
+        let interval =
+            if self.is_over_http() { timeouts.sse_keepalive } else { timeouts.keepalive };
         interval < Duration::from_secs(5)
     }
 
@@ -319,7 +297,6 @@ impl Peer {
             in_flight: self.session.in_flight(),
             state: RequestState::Open,
             is_cancelled: false,
-            is_early: false,
         };
         self.session.send_request(request);
         self.send(&text, false, world);

@@ -44,8 +44,6 @@ pub(crate) struct Visit {
     pub(crate) after: Duration,
     pub(crate) opening: Opening,
     pub(crate) offered: Value,
-    /// A request goes before the handshake.
-    pub(crate) has_early_request: bool,
     /// Actions that follow the handshake without its acknowledgement.
     pub(crate) pipelined: usize,
     pub(crate) actions: Vec<Action>,
@@ -65,6 +63,8 @@ pub(crate) enum Opening {
     WrongVersion,
     /// Without a capability in common.
     NoCapabilities,
+    /// With a keepalive.
+    EarlyKeepalive,
     /// With half a handshake.
     Half,
     /// With nothing.
@@ -199,6 +199,7 @@ pub(crate) fn options() -> Options {
     options.engine.drain_timeout = Duration::from_millis(300);
     options.engine.ring_sizes = RingOptions { sockets_max: 256, ..RingOptions::default() };
     options.parity.resume_window = Duration::from_secs(2);
+    options.parity.timeouts.keepalive = Duration::from_secs(2);
     options.parity.timeouts.sse_keepalive = Duration::from_secs(2);
     options.parity.timeouts.idle = Duration::from_secs(20);
     options
@@ -218,7 +219,7 @@ fn draw_options(faults: Faults, random: &mut Random) -> Options {
     if random.chance(1, 3) {
         parity.timeouts.capabilities_policy = CapabilitiesTimeoutPolicy::Fail;
     }
-    parity.timeouts.keepalive = Duration::from_millis([15, 100, 60_000][random.below(3)]);
+    parity.timeouts.keepalive = Duration::from_millis([15, 100, 5_000][random.below(3)]);
     parity.timeouts.sse_keepalive = Duration::from_millis([15, 2_000][random.below(2)]);
     if random.chance(1, 3) {
         parity.timeouts.idle = Duration::from_millis([150, 1_000][random.below(2)]);
@@ -241,7 +242,6 @@ impl Visit {
             after: Duration::ZERO,
             opening,
             offered: everything(),
-            has_early_request: false,
             pipelined: 0,
             actions: actions.to_vec(),
             ending: Ending::Finish,
@@ -267,7 +267,6 @@ impl Visit {
             after: Duration::from_micros(random.below(after + 1) as u64),
             opening,
             offered: draw_capabilities(random),
-            has_early_request: random.chance(1, 12),
             pipelined: if random.chance(1, 5) { random.below(4) } else { 0 },
             actions: (0..random.below(14)).map(|_| Action::draw(random)).collect(),
             ending: if is_piped { Ending::Finish } else { ending },
@@ -281,6 +280,7 @@ fn draw_opening(random: &mut Random, index: usize) -> Opening {
         1 => return Opening::NoCapabilities,
         2 => return Opening::Half,
         3 => return Opening::Silent,
+        4 => return Opening::EarlyKeepalive,
         _ => {}
     }
     if index == 0 || random.chance(1, 8) {

@@ -56,8 +56,6 @@ pub(crate) struct RequestModel {
     pub(crate) in_flight: usize,
     pub(crate) state: RequestState,
     pub(crate) is_cancelled: bool,
-    /// It was sent before the handshake.
-    pub(crate) is_early: bool,
 }
 
 /// Returns whether a flag of capabilities is set.
@@ -90,7 +88,7 @@ impl RequestModel {
     ) -> bool {
         let details = &error["details"];
         match error["code"].as_str().unwrap_or_default() {
-            "error.feature_not_available" => self.is_early || !self.is_available(capabilities),
+            "error.feature_not_available" => !self.is_available(capabilities),
             "error.payload_too_large" => self.is_too_large(capabilities),
             "error.rate_limited" => {
                 let most = capabilities["maxConcurrent"].as_u64().unwrap_or(u64::MAX);

@@ -69,6 +69,8 @@ pub(crate) struct SessionModel {
     pub(crate) due_errors: Vec<&'static str>,
     /// Codes of the errors that they may get.
     pub(crate) possible_errors: Vec<&'static str>,
+    /// Whether a request was too long: its connection closes.
+    pub(crate) is_too_large: bool,
     pub(crate) began_at: Option<Instant>,
     /// The reason of the last advice to restart.
     pub(crate) restart: Option<String>,
@@ -101,7 +103,7 @@ impl SessionModel {
         (self.due_preludes, self.unrefined) = (0, None);
         self.early_chunks.clear();
         self.cancelled_streams.clear();
-        (self.has_gap, self.is_ended) = (false, false);
+        (self.has_gap, self.is_ended, self.is_too_large) = (false, false, false);
         (self.handshake, self.is_unordered) = (Some(handshake), is_unordered);
     }
 
@@ -365,7 +367,7 @@ impl SessionModel {
         // It was processed with the capabilities of its own connection.
         let is_earlier = request.state == RequestState::Uncertain;
         request.state = RequestState::Answered;
-        self.has_used_resumption |= !is_earlier && !request.is_early;
+        self.has_used_resumption |= !is_earlier;
         let key = request.key.as_ref().and_then(|key| self.keys.get_mut(key));
         let error = &message["error"];
         if !error.is_null() {
@@ -381,10 +383,10 @@ impl SessionModel {
                 key.check_error(error)?;
             }
             self.totals.count_error(error["code"].as_str().unwrap_or_default());
+            self.is_too_large |= error["code"] == "error.payload_too_large";
             return Ok(());
         }
         let is_allowed = is_ready
-            && !request.is_early
             && (is_earlier || request.is_available(&widest) && !request.is_too_large(&widest));
         if !is_allowed {
             return Err(format!("{request:?} must not be processed"));
@@ -470,8 +472,11 @@ impl SessionModel {
             if !continues && rules.now >= since.after(timeout));
         let is_known = rules.is_draining
             || (rules.may_idle_out || self.is_ended) && *reason == "unknown_session"
+            || rules.may_idle_out && *reason == "idle_timeout"
+            || self.is_ended && *reason == "session_ended"
             || is_late && (code == "error.feature_not_available" || *reason == "unknown_session")
-            || *reason == "handshake_timeout" && self.phase == Phase::Acknowledgement;
+            || *reason == "handshake_timeout"
+                && matches!(self.phase, Phase::Acknowledgement | Phase::Lost);
         if is_known { Ok(()) } else { Err("nothing explains this error".to_owned()) }
     }
 }

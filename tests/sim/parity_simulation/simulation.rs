@@ -167,7 +167,7 @@ impl<'a> ParitySimulation<'a> {
     fn check_released(&mut self, now: Instant) -> Result<(), String> {
         let alone = *self.last_peer_left.get_or_insert(now);
         let parity = &self.plan.options.parity;
-        let silent_max = parity.timeouts.sse_keepalive + parity.timeouts.idle;
+        let silent_max = parity.timeouts.keepalive + parity.timeouts.idle;
         let left_max = parity.resume_window.max(silent_max)
             + self.plan.options.limits.request_timeout
             + parity.timeouts.handshake.max(parity.timeouts.capabilities)

@@ -7,7 +7,7 @@ use corelane_base::time::Instant;
 use corelane_parity::capabilities::{Capabilities, Feature};
 use corelane_parity::client_session::{ClientEvent, ClientSession, Violation};
 use corelane_parity::envelope::{ChunkType, Envelope};
-use corelane_parity::error::ErrorCode;
+use corelane_parity::error::{ErrorCode, ParityError};
 use corelane_parity::machine::State;
 use corelane_parity::server_session::{Action, Expired, Input, Rejection, ServerSession};
 use corelane_parity::stream::Received;
@@ -34,7 +34,7 @@ fn receive(session: &mut ServerSession, text: &str, in_flight: usize) -> String 
     with_value(text, |value| {
         let envelope = match Envelope::read(value) {
             Ok(envelope) => envelope,
-            Err(invalid) => return describe(&ServerSession::reject_malformed(invalid)),
+            Err(invalid) => return describe(&session.reject_malformed(invalid)),
         };
         let (bytes, now) = (text.len(), at(1));
         let input = Input { settings: &settings, bytes, in_flight, now, envelope };
@@ -78,7 +78,9 @@ fn ready_session() -> ServerSession {
 fn request_before_ready_is_rejected() {
     let mut session = ServerSession::new(&settings(), at(0));
     let request = r#"{"type":"request","id":1,"method":"ping"}"#;
-    assert_eq!(receive(&mut session, request, 0), "response error.feature_not_available");
+    assert_eq!(receive(&mut session, request, 0), "response error.feature_not_available, closes");
+    let keepalive = r#"{"type":"keepalive","timeoutHintSec":1}"#;
+    assert_eq!(receive(&mut session, keepalive, 0), "error error.feature_not_available, closes");
     assert_eq!(session.state(), State::Connecting);
     assert_eq!(receive(&mut session, HANDSHAKE, 0), "acknowledge");
     assert_eq!(receive(&mut session, request, 0), "start ping");
@@ -156,7 +158,7 @@ fn request_beyond_capabilities_is_answered_with_error() {
     }
     let long =
         format!(r#"{{"type":"request","id":1,"method":"ping","x":"{}"}}"#, "x".repeat(1_000));
-    assert_eq!(receive(&mut session, &long, 0), "response error.payload_too_large");
+    assert_eq!(receive(&mut session, &long, 0), "response error.payload_too_large, closes");
 }
 
 #[test]
@@ -171,19 +173,19 @@ fn idempotency_key_is_accepted_once() {
 fn session_without_handshake_expires() {
     let mut settings = settings();
     let mut session = ServerSession::new(&settings, at(0));
-    assert!(matches!(session.expire(&settings, at(4)), Expired::None));
-    let Expired::Close(Some(error)) = session.expire(&settings, at(5)) else { panic!() };
-    assert_eq!((error.code, session.state()), (ErrorCode::Internal, State::Closing));
+    assert!(matches!(session.expire(&settings, false, at(4)), Expired::None));
+    let Expired::Close(error) = session.expire(&settings, false, at(5)) else { panic!() };
+    assert_eq!((error.code, session.state()), (ErrorCode::VersionUnsupported, State::Closing));
     let exchanging =
         HANDSHAKE.replace(r#""capabilities""#, r#""capabilitiesExchange":true,"capabilities""#);
     let mut session = ServerSession::new(&settings, at(0));
     assert_eq!(receive(&mut session, &exchanging, 0), "acknowledge");
-    assert!(matches!(session.expire(&settings, at(6)), Expired::None));
+    assert!(matches!(session.expire(&settings, false, at(6)), Expired::None));
     assert!(session.is_ready());
     settings.timeouts.continues_without_capabilities = false;
     let mut session = ServerSession::new(&settings, at(0));
     assert_eq!(receive(&mut session, &exchanging, 0), "acknowledge");
-    let Expired::Close(Some(error)) = session.expire(&settings, at(6)) else { panic!() };
+    let Expired::Close(error) = session.expire(&settings, false, at(6)) else { panic!() };
     assert_eq!(error.code, ErrorCode::FeatureNotAvailable);
 }
 
@@ -191,10 +193,11 @@ fn session_without_handshake_expires() {
 fn silent_client_gets_keepalive_then_close() {
     let settings = settings();
     let mut session = ready_session();
-    assert_eq!(session.next_deadline(&settings), Some(at(61)));
-    assert!(matches!(session.expire(&settings, at(61)), Expired::SendKeepalive));
-    assert!(matches!(session.expire(&settings, at(121)), Expired::SendKeepalive));
-    assert!(matches!(session.expire(&settings, at(181)), Expired::Close(None)));
+    assert_eq!(session.next_deadline(&settings, false), Some(at(61)));
+    assert!(matches!(session.expire(&settings, false, at(61)), Expired::SendKeepalive));
+    assert!(matches!(session.expire(&settings, false, at(121)), Expired::SendKeepalive));
+    let Expired::Close(error) = session.expire(&settings, false, at(181)) else { panic!() };
+    assert_eq!(error, ParityError::idle_timeout());
     assert_eq!(session.state(), State::Closing);
 }
 

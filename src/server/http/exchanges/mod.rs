@@ -9,8 +9,9 @@ use corelane_base::slab::Key;
 use corelane_base::time::{Instant, WallClock};
 use corelane_engine::mesh::ShardId;
 use corelane_engine::timer::TimerWheel;
+use corelane_parity::error::ParityError;
 use corelane_transport::http::head_template::HeadTemplate;
-use corelane_transport::http::sse::EventId;
+use corelane_transport::http::sse::{self, EventId};
 
 use crate::connection::Connections;
 use crate::server::connection_state::{
@@ -263,8 +264,9 @@ impl ExchangePath<'_> {
         }
     }
 
-    /// Ends a session's stream without outstanding responses, because the server drains.
-    pub fn end_idle_stream(&mut self, key: Key) {
+    /// Ends a session's stream without outstanding responses. In the parity dialect its client is
+    /// told `reason` first.
+    pub fn end_idle_stream(&mut self, key: Key, reason: &ParityError) {
         let connection = self.connections.table.get(key);
         if connection.is_none_or(|it| {
             !it.pending_work.has_open_stream || it.pending_work.pending_responses > 0
@@ -273,6 +275,12 @@ impl ExchangePath<'_> {
         }
         self.with_exchange(key, |exchange, out, _| {
             if exchange.owner != ResponseOwner::Connection && exchange.is_streaming {
+                if let ResponseOwner::Parity(_) = exchange.owner {
+                    let mut data = Vec::new();
+                    corelane_parity::write::error(&mut data, None, reason);
+                    let framing = exchange.format.framing();
+                    sse::write_named_event(out, framing, "error", None, &data);
+                }
                 exchange.end_event_stream(out, None);
                 exchange.is_complete = true;
             }

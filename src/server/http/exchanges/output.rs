@@ -14,17 +14,26 @@ use crate::connection::CloseReason;
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
 use crate::server::http::session_error_message;
 use crate::server::reply_to::{Outcome, RefusalFields};
-use crate::server::shard_message::{ExchangeAddress, HttpOutput, ParityHttpOutput};
+use crate::server::shard_message::{
+    CarrierAddress, ExchangeAddress, HttpOutput, ParityHttpOutput, SessionMessage,
+};
 
 impl ExchangePath<'_> {
     /// Writes output to an exchange of this shard, if it is not over. An event for one that is over
-    /// counts as dropped unless its stream can replay it.
+    /// counts as dropped unless its stream can replay it. A session of the parity dialect is
+    /// notified: the exchange may have ended before it named its session.
     pub fn apply_output(&mut self, to: ExchangeAddress, output: HttpOutput) {
         let connection = self.connections.table.get(to.connection);
         let exchange = connection.and_then(|connection| connection.state.exchange.as_ref());
         if exchange.is_none_or(|exchange| exchange.serial != to.serial) {
             let is_lost = matches!(output, HttpOutput::Event { is_stored: false, .. });
             self.outbox.counters.sessions.events_dropped += u64::from(is_lost);
+            if let HttpOutput::Parity(ParityHttpOutput::Event { session, .. }) = output {
+                let (owner, carrier) =
+                    (self.exchanges.owner_of(session), CarrierAddress::Exchange(to));
+                let closed = SessionMessage::Closed { session, carrier, is_sent: false };
+                self.outbox.forward(owner, closed);
+            }
             return;
         }
         let key = to.connection;

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 
 use corelane_base::principal::Principal;
 use corelane_parity::capabilities::Feature;
-use corelane_parity::error::{ErrorCode, ParityError};
+use corelane_parity::error::ParityError;
 use corelane_parity::write;
 use corelane_protocol::json::{PaddedBuffer, PaddedText};
+use corelane_protocol::message_head::MessageHead;
 use corelane_transport::http::checks::{self, ParityRequest};
 use corelane_transport::http::response::BodyKind;
 use corelane_transport::http::status::Status;
@@ -87,7 +88,7 @@ pub(super) fn handle(
         ParityRequest::End { session_id: None } => {
             let message = "Mcp-Session-Id is missing: it names the session to end";
             let error = ParityError::feature_not_available(message);
-            respond_error(shard, incoming, Status::BAD_REQUEST, &error);
+            respond_error(shard, incoming, &[], &error);
         }
         ParityRequest::Schema { path: requested } => respond_schema(shard, incoming, requested),
     }
@@ -97,10 +98,7 @@ pub(super) fn handle(
 fn send(shard: &mut Shard, incoming: &IncomingRequest<'_>, session: &[u8], op: ParityOp) {
     let Some(id) = SessionId::parse(session) else {
         shard.record_invalid(incoming.key);
-        let message = "the session has expired or does not exist: send a handshake";
-        let error = ParityError::new(ErrorCode::Internal, message)
-            .with_details(r#"{"reason":"unknown_session"}"#);
-        return respond_error(shard, incoming, Status::NOT_FOUND, &error);
+        return respond_error(shard, incoming, op.text(), &ParityError::unknown_session());
     };
     forward(shard, incoming, Some(id), Some(id), op);
 }
@@ -141,21 +139,33 @@ fn respond_schema(shard: &mut Shard, incoming: &IncomingRequest<'_>, requested: 
     let found = SCHEMAS.iter().find(|(known, _)| known.as_bytes() == name);
     let Some((_, schema)) = found else {
         let error = ParityError::feature_not_available("no such schema");
-        return respond_error(shard, incoming, Status::NOT_FOUND, &error);
+        return respond_failure(shard, incoming, Status::NOT_FOUND, &[], &error);
     };
     let kind = BodyKind::Text("application/schema+json");
     let fields = incoming.response_fields();
     shard.respond_http(incoming, Status::OK, kind, fields, schema.as_bytes());
 }
 
+/// Responds with an error to a request whose body is `message`.
 fn respond_error(
     shard: &mut Shard,
     incoming: &IncomingRequest<'_>,
+    message: &[u8],
+    error: &ParityError,
+) {
+    let status = Status::from(error.http_status().code);
+    respond_failure(shard, incoming, status, message, error);
+}
+
+fn respond_failure(
+    shard: &mut Shard,
+    incoming: &IncomingRequest<'_>,
     status: Status,
+    message: &[u8],
     error: &ParityError,
 ) {
     let mut text = Vec::new();
-    write::error(&mut text, None, error);
+    write::rejection(&mut text, &MessageHead::read(message), error);
     shard.respond_http(incoming, status, BodyKind::Json, incoming.response_fields(), &text);
 }
 

@@ -167,5 +167,6 @@ pub(super) fn upgrade(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
         let fields = handshake::other_fields(head, bytes);
         shard.dispatcher.facts.keep_upgrade_fields(&mut connection.state, fields);
         shard.dispatcher.require_handshake(&mut connection.state);
+        shard.parity_path().begin(key);
     }
 }

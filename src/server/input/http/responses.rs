@@ -6,13 +6,13 @@ use std::sync::Arc;
 use corelane_base::principal::Principal;
 use corelane_base::slab::Key;
 use corelane_parity::error::ParityError;
-use corelane_protocol::error::Error;
+use corelane_protocol::error::{Error, ErrorKind};
 use corelane_protocol::jsonrpc::Id;
 use corelane_protocol::model;
 use corelane_protocol::revision::Revision;
 use corelane_transport::http::checks::{self, CheckId, Rejection, RequestKind};
 use corelane_transport::http::fields::ResponseFields;
-use corelane_transport::http::head::{Field, HttpMethod, field_values};
+use corelane_transport::http::head::{Field, HttpMethod, field_values, target_path};
 use corelane_transport::http::head_template::HeadTemplate;
 use corelane_transport::http::request_id::sent_id_of_all;
 use corelane_transport::http::response::{self, BodyKind, Response};
@@ -45,9 +45,10 @@ struct ForwardedRefusal<'a> {
 }
 
 impl Shard {
-    /// Ends the stream of a connection on which nothing is outstanding, because the server drains.
-    /// The stream of HTTP with SSE (2024-11-05) ends after the last response of its session.
-    pub(in crate::server) fn end_idle_stream(&mut self, key: Key) {
+    /// Ends the stream of a connection on which nothing is outstanding. The stream of HTTP with SSE
+    /// (2024-11-05) ends after the last response of its session. `reason`: the last event of a
+    /// stream of the parity dialect.
+    pub(in crate::server) fn end_idle_stream(&mut self, key: Key, reason: &ParityError) {
         let connection = self.transports.connections.table.get(key);
         let owner = connection.and_then(|it| it.state.exchange.as_ref()).map(|it| it.owner);
         let session = match owner {
@@ -58,7 +59,7 @@ impl Shard {
         if http_session.is_some_and(|it| it.owes_legacy_sse_response()) {
             self.exchanges().mark_awaited_stream(key);
         } else {
-            self.exchanges().end_idle_stream(key);
+            self.exchanges().end_idle_stream(key, reason);
         }
     }
 
@@ -312,8 +313,7 @@ impl Shard {
             let protocol_version = strict.map(Revision::as_str);
             let fields = ResponseFields { protocol_version, ..response.fields };
             let response = Response { fields, ..*response };
-            let mut text = Vec::new();
-            model::write_error_response(&mut text, None, error, None);
+            let text = self.unread_error_text(head, error);
             let (text, caller, is_head) = (&text[..], None, false);
             let refusal =
                 ForwardedRefusal { key, session, caller, response, text, is_head, violation };
@@ -323,23 +323,41 @@ impl Shard {
         let open = open.map(SessionId::to_text);
         let session_id = open.as_ref().map(|text| &text[..]);
         let fields = ResponseFields { session_id, ..response.fields };
-        self.write_unsolicited_error(key, &Response { fields, ..*response }, error);
+        let text = self.unread_error_text(head, error);
+        self.write_unsolicited_error(key, &Response { fields, ..*response }, &text);
         if let Some(connection) = self.transports.connections.table.get_mut(key) {
             connection.state.violation = violation;
         }
     }
 
     /// Writes an error to a connection whose requests have no exchange.
-    fn write_unsolicited_error(&mut self, key: Key, response: &Response<'_>, error: &Error) {
+    fn write_unsolicited_error(&mut self, key: Key, response: &Response<'_>, text: &[u8]) {
         let protocol_version = self.transports.http.checks.profile.strict.map(Revision::as_str);
         let fields = ResponseFields { protocol_version, ..response.fields };
         let response = Response { fields, ..*response };
         let heads = self.transports.http.heads(self.now);
         if let Some(out) = self.transports.connections.outgoing(key) {
             let mark = response::begin_response(out, &response, heads);
-            model::write_error_response(out, None, error, None);
+            out.extend_from_slice(text);
             response::end_response(out, mark, heads);
         }
+    }
+
+    /// Returns the body of an error for a request of which `head` was read.
+    #[cold]
+    fn unread_error_text(&self, head: &[u8], error: &Error) -> Vec<u8> {
+        let mut text = Vec::new();
+        let bytes_max = self.transports.http.limits.body_bytes_max as u64;
+        if checks::is_parity_path(target_path(head), &self.transports.http.checks.profile) {
+            let error = match error.kind {
+                ErrorKind::MessageTooLarge => ParityError::payload_too_large(bytes_max),
+                _ => ParityError::from(error),
+            };
+            corelane_parity::write::error(&mut text, None, &error);
+        } else {
+            model::write_error_response(&mut text, None, error, None);
+        }
+        text
     }
 
     /// Sends the error for which the connection closes (connection limit, memory limit), unless a
@@ -362,7 +380,8 @@ impl Shard {
         };
         let status = Status::from(error.kind.properties().http_modern);
         let response = Response { close: true, fields, ..Response::new(status, BodyKind::Json) };
-        self.write_unsolicited_error(key, &response, error);
+        let text = self.unread_error_text(&head, error);
+        self.write_unsolicited_error(key, &response, &text);
     }
 
     /// Closes the connection once its response is sent, if the client requested it (`Connection:

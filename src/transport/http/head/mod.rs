@@ -233,6 +233,13 @@ pub fn field_values<'b>(head: &'b [u8], name: &'static [u8]) -> impl Iterator<It
     })
 }
 
+/// Returns the path of the request that `head` begins, which may be cut or malformed.
+pub fn target_path(head: &[u8]) -> &[u8] {
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let target = line.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+    target.split(|&byte| byte == b'?').next().unwrap_or_default()
+}
+
 /// Returns the part of a field name after `Mcp-Param-`, if it has this prefix.
 #[inline]
 fn param_header_name(name: &[u8]) -> Option<&[u8]> {
