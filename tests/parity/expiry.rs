@@ -331,7 +331,11 @@ fn stdio_stays_and_needs_another_token() {
     write_key(&path, "second");
     process.signal(Signal::HUP);
     expect_last_messages(|| client.receive());
-    client.expect_error(&request(1, "ping"), "response", "error.auth.unauthorized");
+    for id in 1..3 {
+        let ping = request(id, "ping");
+        let error = client.expect_error(&ping, "response", "error.auth.unauthorized");
+        assert_eq!(error, expired());
+    }
     assert_eq!(client.result(&with_token(request(2, "ping"), "second")), json!({}));
     client.ping();
     drop(client);

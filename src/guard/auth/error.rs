@@ -88,6 +88,12 @@ impl InvalidToken {
     /// A token that has expired.
     pub const EXPIRED: Self = Self::new(TokenFault::Expired, "the token has expired");
 
+    /// A token that was accepted before: it has expired, or its key was withdrawn.
+    pub const WITHDRAWN: Self = Self::new(TokenFault::Expired, Self::NO_LONGER_VALID);
+
+    /// The reason of [`InvalidToken::WITHDRAWN`].
+    pub const NO_LONGER_VALID: &'static str = "the token is no longer valid";
+
     /// A token that fails a check for a fixed reason.
     pub const fn new(fault: TokenFault, reason: &'static str) -> Self {
         Self { fault, reason: Cow::Borrowed(reason) }

@@ -26,7 +26,7 @@ use crate::connection::CloseReason;
 use crate::guard::auth::access::AccessDenied;
 use crate::guard::auth::challenge::Scheme;
 use crate::guard::auth::proof::{KeyProof, Proof};
-use crate::guard::auth::{AuthError, bearer};
+use crate::guard::auth::{AuthError, InvalidToken, bearer};
 use crate::server::auth::{self, AuthTime, Credential};
 use crate::server::connection_state::{ConnectionState, FactsMemory, PeerState};
 use crate::server::reply_to::{Outcome, PeerId, RefusalFields};
@@ -232,8 +232,7 @@ impl Dispatcher {
                 Err(AuthError::Pending)
             }
             Err(error @ AuthError::Unavailable(_)) => Err(error),
-            // The client of a session of the parity dialect refreshes its token.
-            Err(error) if is_of_parity && error.is_expired() => Err(error),
+            Err(error) if is_of_parity => Err(end_session_token(facts, peer.state, error)),
             Err(error) => {
                 end_credential(facts, peer.state);
                 Err(error)
@@ -263,6 +262,25 @@ fn end_credential(facts: &mut FactsMemory, state: &mut ConnectionState) {
     facts.keep_credential(state, None);
     let ends = !state.transport.is_only_connection();
     state.violation = ends.then_some(CloseReason::InvalidCredential);
+}
+
+/// Ends the credential of a session of the parity dialect, and the session with it, unless its
+/// client can refresh the token: it has expired, or was accepted before. Returns the error of the
+/// message.
+#[cold]
+fn end_session_token(
+    facts: &mut FactsMemory,
+    state: &mut ConnectionState,
+    error: AuthError,
+) -> AuthError {
+    if error.is_expired() {
+        return error;
+    }
+    if state.credential().is_some_and(Credential::is_verified) {
+        return AuthError::InvalidToken(InvalidToken::WITHDRAWN);
+    }
+    end_credential(facts, state);
+    error
 }
 
 /// Returns the token in the params or `_meta` of a request. The token of a WebSocket is that of its

@@ -18,13 +18,11 @@ use super::output::ParityPath;
 use super::session::{EndOutcome, is_stream};
 use crate::connection::CloseReason;
 use crate::guard::auth::{AuthError, InvalidToken};
+use crate::server::auth;
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::{ParityKey, RefusalFields};
 use crate::server::shard_message::{CarrierAddress, ExchangeAddress, FrontAddress, SessionMessage};
-
-/// Why what was begun with a token ends.
-const NOT_VALID: &str = "the token is no longer valid";
 
 impl ParityPath<'_> {
     /// Ends what was begun with the token of a connection, which carries this session, and the
@@ -63,7 +61,8 @@ impl ParityPath<'_> {
                 let session = self.parity.get(key);
                 if let Some(remote) = session.and_then(|session| session.carrier.remote()) {
                     let code = ErrorCode::Unauthorized.properties().close_code;
-                    remote.close(code.unwrap_or_default(), NOT_VALID, self.outbox);
+                    let reason = InvalidToken::NO_LONGER_VALID;
+                    remote.close(code.unwrap_or_default(), reason, self.outbox);
                 }
             }
         }
@@ -101,8 +100,7 @@ impl ParityPath<'_> {
         for (number, id) in self.take_calls(key, is_over) {
             self.end_request(key, number, Duration::ZERO, EndOutcome::Stopped(error));
             let challenges = self.dispatcher.auth.challenges();
-            let refused = AuthError::InvalidToken(InvalidToken::EXPIRED);
-            let challenge = challenges.and_then(|it| it.refuse(&refused).challenge);
+            let challenge = challenges.and_then(|it| it.refuse(&WITHDRAWN).challenge);
             let fields = challenge.map(|challenge| RefusalFields::Challenge(challenge.into()));
             self.write_failure(key, number, id.as_id(), error, fields);
         }
@@ -111,5 +109,7 @@ impl ParityPath<'_> {
 
 /// The error for what was begun with a token that has expired, or whose key was withdrawn.
 fn not_valid() -> ParityError {
-    ParityError::token_expired(NOT_VALID)
+    ParityError::from(&auth::parity_refusal_error(&WITHDRAWN))
 }
+
+const WITHDRAWN: AuthError = AuthError::InvalidToken(InvalidToken::WITHDRAWN);
