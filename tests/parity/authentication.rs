@@ -259,7 +259,7 @@ fn websocket_without_token_serves_no_mcp() {
 
 /// Sends one message over HTTP, and returns status, challenge and error.
 fn post(server: &TestServer, fields: &str, message: &Value) -> (u16, String, Value) {
-    let exchange = Exchange::start(server, "POST", "/parity", fields, &message.to_string());
+    let exchange = Exchange::start(server, "POST", "/parity", fields, message.to_string());
     let status = exchange.head.status;
     let challenge = exchange.head.field("WWW-Authenticate").unwrap_or_default().to_owned();
     (status, challenge, exchange.json()["error"].take())
@@ -333,7 +333,7 @@ fn refusals_over_http_have_fields_of_mcp() {
     options.rate.rules = vec!["tools/call whoami rate=1/min".to_owned()];
     let server = start_server(options);
     let ada = "Authorization: Bearer token-ada\r\n";
-    let begun = Exchange::start(&server, "POST", "/parity", ada, &handshake().to_string());
+    let begun = Exchange::start(&server, "POST", "/parity", ada, handshake().to_string());
     let id = begun.head.field("Mcp-Session-Id").expect("a session").to_owned();
     let of_session = format!("{ada}Mcp-Session-Id: {id}\r\n");
     let mcp = |tool: &str| {
@@ -344,7 +344,7 @@ fn refusals_over_http_have_fields_of_mcp() {
         let message = corelane_test_support::messages::modern(json!({
             "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool},
         }));
-        Exchange::start(&server, "POST", "/mcp", &fields, &message.to_string()).head
+        Exchange::start(&server, "POST", "/mcp", &fields, message.to_string()).head
     };
     let parity = |tool: &str| {
         let message = call(1, tool, json!({})).to_string();

@@ -91,7 +91,7 @@ impl ExpiryServer {
     }
 
     fn post(&self, fields: &str, message: &Value) -> Exchange {
-        Exchange::start(&self.server, "POST", "/parity", fields, &message.to_string())
+        Exchange::start(&self.server, "POST", "/parity", fields, message.to_string())
     }
 
     fn events(&self, fields: &str) -> Exchange {
