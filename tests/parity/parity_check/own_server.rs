@@ -81,14 +81,27 @@ fn silent_sessions_of_own_server_end_alike() {
                 let report = assert_passes(target, arguments);
                 let skipped = with_status(&report, "skipped");
                 let wanted = if target.starts_with("http") {
-                    ["keepalive.idle_close"]
+                    ["keepalive.idle_close", "idle.announced"]
                 } else {
-                    ["keepalive.event"]
+                    ["keepalive.event", "idle.event_stream"]
                 };
                 assert_eq!(skipped, wanted, "{target}: {report:#}");
             });
         }
     });
+}
+
+#[test]
+fn handshake_of_own_server_has_a_deadline() {
+    let short = ["--parity-handshake-timeout-ms", "300"];
+    let served = Targets::start(&short, ["tcp", "http", "ws"], "127.0.0.1");
+    let arguments = [&PATIENT[..], &["--slow", "--only", "handshake.timeout"]].concat();
+    let stdio = format!("stdio:{CORELANE} stdio --demo basic {}", short.join(" "));
+    let [lines, _, websocket] = &served.targets;
+    for target in [lines, websocket, &stdio] {
+        let report = assert_passes(target, &arguments);
+        assert_eq!(with_status(&report, "passed"), ["handshake.timeout"], "{target}");
+    }
 }
 
 #[test]

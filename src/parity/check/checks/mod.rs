@@ -25,25 +25,6 @@ use super::suite::Check;
 
 pub use self::session_header::{SESSION_HEADER_CHECK, find_dropped_header};
 
-/// Checks that do not run yet: Corelane itself does not keep their rules so far.
-const PENDING: &[&str] = &[
-    "idle.request",
-    "idle.stream",
-    "idle.event_stream",
-    "idle.announced",
-    "failures.too_large",
-    "failures.too_large_for_server",
-    "failures.not_utf8",
-    "failures.first_request",
-    "failures.first_keepalive",
-    "failures.across_transports",
-    "http.unknown_session_id",
-    "http.status_mistakes",
-    "http.status_cancelled",
-    "sse.delete_announced",
-    "auth.websocket_handshake",
-];
-
 /// Returns every check, in the order of the report.
 pub fn all() -> impl Iterator<Item = &'static Check> {
     let families = [
@@ -64,7 +45,7 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
         event_ids::CHECKS,
         auth::CHECKS,
     ];
-    families.into_iter().flatten().filter(|check| !PENDING.contains(&check.name))
+    families.into_iter().flatten()
 }
 
 /// Writes a line for each check: name, level and rule.
