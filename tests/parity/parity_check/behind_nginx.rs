@@ -98,6 +98,22 @@ fn nginx_without_authorization_is_named() {
 
 #[test]
 #[ignore = "needs nginx: tests/parity/parity_check/install.sh"]
+fn nginx_without_session_header_is_named() {
+    let server = ServeProcess::http(CORELANE, &SERVES);
+    for (directive, value) in [("proxy_hide_header", ""), ("proxy_set_header", " \"\"")] {
+        let dropping = format!("proxy_cache off; {directive} Mcp-Session-Id{value};");
+        let location = Location::documented().replace("proxy_cache off;", &dropping);
+        let nginx = Nginx::start(server.address, location, None);
+        let target = nginx.target("http");
+        let reason = failure(&target, &arguments(&[]), "http.session_header");
+        assert_names(&reason, &format!("`{directive}`"));
+        let (_, report) = check(&target, &arguments(&[]));
+        assert_eq!(report["failed"], 1, "{}", broken(&report));
+    }
+}
+
+#[test]
+#[ignore = "needs nginx: tests/parity/parity_check/install.sh"]
 fn nginx_read_timeout_below_keepalive_is_named() {
     let keepalive = ["--parity-sse-keepalive-secs", "30"];
     let server = ServeProcess::http(CORELANE, &[&SERVES[..6], &keepalive].concat());

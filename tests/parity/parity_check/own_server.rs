@@ -5,11 +5,17 @@ use std::fmt::Write;
 use std::fs;
 use std::thread;
 
-use corelane_test_support::ServeProcess;
+use corelane::auth::{Principal, TokenError, TokenVerifier};
+use corelane::model::Implementation;
+use corelane::{CallToolResult, Catalog, NoArguments, Server, Tool};
 use corelane_test_support::tls::Issuer;
+use corelane_test_support::{ServeProcess, TestServer};
 use sha2::{Digest, Sha256};
 
-use crate::parity_check::{CORELANE, IDLE, PATIENT, TOKEN, assert_passes, with_status};
+use crate::options;
+use crate::parity_check::{
+    AUTH, CORELANE, EXPIRED_TOKEN, IDLE, PATIENT, TOKEN, assert_passes, with_status,
+};
 
 /// Tools of every kind, two shards, and times that no check waits for without `--slow`.
 pub(crate) const SERVES: [&str; 10] = [
@@ -89,6 +95,38 @@ fn silent_sessions_of_own_server_end_alike() {
             });
         }
     });
+}
+
+/// Knows the token, and the one that has expired.
+struct Tokens;
+
+impl TokenVerifier for Tokens {
+    fn verify(&self, token: &str, _: u64) -> Result<Principal, TokenError> {
+        match token {
+            TOKEN => Ok(Principal::new("suite")),
+            EXPIRED_TOKEN => Err(TokenError::Expired),
+            _ => Err(TokenError::Unknown),
+        }
+    }
+}
+
+#[test]
+fn tokens_of_own_server_are_rejected_alike() {
+    let tool = Tool::new("nothing").inline(|_: NoArguments, _| Ok(CallToolResult::text("")));
+    let catalog = Catalog::builder(Implementation::new("test", "1")).tool(tool).build().unwrap();
+    let server = TestServer::with_server(|_| {
+        Server::builder(catalog).options(options()).token_verifier(Tokens)
+    });
+    let (lines, http) = (format!("tcp://{}", server.tcp()), server.http());
+    for target in [format!("http://{http}/parity"), format!("ws://{http}/mcp/ws")] {
+        let compare = ["--only", "failures.across_transports", "--compare", &lines];
+        let report = assert_passes(&target, &[&PATIENT[..], &AUTH, &compare].concat());
+        let passed = with_status(&report, "passed");
+        assert!(passed.contains(&"auth.expired"), "{passed:?}");
+        assert!(passed.contains(&"failures.across_transports"), "{passed:?}");
+    }
+    assert_passes(&lines, &[&PATIENT[..], &AUTH].concat());
+    server.close();
 }
 
 #[test]
