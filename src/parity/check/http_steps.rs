@@ -23,7 +23,7 @@ pub fn fetch(
 }
 
 /// Waits for the whole response.
-fn complete(context: &Context<'_>, mut exchange: Exchange) -> std::io::Result<(Head, String)> {
+pub fn complete(context: &Context<'_>, mut exchange: Exchange) -> std::io::Result<(Head, String)> {
     let deadline = context.settings.deadline();
     while !exchange.is_complete() && !deadline.is_over() {
         exchange.advance(deadline.left())?;

@@ -114,6 +114,18 @@ fn nginx_without_session_header_is_named() {
 
 #[test]
 #[ignore = "needs nginx: tests/parity/parity_check/install.sh"]
+fn nginx_with_smaller_body_limit_is_named() {
+    let server = ServeProcess::http(CORELANE, &SERVES);
+    let location =
+        Location::documented().replace("client_max_body_size 0;", "client_max_body_size 1m;");
+    let nginx = Nginx::start(server.address, location, None);
+    let name = "failures.too_large_for_server";
+    let reason = failure(&nginx.target("http"), &arguments(&[]), name);
+    assert_names(&reason, "`client_max_body_size`");
+}
+
+#[test]
+#[ignore = "needs nginx: tests/parity/parity_check/install.sh"]
 fn nginx_read_timeout_below_keepalive_is_named() {
     let keepalive = ["--parity-sse-keepalive-secs", "30"];
     let server = ServeProcess::http(CORELANE, &[&SERVES[..6], &keepalive].concat());

@@ -1,17 +1,20 @@
 //! Failures that end a connection: the error that says so, and the close that follows. The statuses
 //! of HTTP are rules of the family `http`.
 
+use std::io;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::deadline::Deadline;
+use crate::http_steps::{channel, complete};
 use crate::peer::{Message, Peer, capabilities, expect_error, full_handshake, handshake};
 use crate::rules::{FLAGS, check_message};
 use crate::steps::ensure;
 use crate::suite::Level::Must;
 use crate::suite::{Check, CheckError, CheckResult, Context, Need};
 use crate::wire::Received;
+use crate::wire::exchange::describe_proxy;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -152,12 +155,39 @@ fn too_large_for_server<'a>(context: &'a Context<'a>) -> Failed<'a> {
     }
     let padding = "x".repeat(usize::try_from(limit).unwrap_or_default());
     let params = json!({"_meta": {"padding": padding}});
-    let id = peer.request(json!({"method": "ping", "params": params}))?;
+    let request = json!({"type": "request", "id": 1, "method": "ping", "params": params});
     // The server need not read so much of it that it knows the id.
-    let answer = peer.answer(&id)?;
+    let answer = if context.settings.endpoint.is_http() {
+        post(context, &mut peer, &request)?
+    } else {
+        peer.request(request.clone())?;
+        peer.answer(&request["id"])?
+    };
     expect_not_served(&answer)?;
     expect_error(&answer, "error.payload_too_large", None)?;
     Failure::new(peer, answer)
+}
+
+/// Posts a request that a proxy may reject.
+fn post(
+    context: &Context<'_>,
+    peer: &mut Peer<'_>,
+    request: &Value,
+) -> Result<Message, CheckError> {
+    let failed = |error: io::Error| CheckError::Failed(format!("POST: {error}"));
+    let body = request.to_string();
+    let exchange = channel(peer)?.start("POST", "", Some(body.as_bytes()), None);
+    let (head, text) = complete(context, exchange.map_err(failed)?).map_err(failed)?;
+    let Ok(value) = serde_json::from_str(&text) else {
+        return Err(CheckError::Failed(format!(
+            "status {} without an error; {} may reject the request (nginx: \
+             `client_max_body_size`)",
+            head.status,
+            describe_proxy(Some(&head)),
+        )));
+    };
+    context.record(check_message(&value));
+    Ok(Message { text, value, head: Some(head), event: None })
 }
 
 fn not_utf8<'a>(context: &'a Context<'a>) -> Failed<'a> {
