@@ -1,9 +1,11 @@
 //! Disconnects and hostile clients.
 
 use corelane_test_support::TestServer;
-use serde_json::json;
+use corelane_test_support::websocket::{WebSocketClient, text_frame};
+use serde_json::{Value, json};
 
 use crate::client::{ParityClient, call, handshake, request, streamed};
+use crate::http::Session;
 use crate::options;
 
 #[test]
@@ -60,6 +62,29 @@ fn drain_answers_calls_in_flight() {
     }
     types.sort_unstable();
     assert_eq!(types, ["response", "stream.chunk", "stream.chunk"]);
+    server.join();
+}
+
+#[test]
+fn drain_is_announced_on_every_transport() {
+    let server = TestServer::start(options());
+    let mut lines = ParityClient::ready(&server);
+    let mut socket = WebSocketClient::connect(server.http());
+    socket.send_bytes(&text_frame(handshake()));
+    assert!(socket.read_text().contains("handshakeAck"));
+    let mut events = Session::begin(&server).events();
+    server.drain();
+    let event = events.next_event().expect("an event");
+    assert_eq!(event.name, "error");
+    let text: Value = serde_json::from_str(&socket.read_text()).expect("JSON");
+    for message in [lines.receive(), text, event.data] {
+        assert_eq!(message["type"], "error", "{message}");
+        assert_eq!(message["error"]["details"], json!({"reason": "draining"}), "{message}");
+        assert_eq!(message["error"]["retryable"], true, "{message}");
+    }
+    assert_eq!(lines.receive_or_end(), None);
+    assert!(events.next_event().is_none());
+    socket.expect_close(1001);
     server.join();
 }
 
