@@ -14,9 +14,11 @@ use std::ops::Range;
 
 use corelane_base::slab::Key;
 use corelane_engine::mesh::ShardId;
+use corelane_parity::error::{ErrorCode, ParityError};
 use corelane_protocol::eras::LoggingLevel;
 use corelane_protocol::error::{Error, ErrorKind};
 use corelane_protocol::jsonrpc::{Id, IdBuf};
+use corelane_protocol::message_head::MessageHead;
 use corelane_protocol::model::{self, EncodedResponse};
 
 use super::reply_to::{Outcome, ReplyTo};
@@ -24,6 +26,8 @@ use super::shard_message::{ExchangeAddress, HttpOutput, SessionMessage, ShardMes
 use crate::connection::CloseReason;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
+use crate::telemetry::event::parity::{self as parity_event, RejectedFields, SentError};
+use crate::telemetry::label::Transport;
 
 /// What a component wants done outside of its own state; [`Outbox::push`] adds one, and the shard
 /// applies it at the end of the step.
@@ -295,6 +299,54 @@ impl Outbox {
     #[inline]
     pub(super) const fn count_outcome(&mut self, outcome: Outcome) {
         self.counters.traffic.messages_out += !matches!(outcome, Outcome::None) as u64;
+    }
+
+    /// Counts a rejected message of the parity dialect by its error code.
+    pub(super) const fn count_rejection(&mut self, code: ErrorCode) {
+        let rejections = &mut self.counters.parity.rejections;
+        let counter = match code {
+            ErrorCode::VersionUnsupported => &mut rejections.version_unsupported,
+            ErrorCode::FeatureNotAvailable => &mut rejections.feature_not_available,
+            ErrorCode::Unauthorized => &mut rejections.unauthorized,
+            ErrorCode::Forbidden => &mut rejections.forbidden,
+            ErrorCode::RateLimited => &mut rejections.rate_limited,
+            ErrorCode::PayloadTooLarge => &mut rejections.payload_too_large,
+            ErrorCode::AlreadyProcessed => &mut rejections.already_processed,
+            ErrorCode::Internal => &mut rejections.internal,
+        };
+        *counter += 1;
+    }
+
+    /// Counts a message of the parity dialect that is rejected without its session, and writes its
+    /// line. `message`: its text, if that may be JSON.
+    #[cold]
+    pub(super) fn record_refusal(
+        &mut self,
+        transport: Transport,
+        head: &MessageHead,
+        message: &[u8],
+        error: &ParityError,
+    ) {
+        self.count_rejection(error.code);
+        if !parity_event::is_enabled() {
+            return;
+        }
+        let message: serde_json::Value = serde_json::from_slice(message).unwrap_or_default();
+        let id = head.id().map(|id| {
+            let mut text = Vec::new();
+            id.write(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let fields = RejectedFields {
+            is_request: head.has_method(),
+            request_id: id.as_deref(),
+            method: message["method"].as_str(),
+            tool: message["params"]["name"].as_str(),
+            traceparent: message["traceparent"].as_str(),
+        };
+        let ParityError { code, retryable, retry_after_ms, .. } = *error;
+        let error = SentError { code: code.as_str(), retryable, retry_after_ms };
+        parity_event::record_refusal(transport, &fields, error);
     }
 
     /// Counts an error that is sent.

@@ -1,5 +1,8 @@
 //! The log of the parity dialect at debug level.
 
+use std::io::Write;
+use std::net::TcpStream;
+
 use corelane_test_support::{LineClient, ServeProcess};
 use serde_json::{Value, json};
 
@@ -86,6 +89,33 @@ fn debug_log_has_fields_of_the_dialect() {
     expect("message rejected", &[" requestId=5 method=tools/call tool=slow ", limited]);
     exchange(&mut peer, handshake());
     expect("message rejected", &[" auth.tier=anonymous ", &trace, refused]);
+    // Text that is no JSON has no session in its line, and an id.
+    peer.send_line(br#"{"type":"request","id":6,"method":"#);
+    peer.receive_line().expect("a response");
+    let wanted = " DEBUG message rejected transport=tcp requestId=6 ";
+    let line = server.process.wait_for(|line| line.contains(wanted));
+    assert!(line.contains(malformed), "{line}");
+}
+
+#[test]
+fn request_of_unknown_session_is_logged() {
+    let mut server = ServeProcess::http(CORELANE, &["--log", "debug"]);
+    let body = json!({
+        "type": "request", "id": "q", "method": "tools/call", "params": {"name": "echo"},
+        "traceparent": traceparent(),
+    });
+    let body = body.to_string();
+    let head = "POST /parity HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    let session = "Mcp-Session-Id: 01234567-89ab-4def-8123-456789abcdef\r\nContent-Length:";
+    let mut stream = TcpStream::connect(server.address).expect("a connection");
+    let request = format!("{head}{session} {}\r\n\r\n{body}", body.len());
+    stream.write_all(request.as_bytes()).expect("the server reads");
+    let wanted =
+        r#" DEBUG message rejected transport=http requestId="\"q\"" method=tools/call tool=echo "#;
+    let line = server.process.wait_for(|line| line.contains(wanted));
+    for field in [TRACE_ID, "error.code=error.internal retryable=true", "spans=\"MCP Request\""] {
+        assert!(line.contains(field), "{field}: {line}");
+    }
 }
 
 #[test]

@@ -159,7 +159,9 @@ pub(super) fn write_parity_error(
     error: &Error,
 ) -> Outcome {
     peer.outbox.count_error(error);
-    write::rejection(peer.outgoing, head, &ParityError::from(error));
+    let sent = ParityError::from(error);
+    peer.outbox.record_refusal(peer.state.transport, head, &[], &sent);
+    write::rejection(peer.outgoing, head, &sent);
     if peer.state.dialect == PeerDialect::ParityHandshake {
         peer.state.violation = Some(CloseReason::ProtocolViolation);
     }

@@ -173,7 +173,9 @@ impl ParityPath<'_> {
     /// Answers a request that has no session. `text`: its message, if it has one.
     fn refuse(&mut self, address: ExchangeAddress, message: &[u8], error: &ParityError) {
         let mut text = Vec::new();
-        write::rejection(&mut text, &MessageHead::read(message), error);
+        let head = MessageHead::read(message);
+        self.outbox.record_refusal(Transport::Http, &head, message, error);
+        write::rejection(&mut text, &head, error);
         let status = error.http_status();
         let (session, fields) = (None, None);
         let output = ParityHttpOutput::Response { status, session, fields, text };

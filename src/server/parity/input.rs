@@ -13,7 +13,6 @@ use corelane_protocol::json::Value;
 
 use super::carrier::{Carrier, QueuedChunk, ResponseKind, SessionCarrier};
 use super::output::{ParityPath, close_code};
-use super::requests::count_rejection;
 use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
 use super::session::sent_error;
 use crate::server::connection_state::{MessageOrigin, PeerDialect, PeerState};
@@ -179,7 +178,7 @@ impl ParityPath<'_> {
         }
         if let Err(RefusedCaller { error, fields }) = self.authenticate(carrier, key) {
             record_handshake(self, key, handshake, Some(&error));
-            count_rejection(&mut self.outbox.counters.parity.rejections, error.code);
+            self.outbox.count_rejection(error.code);
             return self.fail_session(carrier, key, &error, fields);
         }
         let Self { parity, connections, now, .. } = self;
@@ -214,7 +213,7 @@ impl ParityPath<'_> {
                 self.send_ack(carrier, key, Some(Resumption::Restart(reason)));
             }
             Err(NotResumed::Rejected(error)) => {
-                count_rejection(&mut self.outbox.counters.parity.rejections, error.code);
+                self.outbox.count_rejection(error.code);
                 self.fail_session(carrier, key, &error, None);
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use corelane_base::time::Instant;
 use corelane_engine::ring::cycles::CycleCount;
 use corelane_parity::envelope::{Request, Target};
-use corelane_parity::error::{ErrorCode, HttpStatus, ParityError};
+use corelane_parity::error::{HttpStatus, ParityError};
 use corelane_parity::write;
 use corelane_protocol::error::Error;
 use corelane_protocol::json::{Value, ValueKind};
@@ -24,7 +24,7 @@ use crate::server::dispatch::{MessageContext, RawRequest};
 use crate::server::outbox::OutgoingMessage;
 use crate::server::reply_to::{Outcome, ParityKey, PeerId, RefusalFields, ReplyTo};
 use crate::server::shard_message::ParityHttpOutput;
-use crate::telemetry::counters::{ParityRejectionCounters, ParityRequestCounters};
+use crate::telemetry::counters::ParityRequestCounters;
 use crate::telemetry::event::parity::{
     self as parity_event, RejectedFields, RequestFields, RequestRecord,
 };
@@ -39,21 +39,6 @@ fn count(requests: &mut ParityRequestCounters, method: &str) {
         "prompts/list" => &mut requests.prompts_list,
         "prompts/get" => &mut requests.prompts_get,
         _ => &mut requests.other,
-    };
-    *counter += 1;
-}
-
-/// Counts a rejected message by its error code.
-pub(super) const fn count_rejection(rejections: &mut ParityRejectionCounters, code: ErrorCode) {
-    let counter = match code {
-        ErrorCode::VersionUnsupported => &mut rejections.version_unsupported,
-        ErrorCode::FeatureNotAvailable => &mut rejections.feature_not_available,
-        ErrorCode::Unauthorized => &mut rejections.unauthorized,
-        ErrorCode::Forbidden => &mut rejections.forbidden,
-        ErrorCode::RateLimited => &mut rejections.rate_limited,
-        ErrorCode::PayloadTooLarge => &mut rejections.payload_too_large,
-        ErrorCode::AlreadyProcessed => &mut rejections.already_processed,
-        ErrorCode::Internal => &mut rejections.internal,
     };
     *counter += 1;
 }
@@ -257,7 +242,7 @@ impl ParityPath<'_> {
         message: Option<Value<'_>>,
         error: &ParityError,
     ) {
-        count_rejection(&mut self.outbox.counters.parity.rejections, error.code);
+        self.outbox.count_rejection(error.code);
         let Some(session) = self.parity.get(key).filter(|_| parity_event::is_enabled()) else {
             return;
         };
@@ -283,7 +268,7 @@ impl ParityPath<'_> {
         request: &Request<'_>,
         error: &ParityError,
     ) {
-        count_rejection(&mut self.outbox.counters.parity.rejections, error.code);
+        self.outbox.count_rejection(error.code);
         let Some(session) = self.parity.get(key).filter(|_| parity_event::is_enabled()) else {
             return;
         };

@@ -34,9 +34,7 @@ macro_rules! group {
 mod parity;
 mod refusals;
 
-pub use self::parity::{
-    ChunkCounters, LatencyHistogram, ParityCounters, ParityRejectionCounters, ParityRequestCounters,
-};
+pub use self::parity::{ChunkCounters, LatencyHistogram, ParityCounters, ParityRequestCounters};
 pub use self::refusals::{AuthCounters, ErrorTable, InputErrorCounters, OverloadCounters};
 
 group! {

@@ -94,9 +94,21 @@ pub fn record_handshake(
     );
 }
 
-/// A message of a client was rejected. A request is in the span `MCP Request`.
-pub fn record_rejection(
-    SessionFields { session, transport, tier }: &SessionFields,
+/// A message of a session was rejected. A request is in the span `MCP Request`.
+pub fn record_rejection(session: &SessionFields, message: &RejectedFields<'_>, error: SentError) {
+    let SessionFields { session, transport, tier } = session;
+    write_rejection(Some(session), *transport, Some(tier), message, error);
+}
+
+/// A message was rejected that has no session, or is no JSON; as [`record_rejection`].
+pub fn record_refusal(transport: Transport, message: &RejectedFields<'_>, error: SentError) {
+    write_rejection(None, transport, None, message, error);
+}
+
+fn write_rejection(
+    session: Option<&str>,
+    transport: Transport,
+    tier: Option<&str>,
     message: &RejectedFields<'_>,
     error: SentError,
 ) {

@@ -21,6 +21,7 @@ use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
 use crate::server::shard_message::{EventPosition, LastEvent, ParityOp, SessionOp};
+use crate::telemetry::label::Transport;
 
 /// Declares the table of schemas: file name and text.
 macro_rules! schemas {
@@ -164,8 +165,11 @@ fn respond_failure(
     message: &[u8],
     error: &ParityError,
 ) {
-    let mut text = Vec::new();
-    write::rejection(&mut text, &MessageHead::read(message), error);
+    let (mut text, head) = (Vec::new(), MessageHead::read(message));
+    if !message.is_empty() {
+        shard.outbox.record_refusal(Transport::Http, &head, message, error);
+    }
+    write::rejection(&mut text, &head, error);
     shard.respond_http(incoming, status, BodyKind::Json, incoming.response_fields(), &text);
 }
 
