@@ -360,6 +360,8 @@ impl SessionModel {
         let widest = self.widest().clone();
         // The acknowledgement may be on its way on another connection.
         let is_ready = is_ready || is_exchange && self.is_unordered;
+        let may_be_gone = rules.may_idle_out || self.is_ended || self.is_exchange_over(rules);
+        let is_gone = may_be_gone && message["error"]["details"]["reason"] == "unknown_session";
         let request = self.requests.get_mut(&id).ok_or("no request has this id")?;
         if request.state == RequestState::Answered {
             return Err(format!("a second response to {request:?}"));
@@ -374,12 +376,13 @@ impl SessionModel {
             let is_known_key = key.as_ref().is_some_and(|key| key.sent > 1);
             let is_feature = error["code"] == "error.feature_not_available";
             let is_state = error["details"]["state"] == "HandshakeAcked";
-            let explained = is_feature && (is_open || is_earlier || is_state && is_exchange)
+            let explained = is_gone
+                || is_feature && (is_open || is_earlier || is_state && is_exchange)
                 || request.explains(error, &self.capabilities, is_known_key, in_flight, rules);
             if !explained {
                 return Err(format!("nothing explains the error of {request:?}"));
             }
-            if let Some(key) = key {
+            if let Some(key) = key.filter(|_| !is_gone) {
                 key.check_error(error)?;
             }
             self.totals.count_error(error["code"].as_str().unwrap_or_default());
@@ -453,6 +456,14 @@ impl SessionModel {
         Ok(())
     }
 
+    /// Returns whether the server may have ended the session, because the announced capabilities did
+    /// not come.
+    fn is_exchange_over(&self, rules: &Rules) -> bool {
+        let (timeout, continues) = rules.capabilities_timeout;
+        matches!(self.phase, Phase::Exchange(since)
+            if !continues && rules.now >= since.after(timeout))
+    }
+
     fn check_error(&mut self, message: &Value, rules: &Rules) -> Result<(), String> {
         let code = message["error"]["code"].as_str().unwrap_or_default();
         self.totals.count_error(code);
@@ -467,9 +478,7 @@ impl SessionModel {
             return Ok(());
         }
         let reason = &message["error"]["details"]["reason"];
-        let (timeout, continues) = rules.capabilities_timeout;
-        let is_late = matches!(self.phase, Phase::Exchange(since)
-            if !continues && rules.now >= since.after(timeout));
+        let is_late = self.is_exchange_over(rules);
         let is_known = rules.is_draining
             || (rules.may_idle_out || self.is_ended) && *reason == "unknown_session"
             || rules.may_idle_out && *reason == "idle_timeout"
