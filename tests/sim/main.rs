@@ -147,6 +147,11 @@ fn parity_streams_survive_lost_connections() {
 }
 
 #[test]
+fn parity_tokens_expire_alike() {
+    parity_simulation::seeds::run_expiries(0..40);
+}
+
+#[test]
 fn mesh_messages_arrive_once_in_channel_order() {
     run_mesh(0..400);
 }

@@ -31,6 +31,8 @@ pub(super) enum Stage {
     Awaiting(Instant),
     /// It is silent since then.
     Silent(Instant),
+    /// It waits since then for the end of its token.
+    Expiring(Instant),
     /// It waits since then for this error, and the end.
     Rejected(&'static str, Instant),
     /// It leaves what it has begun then.
@@ -124,6 +126,7 @@ impl Peer {
                 Some(since.after(WAIT_MAX))
             }
             Stage::Silent(since) => Some(since.after(SILENCE_MAX)),
+            Stage::Expiring(since) => Some(since.after(EXPIRY_MAX)),
             Stage::Acting if self.is_waiting_for_former() => {
                 let since = self.former.as_ref().and_then(|former| former.taken_over_at);
                 since.map(|since| since.after(WAIT_MAX))
@@ -277,7 +280,8 @@ impl Peer {
             return Ok(());
         }
         let is_http = self.visit.as_ref().is_some_and(|visit| visit.carrier == Carrier::Http);
-        if self.session.totals.errors_unauthorized > unauthorized && is_http {
+        let is_expiring = matches!(self.stage, Stage::Expiring(_));
+        if self.session.totals.errors_unauthorized > unauthorized && is_http && !is_expiring {
             self.totals.tokens_rejected += 1;
             self.cut(rules.now);
             return Ok(());
@@ -324,6 +328,11 @@ impl Peer {
     /// The server has ended the connection, or it was lost.
     fn handle_end(&mut self, rules: &Rules) -> Result<(), String> {
         let Some(visit) = &self.visit else { return Ok(()) };
+        // The token ends each exchange of HTTP by itself.
+        let is_expiring = matches!(self.stage, Stage::Expiring(_));
+        if is_expiring && self.link.as_ref().is_some_and(|link| !link.is_over()) {
+            return Ok(());
+        }
         let is_forged = visit.opening == Opening::Resume(ResumeKind::Forged);
         let is_without_handshake = self.session.phase == Phase::Acknowledgement;
         let is_exchange = matches!(self.session.phase, Phase::Exchange(_));
@@ -333,6 +342,12 @@ impl Peer {
             Stage::Silent(_) => {
                 self.totals.idle_closes += 1;
                 !self.is_over_http()
+            }
+            Stage::Expiring(_) => {
+                if !rules.is_draining {
+                    self.check_expiry(code)?;
+                }
+                true
             }
             Stage::Rejected(expected, _) => {
                 let expected = ErrorCode::parse(expected).and_then(|it| it.properties().close_code);
@@ -356,6 +371,21 @@ impl Peer {
         self.totals.tokens_rejected += u64::from(is_forged && is_without_handshake);
         self.cut(rules.now);
         Ok(())
+    }
+
+    /// Checks the end of a connection whose token has expired: the server has said so, after what
+    /// was begun with it.
+    fn check_expiry(&self, close_code: Option<u16>) -> Result<(), String> {
+        if !self.session.has_expired {
+            return Err("the expiry of the token is not announced".to_owned());
+        }
+        if !self.session.is_settled() {
+            return Err("what was begun with the token has not ended".to_owned());
+        }
+        match close_code {
+            None | Some(1008) => Ok(()),
+            Some(code) => Err(format!("closed with {code} at the expiry of the token")),
+        }
     }
 
     /// All connections are lost at once, and the client comes back at once.
@@ -477,6 +507,8 @@ fn acked(text: &[u8]) -> Option<bool> {
 
 /// How long a response may take.
 const WAIT_MAX: Duration = Duration::from_secs(8);
+/// How long the end of a token may take: tokens are checked at intervals.
+const EXPIRY_MAX: Duration = Duration::from_secs(15);
 /// How long the end of a silent connection may take.
 const SILENCE_MAX: Duration = Duration::from_secs(8);
 /// Connections made only because streams are open.

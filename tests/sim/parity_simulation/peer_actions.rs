@@ -18,9 +18,15 @@ use super::plan::{Action, CancelTarget, Ending, Opening, ParityPlan, Visit};
 use super::request_model::{RequestModel, RequestState, Rules, has};
 use super::resumption::{ResumeKind, ResumeSent};
 use super::schemas;
+use super::server::token_for;
 use super::session_model::{HandshakeSent, Phase, SessionModel};
 use super::stream_model::StreamModel;
 use super::work::Work;
+
+/// Validity of a token that expires during its connection.
+const TOKEN_TIME: Duration = Duration::from_secs(2);
+/// Validity of every other token.
+const TOKEN_TIME_LONG: Duration = Duration::from_mins(10);
 
 impl Peer {
     /// Makes the next connection, if there is one.
@@ -64,7 +70,7 @@ impl Peer {
             }
             Opening::Handshake { .. } | Opening::Query | Opening::Resume(_) => {
                 self.stage = Stage::Opening(now);
-                self.send_handshake(visit, world, now);
+                self.send_handshake(visit, world, rules);
                 if visit.carrier != Carrier::Http
                     && self.twin.is_none()
                     && visit.opening != Opening::Resume(ResumeKind::Forged)
@@ -82,7 +88,8 @@ impl Peer {
         }
     }
 
-    fn send_handshake(&mut self, visit: &Visit, world: &World, now: Instant) {
+    fn send_handshake(&mut self, visit: &Visit, world: &World, rules: &Rules) {
+        let now = rules.now;
         let kind = match visit.opening {
             Opening::Resume(kind) => Some(kind),
             _ => None,
@@ -125,6 +132,9 @@ impl Peer {
             // As the client's half of the protocol writes it.
             handshake = serde_json::from_slice(&text).expect("a handshake is JSON");
         }
+        if rules.has_tokens {
+            self.add_token(visit, &mut handshake, now);
+        }
         assert_eq!(schemas::check(&handshake), Ok(()));
         let query = is_query.then(|| messages::query(&offered, resume.as_ref()));
         if resume.as_ref().is_some_and(|sent| sent.kind == ResumeKind::Forged) {
@@ -142,6 +152,16 @@ impl Peer {
         match (&query, &mut self.link) {
             (Some(query), Some(link)) => link.open_events(Some(query), world),
             _ => self.send(&text, true, world),
+        }
+    }
+
+    /// Adds a token: over HTTP to each request, otherwise to the handshake.
+    fn add_token(&mut self, visit: &Visit, handshake: &mut Value, now: Instant) {
+        let is_short = visit.ending == Ending::Expiry;
+        let token = token_for(if is_short { TOKEN_TIME } else { TOKEN_TIME_LONG }, now);
+        match &mut self.link {
+            Some(Link::Http(http)) => http.set_token(&token),
+            _ => handshake["auth_token"] = json!(token),
         }
     }
 
@@ -184,6 +204,10 @@ impl Peer {
                 self.session.is_ended = true;
                 self.doubtful_token.clone_from(&self.session.token);
                 self.stage = Stage::Abandoning(rules.now.after(Duration::from_millis(50)));
+            }
+            Ending::Expiry => {
+                self.read(Reading::Eager);
+                self.stage = Stage::Expiring(rules.now);
             }
             Ending::Silence if plan.may_idle_out() && sees_end && self.has_keepalives(plan) => {
                 self.read(Reading::Eager);

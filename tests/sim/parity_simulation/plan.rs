@@ -34,6 +34,8 @@ pub(crate) struct ParityPlan {
     pub(crate) stall_chance: Option<usize>,
     /// A fault of the server that the checkers must find.
     pub(crate) fault: Option<ChunkFault>,
+    /// Clients need tokens, which expire during connections that end so.
+    pub(crate) has_tokens: bool,
 }
 
 /// One connection of a client.
@@ -114,6 +116,8 @@ pub(crate) enum Ending {
     AtOnce,
     /// By the server, because the client is silent.
     Silence,
+    /// By the server, because the token has expired.
+    Expiry,
     /// Over HTTP by the end of the session, otherwise as [`Self::Close`].
     EndSession,
     /// It stays open until the session has continued on the next one.
@@ -159,7 +163,39 @@ impl ParityPlan {
             drain_at: is_cut_short.then(|| Duration::from_micros(random.below(100_000) as u64)),
             stall_chance: random.chance(1, 3).then(|| 4 + random.below(16)),
             fault: None,
+            has_tokens: false,
         }
+    }
+
+    /// Draws a run of this seed in which the tokens of clients expire while calls and streams run.
+    /// Each client resumes its session with another token.
+    pub(crate) fn draw_expiry(seed: u64) -> Self {
+        let mut random = Random::seeded(seed ^ PLAN_SALT);
+        let random = &mut random;
+        let faults = Faults::random(random).without(Fault::ClockJump);
+        let faults = faults.without(Fault::Reset).without(Fault::AcceptFailure);
+        let mut options = options();
+        options.engine.mesh = simulated_mesh(faults, random);
+        // Nothing but the token ends a request.
+        options.limits.request_timeout = Duration::from_mins(1);
+        options.parity.resume_window = Duration::from_secs(20);
+        let carriers = [Carrier::Tcp, Carrier::WebSocket, Carrier::Http];
+        let peers = (0..=random.below(4)).map(|_| {
+            let comes = Duration::from_micros(random.below(3_000_000) as u64);
+            let wait = |streams| Action::Request { work: Work::Wait, streams, key: None };
+            let mut actions = vec![Action::OpenEvents, Action::Wait(Duration::from_millis(1))];
+            actions.extend((0..random.below(3)).map(|_| wait(true)));
+            actions.extend((0..random.below(3)).map(|_| wait(false)));
+            let handshake = Opening::Handshake { exchanges: false };
+            let mut first = Visit::new(carriers[random.below(3)], handshake, &actions);
+            first.ending = Ending::Expiry;
+            let resume = Opening::Resume(ResumeKind::Right);
+            let next = Visit::new(carriers[random.below(3)], resume, &[Action::Await]);
+            (comes, vec![first, next])
+        });
+        let peers = peers.collect();
+        let shards = 1 + random.below(3);
+        Self { seed, shards, options, faults, peers, has_tokens: true, ..Self::calm(seed, vec![]) }
     }
 
     /// Clients on one shard, without faults.
@@ -177,6 +213,7 @@ impl ParityPlan {
             drain_at: None,
             stall_chance: None,
             fault: None,
+            has_tokens: false,
         }
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct Rules {
     pub(crate) may_break: bool,
     /// The time of the handshake is short.
     pub(crate) may_time_out_handshake: bool,
+    /// Tokens may expire.
+    pub(crate) has_tokens: bool,
 }
 
 /// What is known about a request.
@@ -56,6 +58,14 @@ pub(crate) struct RequestModel {
     pub(crate) in_flight: usize,
     pub(crate) state: RequestState,
     pub(crate) is_cancelled: bool,
+}
+
+/// Returns whether an error says that a token has expired.
+pub(crate) fn is_expiry(error: &Value) -> bool {
+    let details = &error["details"];
+    details["reason"] == "token_expired"
+        && details["advice"] == "refresh_token"
+        && error["retryable"] == true
 }
 
 /// Returns whether a flag of capabilities is set.
@@ -96,6 +106,7 @@ impl RequestModel {
                 self.in_flight.max(in_flight) as u64 >= most.min(streams_max) || rules.is_draining
             }
             "error.already_processed" => is_known_key,
+            "error.auth.unauthorized" => rules.has_tokens && is_expiry(error),
             "error.internal" if details["reason"] == "cancelled" => {
                 // Over HTTP by the end of the session, too.
                 self.is_cancelled || rules.may_idle_out

@@ -21,6 +21,24 @@ const REGRESSION_SEEDS: [u64; 4] = [
 /// Counts that no seed has to reach.
 const RARE_COUNTS: [&str; 3] = ["events_taken_late", "restarts_other", "drains"];
 
+/// Runs every seed, or those that the environment names, with tokens that expire.
+///
+/// # Panics
+///
+/// At the first seed that fails, or whose sessions do not all continue.
+pub(crate) fn run_expiries(seeds: Range<u64>) {
+    for seed in seeds_from_environment().unwrap_or(seeds) {
+        let replay = format!(
+            "seed {seed} of the parity dialect with tokens failed; \
+             repeat it with: CORELANE_SEED={seed} cargo test --test sim parity_tokens_expire"
+        );
+        let plan = ParityPlan::draw_expiry(seed);
+        let report = run_with_replay_hint(&replay, || super::run(&plan));
+        let (resumed, peers) = (report.totals.sessions_resumed, plan.peers.len() as u64);
+        assert_eq!(resumed, peers, "{replay}: {:#?}", report.totals);
+    }
+}
+
 /// Runs every seed, or those that the environment names.
 ///
 /// # Panics

@@ -3,14 +3,41 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
+use corelane::auth::{Principal, TokenError, TokenVerifier};
 use corelane::{
     CallToolResult, Catalog, CatalogError, NoArguments, RequestContext, Resource, Tool,
 };
+use corelane_base::time::Instant;
 use corelane_protocol::eras::LoggingLevel;
 use corelane_protocol::model::Implementation;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+
+/// Knows the tokens `until-N`, which are valid before the second N since 1970. All are of one
+/// caller.
+pub(crate) struct Tokens;
+
+impl TokenVerifier for Tokens {
+    fn verify(&self, token: &str, now: u64) -> Result<Principal, TokenError> {
+        let until = token.strip_prefix("until-").and_then(|until| until.parse().ok());
+        let until: u64 = until.ok_or(TokenError::Unknown)?;
+        if now < until {
+            Ok(Principal::new("sim").with_expiry(until))
+        } else {
+            Err(TokenError::Expired)
+        }
+    }
+}
+
+/// Returns a token that is valid for so long from `now` on.
+pub(crate) fn token_for(valid: Duration, now: Instant) -> String {
+    let since = now.since(Instant::ORIGIN) + valid;
+    format!("until-{}", ORIGIN_UNIX_MS / 1_000 + since.as_secs())
+}
+
+/// The time at the beginning of a run, in milliseconds since 1970.
+pub(crate) const ORIGIN_UNIX_MS: u64 = 1_800_000_000_000;
 
 /// Address of the TCP listeners.
 pub(crate) const TCP_ADDRESS: SocketAddr =

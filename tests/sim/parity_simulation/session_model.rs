@@ -13,7 +13,7 @@ use corelane_protocol::json::{PaddedBuffer, ParseLimits, Parser};
 use serde_json::Value;
 
 use super::keys::KeyModel;
-use super::request_model::{RequestModel, RequestState, Rules, has};
+use super::request_model::{RequestModel, RequestState, Rules, has, is_expiry};
 use super::resumption::{ResumeSent, check_resumed};
 use super::schemas;
 use super::stream_model::{NewChunk, StreamModel};
@@ -69,6 +69,8 @@ pub(crate) struct SessionModel {
     pub(crate) due_errors: Vec<&'static str>,
     /// Codes of the errors that they may get.
     pub(crate) possible_errors: Vec<&'static str>,
+    /// Whether the server has said that the token has expired.
+    pub(crate) has_expired: bool,
     /// Whether a request was too long: its connection closes.
     pub(crate) is_too_large: bool,
     pub(crate) began_at: Option<Instant>,
@@ -104,6 +106,7 @@ impl SessionModel {
         self.early_chunks.clear();
         self.cancelled_streams.clear();
         (self.has_gap, self.is_ended, self.is_too_large) = (false, false, false);
+        self.has_expired = false;
         (self.handshake, self.is_unordered) = (Some(handshake), is_unordered);
     }
 
@@ -456,8 +459,8 @@ impl SessionModel {
         Ok(())
     }
 
-    /// Returns whether the server may have ended the session, because the announced capabilities did
-    /// not come.
+    /// Returns whether the server may have ended the session, because the announced capabilities
+    /// did not come.
     fn is_exchange_over(&self, rules: &Rules) -> bool {
         let (timeout, continues) = rules.capabilities_timeout;
         matches!(self.phase, Phase::Exchange(since)
@@ -475,6 +478,10 @@ impl SessionModel {
         let possible = self.possible_errors.iter().position(|possible| *possible == code);
         if let Some(index) = possible {
             self.possible_errors.swap_remove(index);
+            return Ok(());
+        }
+        if rules.has_tokens && is_expiry(&message["error"]) {
+            self.has_expired = true;
             return Ok(());
         }
         let reason = &message["error"]["details"]["reason"];

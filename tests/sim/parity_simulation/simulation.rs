@@ -18,7 +18,7 @@ use super::link::Link;
 use super::peer::Peer;
 use super::plan::ParityPlan;
 use super::request_model::Rules;
-use super::server::{HTTP_ADDRESS, TCP_ADDRESS, build_catalog};
+use super::server::{HTTP_ADDRESS, ORIGIN_UNIX_MS, TCP_ADDRESS, Tokens, build_catalog};
 use super::totals::ParityTotals;
 use crate::harness::commands::{CommandQueue, ServerCommand};
 use crate::harness::recording_ring::ShardByClient;
@@ -77,8 +77,11 @@ impl<'a> ParitySimulation<'a> {
     fn new(plan: &'a ParityPlan) -> Result<Self, Box<dyn Error>> {
         let mut random = Random::seeded(plan.seed.wrapping_mul(11) ^ ORDER_SALT);
         let world = World::with_faults(random.next_u64(), plan.faults);
-        let origin = Entropy { secret: [7; 32], unix_ms: 1_800_000_000_000 };
-        let server = Server::builder(build_catalog()?).options(plan.options.clone());
+        let origin = Entropy { secret: [7; 32], unix_ms: ORIGIN_UNIX_MS };
+        let mut server = Server::builder(build_catalog()?).options(plan.options.clone());
+        if plan.has_tokens {
+            server = server.token_verifier(Tokens);
+        }
         let (builders, handle) = server.entropy(origin).shard_builders(plan.shards)?;
         let places = ShardByClient::default();
         let listeners = [(Transport::Tcp, TCP_ADDRESS), (Transport::Http, HTTP_ADDRESS)];
@@ -125,6 +128,7 @@ impl<'a> ParitySimulation<'a> {
             window: options.parity.resume_window,
             may_break: plan.may_break(),
             may_time_out_handshake: timeouts.handshake < Duration::from_secs(1),
+            has_tokens: plan.has_tokens,
         }
     }
 

@@ -17,6 +17,8 @@ use crate::parity_simulation::server::HTTP_ADDRESS;
 #[derive(Debug, Default)]
 pub(crate) struct HttpLink {
     session: Option<String>,
+    /// `Authorization` of each request, if there is one.
+    authorization: String,
     connections: Vec<HttpConnection>,
     reading: Option<Reading>,
     /// A connection ended before its response, or the event stream ended.
@@ -49,6 +51,11 @@ enum RequestKind {
 }
 
 impl HttpLink {
+    /// Sends this token with each request.
+    pub(crate) fn set_token(&mut self, token: &str) {
+        self.authorization = format!("Authorization: Bearer {token}\r\n");
+    }
+
     pub(super) fn post(&mut self, message: Outgoing<'_>, world: &World, random: &mut Random) {
         let body = message.text;
         let accept = if message.accepts_events { "text/event-stream" } else { "application/json" };
@@ -56,7 +63,8 @@ impl HttpLink {
         let session = session.map_or_else(String::new, |id| format!("Mcp-Session-Id: {id}\r\n"));
         let text = format!(
             "POST /parity HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n{session}\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+             {}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.authorization,
             body.len()
         );
         let is_idle = |it: &HttpConnection| it.request.is_none() && !it.closes;
@@ -84,15 +92,18 @@ impl HttpLink {
         let index = self.connect(world);
         let text = format!(
             "GET /parity/events{query} HTTP/1.1\r\nHost: localhost\r\n\
-             Accept: text/event-stream\r\n{session}\r\n"
+             Accept: text/event-stream\r\n{session}{}\r\n",
+            self.authorization
         );
         self.start(index, kind, &text);
     }
 
     pub(super) fn end_session(&mut self, world: &World) {
         let Some(id) = &self.session else { return };
-        let text =
-            format!("DELETE /parity HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: {id}\r\n\r\n");
+        let text = format!(
+            "DELETE /parity HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: {id}\r\n{}\r\n",
+            self.authorization
+        );
         let index = self.connect(world);
         self.start(index, RequestKind::Delete, &text);
     }
