@@ -157,8 +157,9 @@ fn response_without_stream_id_is_wrong() {
 fn stream_error_message_ends_its_request() {
     let mut fixture = Fixture::new(Transport::Tcp, true, 1);
     assert!(fixture.receive(&opened(0)).is_empty());
-    let ended = r#"{"type":"error","streamId":"s0","error":{"code":"error.internal"}}"#;
-    assert_eq!(fixture.receive(&format!("{ended}\n")), ["error.internal"]);
+    let failure = r#"{"code":"error.internal","message":"m","retryable":true}"#;
+    let ended = format!("{{\"type\":\"error\",\"streamId\":\"s0\",\"error\":{failure}}}\n");
+    assert_eq!(fixture.receive(&ended), ["error.internal"]);
     assert_eq!(fixture.receive(&chunk(0, 1, EOS)), ["chunk", "unsolicited"]);
 }
 
