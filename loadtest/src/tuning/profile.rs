@@ -3,9 +3,8 @@
 //! Format (sysctl.d(5)): a line is `name = value`, a comment (`#` or `;`) or empty; a `-` before
 //! the name ignores failures to set it.
 
-/// Contents of `tuning/90-corelane.conf`.
-pub const PROFILE: &str =
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../tuning/90-corelane.conf"));
+/// Contents of `tuning/90-corelane.conf`, by the link to it in this package.
+pub const PROFILE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/90-corelane.conf"));
 
 /// A kernel setting.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
