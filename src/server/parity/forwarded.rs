@@ -170,7 +170,7 @@ impl ParityPath<'_> {
         is_same_caller(owner.map(|it| &**it), caller.map(|it| &**it))
     }
 
-    /// Answers a request that has no session. `text`: its message, if it has one.
+    /// Answers a request that has no session. `message`: its text; empty without one.
     fn refuse(&mut self, address: ExchangeAddress, message: &[u8], error: &ParityError) {
         let mut text = Vec::new();
         let head = MessageHead::read(message);

@@ -264,8 +264,8 @@ impl ExchangePath<'_> {
         }
     }
 
-    /// Ends a session's stream without outstanding responses. In the parity dialect its client is
-    /// told `reason` first.
+    /// Ends a session's stream without outstanding responses. In the parity dialect `reason` is its
+    /// last event.
     pub fn end_idle_stream(&mut self, key: Key, reason: &ParityError) {
         let connection = self.connections.table.get(key);
         if connection.is_none_or(|it| {
