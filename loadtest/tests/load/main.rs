@@ -17,6 +17,7 @@ mod report;
 mod scenes;
 mod supervision;
 mod tls;
+mod truth;
 mod tuning;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,36 @@
+//! Rates, counts and latencies equal those of the server's log.
+
+use std::time::Duration;
+
+use corelane_load::result::RunStatus;
+use corelane_load::target::Transport;
+
+use super::{Run, ServerModel, run};
+
+#[test]
+fn steady_run_agrees_with_server_log() {
+    for transport in [Transport::Tcp, Transport::Http] {
+        let model = ServerModel { transport, ..ServerModel::default() };
+        let flags = ["--rate=80", "--connections=8", "--warm-up=0s", "--duration=1s"];
+        let Run { result, server, ended } = run(model, &flags);
+        assert_eq!(result.status(), RunStatus::Completed, "{}", ended.stdout);
+        assert_eq!((result.totals.due, result.totals.answered), (80, 80), "{}", ended.stdout);
+        assert_eq!(server.arrived(), 80);
+        let within = server.answered_within(Duration::ZERO, Duration::from_secs(1));
+        assert!((79..=80).contains(&within), "{within}");
+        assert!(result.service.p50_us >= 10_000.0, "{:?}", result.service);
+    }
+}
+
+#[test]
+fn lost_and_stalled_calls_are_reported() {
+    let stall = Some([Duration::from_millis(300), Duration::from_millis(500)]);
+    let model = ServerModel { workers: 4, lost_each: Some(50), stall, ..ServerModel::default() };
+    let flags = ["--rate=100", "--connections=32", "--warm-up=0s", "--duration=1s"];
+    let flags = [&flags[..], &["--timeout=500ms", "--errors-max=0.05"]].concat();
+    let Run { result, server, ended } = run(model, &flags);
+    assert_eq!(server.arrived(), 100, "{}", ended.stdout);
+    assert_eq!(result.totals.failures.get("timeout"), Some(&2), "{}", ended.stdout);
+    assert!(result.response.max_us >= 150_000.0, "{:?}", result.response);
+    assert!(server.capacity() > 399.0);
+}

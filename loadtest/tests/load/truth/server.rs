@@ -1,0 +1,280 @@
+//! A server whose behaviour is known exactly, and that logs every call itself.
+//!
+//! Calls wait in one queue for the workers; a worker takes the service time for each. The times at
+//! which calls complete are computed from their arrivals, so that the capacity is
+//! `workers / service_time` however late the threads of the server run.
+
+#![expect(clippy::disallowed_types, reason = "its threads share the log")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use corelane_base::time::Instant;
+use corelane_engine::clock::Clock;
+use corelane_load::target::Transport;
+use serde_json::{Value, json};
+
+/// What a server does with calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServerModel {
+    /// Newline-delimited JSON-RPC over TCP, or HTTP.
+    pub(crate) transport: Transport,
+    /// Calls that are executed at a time.
+    pub(crate) workers: usize,
+    /// Time that a call takes.
+    pub(crate) service_time: Duration,
+    /// Each call with this number, from 1, or a multiple of it is never answered.
+    pub(crate) lost_each: Option<usize>,
+    /// No call begins from the first of these times to the second, counted from the first call.
+    pub(crate) stall: Option<[Duration; 2]>,
+}
+
+impl Default for ServerModel {
+    /// Returns a server over TCP with one worker that takes 10 ms for a call.
+    fn default() -> Self {
+        Self {
+            transport: Transport::Tcp,
+            workers: 1,
+            service_time: Duration::from_millis(10),
+            lost_each: None,
+            stall: None,
+        }
+    }
+}
+
+/// A running server; runs until the end of the test program.
+#[derive(Debug)]
+pub(crate) struct TruthServer {
+    model: ServerModel,
+    address: SocketAddr,
+    shared: Arc<SharedState>,
+}
+
+#[derive(Debug)]
+struct SharedState {
+    model: ServerModel,
+    clock: Clock,
+    calls: Mutex<Calls>,
+}
+
+/// Times of a call.
+#[derive(Clone, Copy, Debug)]
+struct CallTimes {
+    arrived: Instant,
+    answered: Option<Instant>,
+}
+
+/// The log, and the queue of calls.
+#[derive(Debug)]
+struct Calls {
+    log: Vec<CallTimes>,
+    /// When each worker is free.
+    free_at: Vec<Instant>,
+    answers: Sender<Answer>,
+}
+
+/// An answer that is due.
+#[derive(Debug)]
+struct Answer {
+    /// Its call in the log.
+    call: usize,
+    due: Instant,
+    bytes: Vec<u8>,
+    stream: Arc<TcpStream>,
+}
+
+impl ServerModel {
+    /// Returns when a call begins that a worker could begin at `at`.
+    fn begin_at(&self, at: Instant, first: Instant) -> Instant {
+        match self.stall {
+            Some([from, until]) if at >= first.after(from) => at.max(first.after(until)),
+            _ => at,
+        }
+    }
+}
+
+impl TruthServer {
+    /// Starts a server.
+    pub(crate) fn start(model: ServerModel) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (answers, due_answers) = channel();
+        let free_at = vec![Instant::ORIGIN; model.workers];
+        let calls = Mutex::new(Calls { log: Vec::new(), free_at, answers });
+        let shared = Arc::new(SharedState { model, clock: Clock::start(), calls });
+        let (accepting, answering) = (Arc::clone(&shared), Arc::clone(&shared));
+        thread::spawn(move || answering.send_answers(&due_answers));
+        thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                let serving = Arc::clone(&accepting);
+                thread::spawn(move || serving.serve(stream));
+            }
+        });
+        Self { model, address, shared }
+    }
+
+    /// Returns the target of the load generator.
+    pub(crate) fn target(&self) -> String {
+        match self.model.transport {
+            Transport::Http => format!("http://{}/mcp", self.address),
+            _ => format!("tcp://{}", self.address),
+        }
+    }
+
+    /// Returns the calls a second that the server can answer.
+    pub(crate) fn capacity(&self) -> f64 {
+        f64::from(u32::try_from(self.model.workers).unwrap())
+            / self.model.service_time.as_secs_f64()
+    }
+
+    /// Returns the number of calls that arrived.
+    pub(crate) fn arrived(&self) -> usize {
+        self.shared.calls().log.len()
+    }
+
+    /// Returns the number of calls that were answered in this time, counted from the arrival of the
+    /// first call.
+    pub(crate) fn answered_within(&self, from: Duration, until: Duration) -> u64 {
+        let calls = self.shared.calls();
+        let Some(first) = calls.log.first().map(|call| call.arrived) else { return 0 };
+        let times = first.after(from)..first.after(until);
+        let answered = calls.log.iter().filter_map(|call| call.answered);
+        answered.filter(|answered| times.contains(answered)).count() as u64
+    }
+}
+
+impl SharedState {
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap()
+    }
+
+    /// Sends the answers when they are due.
+    fn send_answers(&self, answers: &Receiver<Answer>) {
+        // They are in the order of their times: all calls take the same time.
+        for Answer { call, due, bytes, stream } in answers {
+            while self.clock.now() < due {
+                thread::park_timeout(due.since(self.clock.now()));
+            }
+            self.calls().log[call].answered = Some(self.clock.now());
+            // The client may have closed the connection.
+            (&*stream).write_all(&bytes).ok();
+        }
+    }
+
+    /// Serves a connection to its end.
+    fn serve(&self, stream: TcpStream) -> Option<()> {
+        stream.set_nodelay(true).ok()?;
+        let mut reader = BufReader::new(stream.try_clone().ok()?);
+        let stream = Arc::new(stream);
+        loop {
+            let message = match self.model.transport {
+                Transport::Http => read_http(&mut reader)?,
+                _ => read_line(&mut reader)?,
+            };
+            if message.is_empty() {
+                (&*stream).write_all(b"HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n").ok()?;
+                continue;
+            }
+            let message: Value = serde_json::from_slice(&message).ok()?;
+            if message["method"] == "tools/call" {
+                self.queue_call(&message, &stream);
+            } else if let Some(bytes) = self.respond(&message) {
+                (&*stream).write_all(&bytes).ok()?;
+            }
+        }
+    }
+
+    /// Adds a call to the log and to the queue.
+    fn queue_call(&self, message: &Value, stream: &Arc<TcpStream>) {
+        let text = &message["params"]["arguments"]["message"];
+        let bytes = self.frame(message, &json!({ "content": [{ "type": "text", "text": text }] }));
+        let mut calls = self.calls();
+        let arrived = self.clock.now();
+        calls.log.push(CallTimes { arrived, answered: None });
+        let number = calls.log.len();
+        let first = calls.log[0].arrived;
+        let free_at = calls.free_at.iter_mut().min().unwrap();
+        let begin = self.model.begin_at(arrived.max(*free_at), first);
+        *free_at = begin.after(self.model.service_time);
+        if self.model.lost_each.is_some_and(|each| number.is_multiple_of(each)) {
+            return;
+        }
+        let due = begin.after(self.model.service_time);
+        let answer = Answer { call: number - 1, due, bytes, stream: Arc::clone(stream) };
+        calls.answers.send(answer).unwrap();
+    }
+
+    /// Returns the response to a message that is no call; `None` for a notification over TCP.
+    fn respond(&self, message: &Value) -> Option<Vec<u8>> {
+        if message.get("id").is_none() {
+            let accepted = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n".to_vec();
+            return Some(accepted).filter(|_| self.model.transport == Transport::Http);
+        }
+        let tool = json!({ "name": "echo", "inputSchema": {
+            "type": "object",
+            "properties": { "message": { "type": "string" } },
+            "required": ["message"],
+        } });
+        let result = match message["method"].as_str()? {
+            "initialize" => json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "truth", "version": "1" },
+            }),
+            "tools/list" => json!({ "tools": [tool] }),
+            "ping" => json!({}),
+            _ => {
+                let error = json!({ "code": -32_601, "message": "method not found" });
+                return Some(
+                    self.encode(&json!({ "jsonrpc": "2.0", "id": message["id"], "error": error })),
+                );
+            }
+        };
+        Some(self.frame(message, &result))
+    }
+
+    fn frame(&self, request: &Value, result: &Value) -> Vec<u8> {
+        self.encode(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }))
+    }
+
+    fn encode(&self, message: &Value) -> Vec<u8> {
+        let text = message.to_string();
+        let framed = match self.model.transport {
+            Transport::Http => format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n\
+                 {text}",
+                text.len()
+            ),
+            _ => format!("{text}\n"),
+        };
+        framed.into_bytes()
+    }
+}
+
+fn read_line(reader: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    (reader.read_until(b'\n', &mut line).ok()? > 0).then_some(line)
+}
+
+/// Returns the body of a request, which is empty except in a POST.
+fn read_http(reader: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut length = 0;
+    loop {
+        let line = String::from_utf8(read_line(reader)?).ok()?;
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().ok()?;
+        }
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(body)
+}
