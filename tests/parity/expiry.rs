@@ -298,6 +298,21 @@ fn refreshed_token_keeps_the_session() {
 }
 
 #[test]
+fn many_tokens_end_at_the_same_time() {
+    let expiring = ExpiryServer::start(1);
+    let mut clients: Vec<_> = (0..80).map(|_| expiring.connect("old").0).collect();
+    // More than the checks of a turn: were the rest left to the next interval, the last would end
+    // after a minute and a half.
+    expiring.expire();
+    for client in &mut clients {
+        assert_eq!(client.receive()["error"], expired());
+        assert_eq!(client.receive_or_end(), None);
+    }
+    let counters = expiring.server.close();
+    assert_eq!(counters.connections.closed_invalid_credential, 80, "{counters}");
+}
+
+#[test]
 fn session_ends_when_its_time_has_come() {
     let expiring = ExpiryServer::start(1);
     let (mut client, _) = expiring.connect("short");

@@ -3,8 +3,11 @@
 //!
 //! A request with an unknown token or a proof beyond the limit of a turn waits for a later turn, so
 //! that those that need no check are answered meanwhile. Invariants: a turn has at most its number
-//! of checks; while requests wait, half of them are theirs, so that the first [`WAITING_MAX`] are
-//! served within that many turns; a further one does not wait.
+//! of checks for requests; while requests wait, half of them are theirs, so that the first
+//! [`WAITING_MAX`] are served within that many turns; a further one does not wait.
+//!
+//! Open connections whose credential is to be verified again have half as many checks of their own
+//! in each turn, so that requests and open connections do not keep each other from a check.
 //!
 //! Proofs (DPoP, RFC 9449) have nonces, and are known on all shards. Invariants: a proof is
 //! accepted once, by one shard, as long as it could be sent again; while more proofs are remembered
@@ -45,17 +48,32 @@ pub(super) struct TurnChecks {
     waiting: VecDeque<Key>,
     /// How many of them are read again in this turn, before anything else.
     resumed: u16,
+    /// Open connections whose credential is to be verified again.
+    open: VecDeque<Key>,
+    /// Checks that are left to those of them that this turn has taken.
+    left_to_open: u16,
 }
 
 impl TurnChecks {
     pub(super) const fn new(per_turn_max: u16) -> Self {
-        let (taken, turn, resumed) = (0, Instant::ORIGIN, 0);
-        Self { per_turn_max, taken, turn, waiting: VecDeque::new(), resumed }
+        Self {
+            per_turn_max,
+            taken: 0,
+            turn: Instant::ORIGIN,
+            waiting: VecDeque::new(),
+            resumed: 0,
+            open: VecDeque::new(),
+            left_to_open: 0,
+        }
     }
 
     /// Takes a check. Returns `false` if there is none left.
     pub(super) fn take(&mut self, turn: Instant) -> bool {
         self.begin_turn(turn);
+        if self.left_to_open > 0 {
+            self.left_to_open -= 1;
+            return true;
+        }
         let is_resumed = self.resumed > 0;
         self.resumed = self.resumed.saturating_sub(1);
         let reserved = if is_resumed { 0 } else { self.reserved() };
@@ -92,9 +110,30 @@ impl TurnChecks {
         resumed
     }
 
+    /// Has the credential of an open connection verified again, in this turn or a later one.
+    pub(super) fn push_open(&mut self, key: Key) {
+        self.open.push_back(key);
+    }
+
+    /// Returns whether open connections wait for a check of their credential.
+    #[inline]
+    pub(super) fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Takes the open connections whose credential is verified again in the turn that began at
+    /// `turn`, before anything else. They have their checks.
+    pub(super) fn take_open(&mut self, turn: Instant) -> Vec<Key> {
+        self.begin_turn(turn);
+        let count = self.open.len().min(self.per_turn_max.div_ceil(2).into());
+        let taken: Vec<Key> = self.open.drain(..count).collect();
+        self.left_to_open = u16::try_from(taken.len()).unwrap_or(u16::MAX);
+        taken
+    }
+
     fn begin_turn(&mut self, turn: Instant) {
         if turn != self.turn {
-            (self.turn, self.taken, self.resumed) = (turn, 0, 0);
+            (self.turn, self.taken, self.resumed, self.left_to_open) = (turn, 0, 0, 0);
         }
     }
 
@@ -312,6 +351,19 @@ mod tests {
         assert!(!checks.take(at(1)));
         assert_eq!(checks.resume(at(1)), keys);
         assert!(checks.take(at(1)));
+    }
+
+    #[test]
+    fn open_connections_have_checks_of_their_own() {
+        let (mut checks, keys) = (TurnChecks::new(4), keys(3));
+        for key in &keys {
+            checks.push_open(*key);
+        }
+        while checks.take(at(1)) {}
+        assert_eq!(checks.take_open(at(1)), keys[..2]);
+        assert!(checks.take(at(1)) && checks.take(at(1)) && !checks.take(at(1)));
+        assert_eq!(checks.take_open(at(2)), keys[2..]);
+        assert!(!checks.has_open() && checks.take_open(at(2)).is_empty());
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl Authentication {
     /// enough.
     pub(super) fn next_check(&self) -> Option<Instant> {
         let active = self.verification.as_ref()?;
-        if active.checks.has_waiting() {
+        if active.checks.has_waiting() || active.checks.has_open() {
             return Some(Instant::ORIGIN);
         }
         Instant::earliest([active.check_at, active.pending.next_deadline()])
@@ -213,11 +213,13 @@ impl Authentication {
         waiting
     }
 
-    /// Returns whether the credentials of open connections are to be checked now. The next check
-    /// follows the next token, or [`Authentication::schedule_check`].
+    /// Returns whether the credentials of open connections are to be checked now: the time has
+    /// come, and those of the last check are verified. The next check follows the next token, or
+    /// [`Authentication::schedule_check`].
     pub(super) fn begins_check(&mut self, now: Instant) -> bool {
         let Some(active) = &mut self.verification else { return false };
-        let is_due = active.check_at.is_some_and(|check_at| check_at <= now);
+        let is_due =
+            active.check_at.is_some_and(|check_at| check_at <= now) && !active.checks.has_open();
         if is_due {
             active.check_at = None;
         }
@@ -229,6 +231,19 @@ impl Authentication {
         if let Some(active) = &mut self.verification {
             active.check_at.get_or_insert_with(|| now.after(CHECK_INTERVAL));
         }
+    }
+
+    /// Has the credential of an open connection verified again, in this turn or a later one.
+    pub(super) fn verify_later(&mut self, key: Key) {
+        if let Some(active) = &mut self.verification {
+            active.checks.push_open(key);
+        }
+    }
+
+    /// Takes the open connections whose credential is verified again in this turn.
+    pub(super) fn take_to_verify(&mut self, turn: Instant) -> Vec<Key> {
+        let active = self.verification.as_mut().filter(|active| active.checks.has_open());
+        active.map(|active| active.checks.take_open(turn)).unwrap_or_default()
     }
 
     /// Returns whether callers without a token are served.

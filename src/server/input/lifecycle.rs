@@ -248,17 +248,27 @@ impl Shard {
     }
 }
 
-/// Checks the credentials of all connections, if the time for it has come. Requests that have
-/// waited too long for the authorization server are read again, and refused.
+/// Checks the credentials of all connections, if the time for it has come; those that need it are
+/// verified again in this turn and the following ones. Requests that have waited too long for the
+/// authorization server are read again, and refused.
 pub fn end_expired_credentials(shard: &mut Shard) {
     let time = AuthTime::at(shard.now, shard.dispatcher.deferred.wall_clock);
     for key in shard.dispatcher.auth.expire(time) {
         shard.outbox.resume_reading(key);
     }
-    if !shard.dispatcher.auth.begins_check(shard.now) {
-        return;
+    if shard.dispatcher.auth.begins_check(shard.now) {
+        check_credentials(shard, time);
     }
-    let (mut has_credentials, mut stale): (bool, Vec<Key>) = (false, Vec::new());
+    for key in shard.dispatcher.auth.take_to_verify(shard.now) {
+        if !is_still_valid(shard, key, time) {
+            end_authenticated(shard, key);
+        }
+    }
+}
+
+/// Finds the connections whose credential is to be verified again.
+fn check_credentials(shard: &mut Shard, time: AuthTime) {
+    let mut has_credentials = false;
     for (key, connection) in shard.transports.connections.table.iter() {
         let state = &connection.state;
         let Some(known) = state.credential() else { continue };
@@ -267,25 +277,27 @@ pub fn end_expired_credentials(shard: &mut Shard) {
             continue;
         }
         if !shard.dispatcher.auth.is_current(known, time) {
-            stale.push(key);
+            shard.dispatcher.auth.verify_later(key);
         }
     }
     if has_credentials {
         shard.dispatcher.auth.schedule_check(shard.now);
     }
-    for key in stale {
-        if is_still_valid(shard, key) || end_parity(shard, key) {
-            continue;
-        }
-        let reason = ParityError::token_expired("the token is no longer valid");
-        shard.end_idle_stream(key, &reason);
-        shard.complete_streams(key);
-        let connection = shard.transports.connections.table.get(key);
-        let transport = connection.map(|connection| connection.state.transport);
-        if matches!(transport, Some(Transport::Tcp | Transport::WebSocket)) {
-            let reason = CloseReason::InvalidCredential;
-            shard.outbox.push(Effect::Close { key, reason });
-        }
+}
+
+/// Ends what was opened with the credential of a connection.
+fn end_authenticated(shard: &mut Shard, key: Key) {
+    if end_parity(shard, key) {
+        return;
+    }
+    let reason = ParityError::token_expired("the token is no longer valid");
+    shard.end_idle_stream(key, &reason);
+    shard.complete_streams(key);
+    let connection = shard.transports.connections.table.get(key);
+    let transport = connection.map(|connection| connection.state.transport);
+    if matches!(transport, Some(Transport::Tcp | Transport::WebSocket)) {
+        let reason = CloseReason::InvalidCredential;
+        shard.outbox.push(Effect::Close { key, reason });
     }
 }
 
@@ -311,13 +323,15 @@ fn end_parity(shard: &mut Shard, key: Key) -> bool {
     true
 }
 
-/// Verifies the token of a connection again. One that cannot be verified at the moment is checked
-/// the next time.
-fn is_still_valid(shard: &mut Shard, key: Key) -> bool {
-    let time = AuthTime::at(shard.now, shard.dispatcher.deferred.wall_clock);
+/// Verifies the credential of a connection again, unless it has sent a valid one meanwhile. One
+/// that cannot be verified at the moment is checked the next time.
+fn is_still_valid(shard: &mut Shard, key: Key, time: AuthTime) -> bool {
     let Some(connection) = shard.transports.connections.table.get_mut(key) else { return true };
     let (auth, facts) = (&mut shard.dispatcher.auth, &mut shard.dispatcher.facts);
     let Some(known) = connection.state.credential() else { return true };
+    if auth.is_current(known, time) {
+        return true;
+    }
     let certificate = connection.state.certificate();
     let counters = &mut shard.outbox.counters.auth;
     let authenticated = match known.token() {
