@@ -24,8 +24,8 @@
 //! | [`probe`] | the search, executed run by run |
 //! | [`scalability`] | predicted effect of more cores, connections or machines |
 //! | [`sweep`] | the highest rate, and runs at fractions of it |
-//! | [`significance`] | statistical difference of two samples |
-//! | [`comparison`] | difference and comparability of results |
+//! | [`significance`] | permutation test of the difference of two groups of runs |
+//! | [`comparison`] | comparison of results within budgets, and their comparability |
 //! | [`forecast`] | resources required for a target rate, from results at several sizes |
 //! | [`tuning`] | machine settings that limit or distort a load test |
 

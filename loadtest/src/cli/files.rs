@@ -1,7 +1,7 @@
 //! Files that commands write, and their errors.
 
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -60,6 +60,14 @@ pub(super) fn check_writable(path: &Path) -> Result<(), CliError> {
 /// Writes a result to a JSON file.
 pub(super) fn write_json(path: &Path, result: &impl Serialize) -> Result<(), CliError> {
     write(path, &(serde_json::to_string_pretty(result)? + "\n"))
+}
+
+/// Writes a file, or to standard output for `-`.
+pub(super) fn write_or_print(path: &Path, text: &str) -> Result<(), CliError> {
+    if path == Path::new("-") {
+        return Ok(io::stdout().write_all(text.as_bytes())?);
+    }
+    write(path, text)
 }
 
 /// Writes a file.

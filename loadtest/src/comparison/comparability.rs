@@ -2,19 +2,22 @@
 //!
 //! All keys of a plan count, including unknown ones, except those in `IGNORED_KEYS`.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::Side;
 use crate::result::RunResult;
 use crate::target::Target;
 
 /// Keys of a plan that do not change the load. Of `target` only the transport is compared, since
 /// two servers on one machine are the usual comparison. `headers` may hold secrets, which must not
 /// be shown.
-const IGNORED_KEYS: [&str; 9] = [
+const IGNORED_KEYS: [&str; 10] = [
     "target",
     "seed",
     "thresholds",
+    "budgets",
     "sweep",
     "connect_timeout",
     "response_timeout",
@@ -24,7 +27,7 @@ const IGNORED_KEYS: [&str; 9] = [
 ];
 
 /// Differences between the environments and plans of two results.
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Comparability {
     /// Differences that make the results incomparable, each with both values.
     pub differences: Vec<String>,
@@ -33,6 +36,35 @@ pub struct Comparability {
 }
 
 impl Comparability {
+    /// Compares all results with the first of the base.
+    pub fn of_sides(base: &Side, others: &[Side]) -> Self {
+        let mut all = Self::default();
+        let Some((first, rest)) = base.runs.split_first() else { return all };
+        for other in rest.iter().chain(others.iter().flat_map(|side| &side.runs)) {
+            all.add(Self::of(first, other));
+        }
+        let is_apart = |side: &Side| {
+            let ends = |runs: &[RunResult]| {
+                let ends = runs.iter().map(|run| run.manifest.ended_unix_s);
+                Some((ends.clone().min()?, ends.max()?))
+            };
+            let (Some((first, last)), Some((new_first, new_last))) =
+                (ends(&base.runs), ends(&side.runs))
+            else {
+                return false;
+            };
+            first > 0 && new_first > 0 && (last < new_first || new_last < first)
+        };
+        if others.iter().any(|side| side.runs.len() > 1 && is_apart(side)) {
+            all.notes.push(
+                "one side was measured after the other: a change of the machine in between looks \
+                 like one of the server; measure in turn (base, new, base, new, …)"
+                    .into(),
+            );
+        }
+        all
+    }
+
     /// Compares two results.
     pub fn of(base: &RunResult, new: &RunResult) -> Self {
         let mut differences = Vec::new();
@@ -111,7 +143,7 @@ mod tests {
 
     #[test]
     fn results_of_two_servers_are_comparable() {
-        let base = result(1_000, 100.0, 4);
+        let base = result(1_000, 100.0);
         let mut new = base.clone();
         new.plan.target = "tcp://127.0.0.1:2".into();
         new.plan.seed = 7;
@@ -120,7 +152,7 @@ mod tests {
 
     #[test]
     fn incomparable_results_list_differences() {
-        let mut base = result(1_000, 100.0, 4);
+        let mut base = result(1_000, 100.0);
         base.plan.era = Some(Era::Modern);
         let mut new = base.clone();
         new.manifest.kernel = "6.1".into();
@@ -138,8 +170,23 @@ mod tests {
     }
 
     #[test]
+    fn sides_that_do_not_alternate_are_noted() {
+        let side = |ends: &[u64]| {
+            let runs = ends.iter().map(|end| {
+                let mut run = result(1_000, 100.0);
+                run.manifest.ended_unix_s = *end;
+                run
+            });
+            Side { name: String::new(), runs: runs.collect() }
+        };
+        let notes = |new: &[u64]| Comparability::of_sides(&side(&[1, 3]), &[side(new)]).notes;
+        assert!(notes(&[2, 4]).is_empty());
+        assert!(notes(&[4, 5])[0].contains("measure in turn"));
+    }
+
+    #[test]
     fn version_and_setting_differences_are_notes() {
-        let mut base = result(1_000, 100.0, 4);
+        let mut base = result(1_000, 100.0);
         base.manifest.sysctls = vec![("fs.nr_open".into(), "1".into())];
         let mut new = base.clone();
         new.manifest.version = "9".into();

@@ -1,433 +1,352 @@
-//! Comparison of results, figure by figure, with significance tests.
+//! Comparison of results, figure by figure, with a significance test.
 //!
-//! With several runs a side each run is a sample; with one run a side each second is. Seconds of
-//! one run depend on one another, so that p-values come out too small and intervals too narrow:
-//! such a comparison is only a hint.
+//! Each run is a sample: how much runs of one server differ shows only between runs, not between
+//! the seconds of one. All tested figures have one significance level together ([`significance`]).
+//! A figure is worse only if the difference is significant and larger than its budget. A comparison
+//! in which nothing could be significant, or a budget could not be checked, is undecided.
+//! [`comparability`] checks whether two results may be compared at all.
 //!
-//! All figures together have one significance level (Holm's correction). A difference counts as
-//! worse only if it is significant and larger than the tolerance. [`comparability`] checks whether
-//! two results may be compared at all.
+//! [`significance`]: crate::significance
 
 pub mod comparability;
 pub mod repetitions;
 
-use serde::Serialize;
+mod figures;
 
-use crate::result::{RunResult, SecondResult};
-use crate::significance::{Difference, holm_corrected, p_value_min};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use self::comparability::Comparability;
+use self::repetitions::Repetitions;
+use crate::figure;
+use crate::plan::budgets::{Budgets, Figure};
+use crate::result::RunResult;
+use crate::significance::{self, Samples, Shift, median, p_value_min};
+
+/// Budget of `errors` if none is named: a difference of the failure ratios.
+const DEFAULT_ERRORS_BUDGET: f64 = 0.001;
+/// Largest number of runs a side that is considered for significance at all.
+const RUNS_MAX: usize = 1_000;
+/// Figures that are tested if no budget is named: each says something of its own.
+const TESTED: [Figure; 7] = [
+    Figure::Rate,
+    Figure::Errors,
+    Figure::P50,
+    Figure::P95,
+    Figure::P99,
+    Figure::Cpu,
+    Figure::Memory,
+];
 
 /// Settings of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ComparisonOptions {
-    /// Largest relative worsening that is acceptable, such as 0.03.
+    /// Acceptable worsening of each figure; only these are tested. Without any, some figures are
+    /// tested with `tolerance`.
+    pub budgets: Budgets,
+    /// Acceptable relative worsening without budgets, such as 0.03.
     pub tolerance: f64,
-    /// Significance level: the probability of any false positive among all figures.
+    /// Significance level: the probability of any false alarm among all figures.
     pub level: f64,
 }
 
 impl Default for ComparisonOptions {
-    /// Tolerance 0.03, level 0.05.
+    /// No budgets, tolerance 0.03, level 0.05.
     fn default() -> Self {
-        Self { tolerance: 0.03, level: 0.05 }
+        Self { budgets: Budgets::default(), tolerance: 0.03, level: 0.05 }
     }
 }
 
-/// What the samples are.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SampleKind {
-    /// Runs.
-    Run,
-    /// Seconds of one run a side.
-    Second,
+impl ComparisonOptions {
+    /// Returns the acceptable worsening of a figure, or `None` if it is not tested.
+    pub fn budget(&self, figure: Figure) -> Option<f64> {
+        if !self.budgets.is_empty() {
+            return self.budgets.0.get(&figure).copied();
+        }
+        let default = if figure.is_ratio() { DEFAULT_ERRORS_BUDGET } else { self.tolerance };
+        TESTED.contains(&figure).then_some(default)
+    }
 }
 
 /// The outcome of comparing a figure.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparisonOutcome {
-    /// Significantly better, by more than the tolerance.
+    /// Significantly better.
     Better,
-    /// Significantly different, within the tolerance.
-    WithinTolerance,
+    /// Significantly worse, within the budget.
+    WithinBudget,
     /// Not significantly different.
     NotSignificant,
-    /// Not measured on both sides, or too few samples.
-    NotCompared,
-    /// Significantly worse, by more than the tolerance.
+    /// For information only: the figure has no budget.
+    NotTested,
+    /// Significantly worse, by more than the budget.
     Worse,
 }
 
 /// The comparison of one figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Row {
-    /// Name of the figure.
-    pub figure: &'static str,
-    /// Unit of the figure.
-    pub unit: &'static str,
-    /// Median of the base, or `None` if it was not measured.
-    pub base: Option<f64>,
+    /// The figure.
+    pub figure: Figure,
+    /// Median of the base: responses a second, microseconds, MiB, or a ratio.
+    pub base: f64,
     /// Median of the new side.
-    pub new: Option<f64>,
-    /// The difference, or `None` if there are too few samples.
-    pub difference: Option<Difference>,
-    /// P-value, corrected for the number of figures.
-    pub p_value_corrected: Option<f64>,
+    pub new: f64,
+    /// The change relative to the base, such as 0.05; of `errors` the difference of the ratios.
+    pub change: Shift,
+    /// P-value, corrected for the number of tests; `None` if the figure is not tested.
+    pub p_value: Option<f64>,
+    /// Acceptable worsening; `None` if the figure is not tested.
+    pub budget: Option<f64>,
     /// The outcome.
     pub outcome: ComparisonOutcome,
-    /// Whether higher values are better.
-    pub is_higher_better: bool,
+}
+
+/// A figure that says nothing about the comparison.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// The figure.
+    pub figure: Figure,
+    /// Why.
+    pub reason: String,
+}
+
+/// The verdict on a comparison.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ComparisonVerdict {
+    /// No budget is exceeded.
+    NotWorse,
+    /// A budget is exceeded.
+    Worse,
+    /// No difference could be significant, or a budget could not be checked.
+    Undecided,
+}
+
+/// The results of one side.
+#[derive(Clone, Debug)]
+pub struct Side {
+    /// Name for people.
+    pub name: String,
+    /// The results, at least one.
+    pub runs: Vec<RunResult>,
 }
 
 /// The comparison of two sides.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What the samples are.
-    pub sample_kind: SampleKind,
-    /// Number of samples of the base.
+    /// Name of the base.
+    pub base: String,
+    /// Name of the new side.
+    pub new: String,
+    /// Number of runs of the base.
     pub base_count: usize,
-    /// Number of samples of the new side.
+    /// Number of runs of the new side.
     pub new_count: usize,
+    /// The verdict.
+    pub verdict: ComparisonVerdict,
+    /// What exceeds a budget, or why the comparison is undecided.
+    pub reasons: Vec<String>,
     /// The compared figures.
     pub rows: Vec<Row>,
+    /// Figures that say nothing.
+    pub left_out: Vec<LeftOut>,
 }
 
-/// A figure and how to read it from a run or a second.
-struct ComparedFigure {
-    figure: &'static str,
-    unit: &'static str,
-    is_more_better: bool,
-    of_run: fn(&RunResult) -> Option<f64>,
-    of_second: fn(&SecondResult) -> Option<f64>,
+/// All comparisons of a command, as stored.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct ComparisonFile {
+    /// Settings.
+    pub options: ComparisonOptions,
+    /// Differences of machines and plans.
+    pub comparability: Comparability,
+    /// The comparisons with the base.
+    pub comparisons: Vec<Comparison>,
+    /// The runs a side that show a change as large as the budget.
+    pub repetitions: Vec<Repetitions>,
 }
 
-const COMPARED_FIGURES: [ComparedFigure; 9] = [
-    ComparedFigure {
-        figure: "rate",
-        unit: "responses/s",
-        is_more_better: true,
-        of_run: |run| Some(run.totals.rate.max(RATE_MIN)),
-        of_second: |second| Some(float(second.answered).max(RATE_MIN)),
-    },
-    ComparedFigure {
-        figure: "p50",
-        unit: "us",
-        is_more_better: false,
-        of_run: |run| positive(run.response.p50_us),
-        of_second: |second| positive(second.p50_us),
-    },
-    ComparedFigure {
-        figure: "p90",
-        unit: "us",
-        is_more_better: false,
-        of_run: |run| positive(run.response.p90_us),
-        of_second: |second| positive(second.p90_us),
-    },
-    ComparedFigure {
-        figure: "p95",
-        unit: "us",
-        is_more_better: false,
-        of_run: |run| positive(run.response.p95_us),
-        of_second: |second| positive(second.p95_us),
-    },
-    ComparedFigure {
-        figure: "p99",
-        unit: "us",
-        is_more_better: false,
-        of_run: |run| positive(run.response.p99_us),
-        of_second: |second| positive(second.p99_us),
-    },
-    ComparedFigure {
-        figure: "p99.9",
-        unit: "us",
-        is_more_better: false,
-        of_run: |run| positive(run.response.p999_us),
-        of_second: |second| positive(second.p999_us),
-    },
-    ComparedFigure {
-        figure: "p99.99",
-        unit: "us",
-        is_more_better: false,
-        of_run: |run| positive(run.response.p9999_us),
-        of_second: |second| positive(second.p9999_us),
-    },
-    ComparedFigure {
-        figure: "server CPU",
-        unit: "us per response",
-        is_more_better: false,
-        of_run: |run| positive(run.server?.cpu_us_per_response),
-        of_second: |second| positive(second.server_cores? * 1e6 / float(second.answered)),
-    },
-    ComparedFigure {
-        figure: "server RSS",
-        unit: "MiB",
-        is_more_better: false,
-        of_run: |run| mebibytes(run.server?.resident_bytes_max),
-        of_second: |second| mebibytes(second.server_resident_bytes?),
-    },
-];
+impl ComparisonFile {
+    /// Compares each of the other sides with the base.
+    pub fn new(base: &Side, others: &[Side], options: ComparisonOptions) -> Self {
+        let comparability = Comparability::of_sides(base, others);
+        let compare = |other| Comparison::between(base, other, &options, others.len());
+        let comparisons = others.iter().map(compare).collect();
+        let sides: Vec<&[RunResult]> =
+            std::iter::once(base).chain(others).map(|side| &side.runs[..]).collect();
+        let repetitions = repetitions::repetitions(&sides, &options);
+        Self { options, comparability, comparisons, repetitions }
+    }
 
-/// Rate of a second without responses: ratios need a positive value, ranks only one below 1.
-const RATE_MIN: f64 = 0.5;
-
-#[expect(clippy::cast_precision_loss, reason = "counts and bytes for people")]
-const fn float(count: u64) -> f64 {
-    count as f64
-}
-
-fn positive(value: f64) -> Option<f64> {
-    (value.is_finite() && value > 0.0).then_some(value)
-}
-
-fn mebibytes(bytes: u64) -> Option<f64> {
-    positive(float(bytes) / f64::from(1 << 20))
+    /// Returns the verdict on all comparisons.
+    pub fn verdict(&self) -> ComparisonVerdict {
+        let has = |verdict| self.comparisons.iter().any(|it| it.verdict == verdict);
+        [ComparisonVerdict::Worse, ComparisonVerdict::Undecided]
+            .into_iter()
+            .find(|verdict| has(*verdict))
+            .unwrap_or(ComparisonVerdict::NotWorse)
+    }
 }
 
 impl Comparison {
-    /// Compares two sides, each of one result or more. [`evaluate`] sets the outcomes afterwards,
-    /// since the correction needs all comparisons.
-    pub fn between(base: &[RunResult], new: &[RunResult]) -> Self {
-        let sample_kind = match (base, new) {
-            ([_], [_]) => SampleKind::Second,
-            _ => SampleKind::Run,
-        };
-        let values = |side: &[RunResult], question: &ComparedFigure| -> Vec<f64> {
-            match (sample_kind, side) {
-                (SampleKind::Second, [run]) => {
-                    measured_seconds(run).iter().filter_map(question.of_second).collect()
+    /// Compares two sides, one comparison of `comparison_count`.
+    pub fn between(
+        base: &Side,
+        new: &Side,
+        options: &ComparisonOptions,
+        comparison_count: usize,
+    ) -> Self {
+        let (mut rows, mut left_out, mut tested, mut reasons) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for figure in Figure::ALL {
+            match figures::samples(figure, &base.runs, &new.runs) {
+                Ok(samples) => {
+                    let scaled = scaled(figure, &samples);
+                    rows.extend(Row::new(figure, samples, &scaled, options));
+                    if options.budget(figure).is_some() {
+                        tested.push(scaled);
+                    }
                 }
-                _ => side.iter().filter_map(question.of_run).collect(),
+                Err(why) => {
+                    left_out.push(LeftOut { figure, reason: why.reason().into() });
+                    if options.budgets.0.contains_key(&figure) && !why.is_equal() {
+                        reasons.push(format!(
+                            "the budget of {} cannot be checked: {}",
+                            figure.name(),
+                            why.reason()
+                        ));
+                    }
+                }
             }
-        };
-        let count = |side: &[RunResult]| match (sample_kind, side) {
-            (SampleKind::Second, [run]) => measured_seconds(run).len(),
-            _ => side.len(),
-        };
-        let row = |question: &ComparedFigure| {
-            let (one, other) = (values(base, question), values(new, question));
-            let ComparedFigure { figure, unit, is_more_better, .. } = *question;
-            Row {
-                figure,
-                unit,
-                difference: Difference::between(&one, &other),
-                base: median(one),
-                new: median(other),
-                p_value_corrected: None,
-                outcome: ComparisonOutcome::NotCompared,
-                is_higher_better: is_more_better,
-            }
+        }
+        if tested.is_empty() && reasons.is_empty() {
+            reasons.push("no figure that is tested differs between the runs".into());
+        }
+        let counts = [base.runs.len(), new.runs.len()];
+        reasons.extend(too_few_runs(counts, options, comparison_count));
+        let mut p_values = significance::p_values(&tested).into_iter();
+        for row in rows.iter_mut().filter(|row| row.budget.is_some()) {
+            row.evaluate(p_values.next().unwrap_or(1.0) * float(comparison_count), options.level);
+        }
+        let exceeded: Vec<String> = rows.iter().filter_map(Row::exceeded).collect();
+        let verdict = match (exceeded.is_empty(), reasons.is_empty()) {
+            (false, _) => ComparisonVerdict::Worse,
+            (true, false) => ComparisonVerdict::Undecided,
+            (true, true) => ComparisonVerdict::NotWorse,
         };
         Self {
-            sample_kind,
-            base_count: count(base),
-            new_count: count(new),
-            rows: COMPARED_FIGURES.iter().map(row).collect(),
+            base: base.name.clone(),
+            new: new.name.clone(),
+            base_count: base.runs.len(),
+            new_count: new.runs.len(),
+            verdict,
+            reasons: exceeded.into_iter().chain(reasons).collect(),
+            rows,
+            left_out,
         }
     }
-
-    /// Returns whether any figure had enough samples.
-    pub fn has_enough_samples(&self) -> bool {
-        self.rows.iter().any(|row| row.difference.is_some())
-    }
-
-    /// Returns whether any figure is worse.
-    pub fn is_worse(&self) -> bool {
-        self.rows.iter().any(|row| row.outcome == ComparisonOutcome::Worse)
-    }
-
-    /// Returns whether any difference could be significant at all with this number of samples and
-    /// tests.
-    pub fn can_be_significant(&self, level: f64, questions: usize) -> bool {
-        #[expect(clippy::cast_precision_loss, reason = "a few questions")]
-        let questions = questions as f64;
-        p_value_min(self.base_count, self.new_count) * questions < level
-    }
 }
 
-/// Returns the number of significance tests in these comparisons.
-pub fn test_count(comparisons: &[Comparison]) -> usize {
-    let rows = comparisons.iter().flat_map(|comparison| &comparison.rows);
-    rows.filter(|row| row.difference.is_some()).count()
+/// Returns the fewest runs a side with which a difference can be significant.
+pub fn runs_min(level: f64, comparison_count: usize) -> usize {
+    let is_enough = |runs: &usize| p_value_min(*runs, *runs) * float(comparison_count) < level;
+    (1..RUNS_MAX).find(is_enough).unwrap_or(RUNS_MAX)
 }
 
-/// Sets the outcomes of all figures of comparisons that are made together.
-pub fn evaluate(comparisons: &mut [Comparison], bounds: ComparisonOptions) {
-    let rows = || comparisons.iter().flat_map(|comparison| &comparison.rows);
-    let p_values: Vec<f64> =
-        rows().filter_map(|row| row.difference).map(|difference| difference.p_value).collect();
-    let mut corrected = holm_corrected(&p_values).into_iter();
-    for row in comparisons.iter_mut().flat_map(|comparison| &mut comparison.rows) {
-        let Some(difference) = row.difference else { continue };
-        let Some(p_value) = corrected.next() else { return };
-        row.p_value_corrected = Some(p_value);
-        let worsening =
-            if row.is_higher_better { 1.0 / difference.ratio } else { difference.ratio };
-        row.outcome = if p_value >= bounds.level {
-            ComparisonOutcome::NotSignificant
-        } else if worsening > 1.0 + bounds.tolerance {
-            ComparisonOutcome::Worse
-        } else if 1.0 / worsening > 1.0 + bounds.tolerance {
-            ComparisonOutcome::Better
-        } else {
-            ComparisonOutcome::WithinTolerance
-        };
+/// Explains why no difference could be significant.
+fn too_few_runs(
+    [base, new]: [usize; 2],
+    options: &ComparisonOptions,
+    comparison_count: usize,
+) -> Option<String> {
+    let level = options.level;
+    let can_be_significant = p_value_min(base, new) * float(comparison_count) < level;
+    (!can_be_significant).then(|| {
+        format!(
+            "with {base} and {new} runs no difference can be significant at the level of {level}: \
+             measure at least {} runs a side",
+            runs_min(level, comparison_count)
+        )
+    })
+}
+
+/// Returns the values on the scale of the test: logarithms, unless the figure is a ratio.
+fn scaled(figure: Figure, samples: &Samples) -> Samples {
+    if figure.is_ratio() {
+        return samples.clone();
     }
+    let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect();
+    Samples { first: logarithms(&samples.first), second: logarithms(&samples.second) }
 }
 
 impl Row {
-    /// Returns the difference and its confidence interval in the unit of the figure: the ratios
-    /// applied to the median of the base.
-    pub fn absolute(&self) -> Option<(f64, f64, f64)> {
-        let Difference { ratio, ratio_low, ratio_high, .. } = self.difference?;
-        let base = self.base?;
-        Some(((ratio - 1.0) * base, (ratio_low - 1.0) * base, (ratio_high - 1.0) * base))
+    fn new(
+        figure: Figure,
+        samples: Samples,
+        scaled: &Samples,
+        options: &ComparisonOptions,
+    ) -> Option<Self> {
+        let middle = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            median(&values)
+        };
+        let Shift { estimate, low, high } = Shift::of(scaled)?;
+        let [estimate, low, high] = [estimate, low, high]
+            .map(|shift| if figure.is_ratio() { shift } else { shift.exp_m1() });
+        Some(Self {
+            figure,
+            base: middle(samples.first)?,
+            new: middle(samples.second)?,
+            change: Shift { estimate, low, high },
+            p_value: None,
+            budget: options.budget(figure),
+            outcome: ComparisonOutcome::NotTested,
+        })
+    }
+
+    fn evaluate(&mut self, p_value: f64, level: f64) {
+        let worsening = if self.figure.is_higher_better() {
+            -self.change.estimate
+        } else {
+            self.change.estimate
+        };
+        self.p_value = Some(p_value.min(1.0));
+        self.outcome = if p_value >= level {
+            ComparisonOutcome::NotSignificant
+        } else if worsening < 0.0 {
+            ComparisonOutcome::Better
+        } else if self.budget.is_some_and(|budget| worsening > budget) {
+            ComparisonOutcome::Worse
+        } else {
+            ComparisonOutcome::WithinBudget
+        };
+    }
+
+    /// Says which budget is exceeded.
+    fn exceeded(&self) -> Option<String> {
+        let budget = self.budget.filter(|_| self.outcome == ComparisonOutcome::Worse)?;
+        let p_value = self.p_value.unwrap_or(1.0);
+        Some(format!(
+            "{} {}, budget {} (p = {p_value:.4})",
+            self.figure.name(),
+            format_change(self.figure, self.change.estimate),
+            Budgets::format(self.figure, budget)
+        ))
     }
 }
 
-/// Returns the complete seconds of a run after the warm-up.
-fn measured_seconds(run: &RunResult) -> &[SecondResult] {
-    let warm_up = run.plan.warm_up.get().as_secs_f64();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "seconds of a run, not negative; saturating"
-    )]
-    let whole = |seconds: f64| seconds as usize;
-    // The sum of phase durations may be slightly below a whole number.
-    let last = whole((warm_up + run.totals.duration_s + 1e-6).floor()).min(run.seconds.len());
-    let first = whole(warm_up.ceil()).min(last);
-    &run.seconds[first..last]
+/// Formats a change such as `+5.0 %` or `-0.50 points`.
+pub fn format_change(figure: Figure, change: f64) -> String {
+    let sign = if change < 0.0 { '-' } else { '+' };
+    let unit = if figure.is_ratio() { "points" } else { "%" };
+    format!("{sign}{} {unit}", figure::digits(change.abs() * 100.0))
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        count if count.is_multiple_of(2) => Some(f64::midpoint(values[middle - 1], values[middle])),
-        _ => Some(values[middle]),
-    }
+#[expect(clippy::cast_precision_loss, reason = "numbers of runs and comparisons")]
+const fn float(count: usize) -> f64 {
+    count as f64
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// Returns a result with one second of warm-up, `seconds` around these figures, and one second
-    /// with the last responses.
-    pub(super) fn result(rate: u64, p99_us: f64, seconds: u64) -> RunResult {
-        let second = |number: u64| {
-            json!({
-                "answered": if number == 0 { 0 } else { rate + number % 5 },
-                "failed": 0, "p50_us": 10.0 + float(number % 3),
-                "p90_us": p99_us * 0.5, "p95_us": p99_us * 0.75,
-                "p99_us": p99_us + float(number % 7), "p999_us": p99_us * 2.0,
-                "p9999_us": p99_us * 3.0, "max_us": 1e3, "open": 64, "server_cores": 0.5,
-                "server_resident_bytes": 64 << 20,
-            })
-        };
-        let percentiles = json!({
-            "count": 10, "mean_us": 10.0, "p50_us": 10.0, "p90_us": p99_us * 0.5,
-            "p95_us": p99_us * 0.75, "p99_us": p99_us,
-            "p999_us": p99_us * 2.0, "p9999_us": p99_us * 3.0, "max_us": 1e3,
-        });
-        let cost =
-            json!({ "cpu_us_per_response": 5.0, "cores": 0.5, "resident_bytes_max": 1 << 20 });
-        serde_json::from_value(json!({
-            "verdict": { "invalid": [], "missed_thresholds": [] },
-            "plan": {
-                "target": "tcp://127.0.0.1:1", "warm_up": "1s",
-                "phase": [{ "rate": rate, "duration": format!("{seconds}s") }],
-            },
-            "manifest": crate::result::Manifest { kernel: "6.18".into(), ..Default::default() },
-            "totals": crate::result::Totals {
-                duration_s: float(seconds), rate: float(rate), ..Default::default()
-            },
-            "response": percentiles, "service": percentiles, "lag": percentiles,
-            "generator": cost, "server": cost,
-            "seconds": (0..seconds + 2).map(second).collect::<Vec<_>>(),
-        }))
-        .unwrap()
-    }
-
-    fn evaluated(base: &[RunResult], new: &[RunResult]) -> Comparison {
-        let mut all = [Comparison::between(base, new)];
-        evaluate(&mut all, ComparisonOptions::default());
-        let [comparison] = all;
-        comparison
-    }
-
-    fn outcome_of(comparison: &Comparison, figure: &str) -> ComparisonOutcome {
-        comparison.rows.iter().find(|row| row.figure == figure).unwrap().outcome
-    }
-
-    #[test]
-    fn single_runs_compare_complete_measured_seconds() {
-        let comparison = evaluated(&[result(1_000, 100.0, 10)], &[result(1_000, 100.0, 12)]);
-        assert_eq!(comparison.sample_kind, SampleKind::Second);
-        assert_eq!((comparison.base_count, comparison.new_count), (10, 12));
-        assert!(comparison.has_enough_samples() && !comparison.is_worse(), "{comparison:?}");
-    }
-
-    #[test]
-    fn doubled_tail_is_worse_and_halved_better() {
-        let (short, long) = (result(1_000, 100.0, 20), result(1_000, 200.0, 20));
-        let worse = evaluated(std::slice::from_ref(&short), std::slice::from_ref(&long));
-        for figure in ["p90", "p95", "p99", "p99.9", "p99.99"] {
-            assert_eq!(outcome_of(&worse, figure), ComparisonOutcome::Worse, "{figure}");
-        }
-        assert_eq!(outcome_of(&worse, "p50"), ComparisonOutcome::NotSignificant);
-        assert!(worse.is_worse());
-        let better = evaluated(&[long], &[short]);
-        assert_eq!(outcome_of(&better, "p99"), ComparisonOutcome::Better);
-        assert!(!better.is_worse());
-    }
-
-    #[test]
-    fn lower_rate_is_worse_and_higher_better() {
-        let (few, many) = (result(500, 100.0, 20), result(1_000, 100.0, 20));
-        let worse = evaluated(std::slice::from_ref(&many), std::slice::from_ref(&few));
-        assert_eq!(outcome_of(&worse, "rate"), ComparisonOutcome::Worse);
-        assert_eq!(outcome_of(&evaluated(&[few], &[many]), "rate"), ComparisonOutcome::Better);
-    }
-
-    #[test]
-    fn difference_below_tolerance_is_within() {
-        let base: Vec<_> = (0..8).map(|step| result(100_000 + step, 100.0, 4)).collect();
-        let new: Vec<_> = (0..8).map(|step| result(99_000 + step, 100.0, 4)).collect();
-        let comparison = evaluated(&base, &new);
-        assert_eq!(comparison.sample_kind, SampleKind::Run);
-        assert_eq!(outcome_of(&comparison, "rate"), ComparisonOutcome::WithinTolerance);
-    }
-
-    #[test]
-    fn too_few_runs_are_not_significant() {
-        let runs = |count| vec![result(1_000, 100.0, 4); count];
-        let comparison = evaluated(&runs(3), &runs(3));
-        assert!(!comparison.has_enough_samples());
-        assert_eq!(outcome_of(&comparison, "rate"), ComparisonOutcome::NotCompared);
-        assert!(!evaluated(&runs(4), &runs(4)).can_be_significant(0.05, 6));
-        assert!(evaluated(&runs(5), &runs(5)).can_be_significant(0.05, 6));
-    }
-
-    #[test]
-    fn seconds_without_response_make_rate_worse() {
-        let mut stalled = result(1_000, 100.0, 10);
-        for second in &mut stalled.seconds[1..] {
-            second.answered = 0;
-        }
-        let comparison = evaluated(&[result(1_000, 100.0, 10)], &[stalled]);
-        assert_eq!(outcome_of(&comparison, "rate"), ComparisonOutcome::Worse);
-        assert_eq!(outcome_of(&comparison, "server CPU"), ComparisonOutcome::NotCompared);
-    }
-
-    #[test]
-    fn absolute_difference_applies_ratio_to_median() {
-        let worse = evaluated(&[result(1_000, 100.0, 20)], &[result(1_000, 200.0, 20)]);
-        let row = worse.rows.iter().find(|row| row.figure == "p99.9").unwrap();
-        let (difference, low, high) = row.absolute().unwrap();
-        assert!((difference - 200.0).abs() < 1e-6 && low <= difference && difference <= high);
-    }
-}
+mod tests;

@@ -1,16 +1,18 @@
 //! How many runs a side a comparison needs to show a change.
 //!
-//! The number of samples of a rank test with level `a` and power `b` for a change of a ratio `r`,
-//! with logarithms of standard deviation `s`, is `2 ((z(1 - a / 2) + z(b)) s / ln r)² / e`, where
-//! `e = 3 / π` is the efficiency of the test relative to that of Student.
+//! The number of runs of Student's test with level `a` and power `b` for a change of a ratio `r`,
+//! with logarithms of standard deviation `s`, is `2 ((z(1 - a / 2) + z(b)) s / ln r)² +
+//! z(1 - a / 2)² / 4`. The permutation test needs about as many.
 //!
-//! Source: Lehmann, "Nonparametrics: Statistical Methods Based on Ranks" (1975), section 2.4.
+//! Source: Guenther, "Sample Size Formulas for Normal Theory T Tests" (1981).
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::{COMPARED_FIGURES, ComparisonOptions};
+use super::{ComparisonOptions, RUNS_MAX, figures, float, runs_min};
+use crate::plan::budgets::Figure;
 use crate::result::RunResult;
-use crate::significance::{normal_quantile, p_value_min};
+use crate::significance::normal_quantile;
 
 /// Probability of showing the change.
 pub const POWER: f64 = 0.8;
@@ -18,36 +20,37 @@ pub const POWER: f64 = 0.8;
 pub const SPREAD_ASSUMED: f64 = 0.03;
 /// Smallest change that is considered.
 const CHANGE_MIN: f64 = 0.001;
-/// Smallest number of runs with which ranks are compared.
-const RUNS_MIN: usize = 4;
-/// Largest number that is returned.
-const RUNS_MAX: usize = 10_000;
 
-/// The runs a side that show a change of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// The runs a side that show a change of a figure as large as its budget.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Repetitions {
-    /// Name of the figure.
-    pub figure: &'static str,
+    /// The figure.
+    pub figure: Figure,
     /// Standard deviation of the runs, as a ratio, or `None` if it is assumed.
     pub spread: Option<f64>,
     /// Runs a side.
     pub runs: usize,
 }
 
-/// Returns the repetitions of each figure that was measured, or of all with the assumed spread if
-/// there are no results. A change is as large as the tolerance.
-pub fn repetitions(sides: &[&[RunResult]], options: ComparisonOptions) -> Vec<Repetitions> {
+/// Returns the repetitions of each tested figure that differs between runs, or of all with the
+/// assumed spread if there are no results. Errors are not among them: their spread grows with them.
+pub fn repetitions(sides: &[&[RunResult]], options: &ComparisonOptions) -> Vec<Repetitions> {
     let is_empty = sides.iter().all(|side| side.is_empty());
-    let needed = COMPARED_FIGURES.iter().filter_map(|question| {
-        let values = sides.iter().map(|side| side.iter().filter_map(question.of_run).collect());
-        let values: Vec<Vec<f64>> = values.collect();
-        let is_measured = values.iter().any(|side| !side.is_empty());
-        let spread = spread(&values);
-        (is_measured || is_empty).then(|| Repetitions {
-            figure: question.figure,
-            spread,
-            runs: runs_needed(spread.unwrap_or(SPREAD_ASSUMED), options),
-        })
+    let tested = Figure::ALL.into_iter().filter(|figure| !figure.is_ratio());
+    let tested = tested.filter_map(|figure| Some((figure, options.budget(figure)?)));
+    let tested: Vec<_> = tested.collect();
+    let count = tested.len();
+    let needed = tested.into_iter().filter_map(|(figure, budget)| {
+        let all = sides.concat();
+        if !is_empty && figures::samples(figure, &all, &[]).is_err() && all.len() > 1 {
+            return None;
+        }
+        let values = |side: &&[RunResult]| {
+            side.iter().filter_map(|run| figures::value(figure, run)).collect::<Vec<f64>>()
+        };
+        let spread = spread(&sides.iter().map(values).collect::<Vec<_>>());
+        let runs = runs_needed(spread.unwrap_or(SPREAD_ASSUMED), budget, options.level, count);
+        Some(Repetitions { figure, spread, runs })
     });
     needed.collect()
 }
@@ -64,27 +67,19 @@ fn spread(sides: &[Vec<f64>]) -> Option<f64> {
     (degrees > 0.0).then(|| (squares / degrees).sqrt())
 }
 
-/// Returns the runs a side for a change of the tolerance in one of all figures.
-fn runs_needed(spread: f64, options: ComparisonOptions) -> usize {
-    let level = options.level / float(COMPARED_FIGURES.len());
-    let change = options.tolerance.max(CHANGE_MIN).ln_1p();
-    let quantiles = normal_quantile(1.0 - level / 2.0) + normal_quantile(POWER);
-    let efficiency = 3.0 / std::f64::consts::PI;
-    let samples = 2.0 * (quantiles * spread / change).powi(2) / efficiency;
+/// Returns the runs a side for a change of one of `count` tested figures.
+fn runs_needed(spread: f64, change: f64, level: f64, count: usize) -> usize {
+    let change = change.max(CHANGE_MIN).ln_1p();
+    let quantile = normal_quantile(1.0 - level / float(count.max(1)) / 2.0);
+    let sum = quantile + normal_quantile(POWER);
+    let samples = 2.0 * (sum * spread / change).powi(2) + quantile * quantile / 4.0;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "not negative, and saturating"
     )]
     let samples = samples.ceil() as usize;
-    // Few samples cannot be significant at all.
-    let least = (RUNS_MIN..RUNS_MAX).find(|runs| p_value_min(*runs, *runs) < level);
-    samples.clamp(least.unwrap_or(RUNS_MIN), RUNS_MAX)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "numbers of runs and figures")]
-const fn float(count: usize) -> f64 {
-    count as f64
+    samples.clamp(runs_min(level, 1), RUNS_MAX)
 }
 
 #[cfg(test)]
@@ -93,34 +88,30 @@ mod tests {
 
     use super::*;
     use crate::comparison::tests::result;
-    use crate::significance::Difference;
+    use crate::significance::{Samples, p_values};
 
     #[test]
     fn wider_spread_and_smaller_change_need_more_runs() {
-        let options = ComparisonOptions::default();
-        let needed = |spread| runs_needed(spread, options);
-        assert_eq!(needed(0.001), 6, "the fewest that can be significant in nine tests");
-        // 2 ((2.773 + 0.842) · 0.03 / 0.02956)² · π / 3.
-        assert_eq!(needed(0.03), 29);
-        assert!(needed(0.06) > 3 * needed(0.03));
-        let wide = ComparisonOptions { tolerance: 0.2, ..options };
-        assert!(runs_needed(0.03, wide) < 10);
-        let none = ComparisonOptions { tolerance: 0.0, ..options };
-        assert_eq!(runs_needed(1.0, none), RUNS_MAX);
+        let needed = |spread, change| runs_needed(spread, change, 0.05, 7);
+        assert_eq!(needed(0.001, 0.03), 4, "the fewest that can be significant");
+        // 2 ((2.690 + 0.842) · 0.03 / 0.02956)² + 2.690² / 4.
+        assert_eq!(needed(0.03, 0.03), 28);
+        assert!(needed(0.06, 0.03) > 3 * needed(0.03, 0.03));
+        assert!(needed(0.03, 0.2) < 10);
+        assert_eq!(needed(1.0, 0.0), RUNS_MAX);
     }
 
     #[test]
     fn spread_comes_from_the_first_results() {
-        let runs = [100.0, 103.0, 98.0].map(|p99_us| result(1_000, p99_us, 4));
-        let needed = repetitions(&[&runs], ComparisonOptions::default());
-        let p99 = needed.iter().find(|it| it.figure == "p99").unwrap();
+        let runs = [100.0, 103.0, 98.0].map(|p99_us| result(1_000, p99_us));
+        let options = ComparisonOptions::default();
+        let needed = repetitions(&[&runs], &options);
+        let p99 = needed.iter().find(|it| it.figure == Figure::P99).unwrap();
         assert!(p99.spread.is_some_and(|spread| (0.02..0.03).contains(&spread)), "{p99:?}");
-        let rate = needed.iter().find(|it| it.figure == "rate").unwrap();
-        assert_eq!((rate.spread, rate.runs), (Some(0.0), 6));
-        let one = repetitions(&[&runs[..1]], ComparisonOptions::default());
-        assert!(one.iter().all(|it| it.spread.is_none() && it.runs == 29), "{one:?}");
-        let assumed = repetitions(&[], ComparisonOptions::default());
-        assert_eq!(assumed.len(), COMPARED_FIGURES.len());
+        assert!(needed.iter().all(|it| it.figure != Figure::Rate), "a constant is left out");
+        let one = repetitions(&[&runs[..1]], &options);
+        assert!(one.iter().all(|it| it.spread.is_none() && it.runs == 27), "{one:?}");
+        assert_eq!(repetitions(&[], &options).len(), 6);
     }
 
     #[test]
@@ -129,14 +120,16 @@ mod tests {
         let mut normal = |mean: f64| {
             #[expect(clippy::cast_precision_loss, reason = "numbers below a million")]
             let sum: f64 = (0..12).map(|_| random.below(1_000_000) as f64 / 1e6).sum();
-            mean * (0.03 * (sum - 6.0)).exp()
+            mean + 0.012 * (sum - 6.0)
         };
-        let runs = runs_needed(0.03, ComparisonOptions::default());
+        let runs = runs_needed(0.012, 0.03, 0.05, 1);
+        assert_eq!(runs, 4);
         let mut sample = |mean: f64| (0..runs).map(|_| normal(mean)).collect::<Vec<f64>>();
-        let level = 0.05 / float(COMPARED_FIGURES.len());
-        let shown = (0..500)
-            .filter(|_| Difference::between(&sample(1.0), &sample(1.03)).unwrap().p_value < level)
-            .count();
-        assert!((350..=450).contains(&shown), "{shown} of 500, expected 80 %");
+        let mut is_shown = || {
+            let samples = Samples { first: sample(0.0), second: sample(1.03_f64.ln()) };
+            p_values(&[samples])[0] < 0.05
+        };
+        let shown = (0..500).filter(|_| is_shown()).count();
+        assert!((330..=470).contains(&shown), "{shown} of 500, expected 80 %");
     }
 }

@@ -26,6 +26,7 @@
 //! [`Plan::run_config`] validates a plan; its error states in one line what is wrong and what to
 //! write instead.
 
+pub mod budgets;
 pub mod call;
 pub mod churn;
 pub mod human_duration;
@@ -50,6 +51,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use self::budgets::Budgets;
 pub use self::call::CallPlan;
 pub use self::churn::{ChurnPlan, SessionEnd, StormPlan};
 pub use self::connect::ConnectPlan;
@@ -186,6 +188,9 @@ pub struct Plan {
     /// Limits that the run has to keep to pass.
     #[serde(default)]
     pub thresholds: Thresholds,
+    /// How much worse than a base the run may be, for `corelane-load compare`.
+    #[serde(default, skip_serializing_if = "Budgets::is_empty")]
+    pub budgets: Budgets,
     /// How connections are opened. Default: unlimited rate, 128 at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<ConnectPlan>,
@@ -281,6 +286,7 @@ impl Plan {
             slow_readers: None,
             listen: None,
             thresholds: Thresholds::default(),
+            budgets: Budgets::default(),
             connect: None,
             stdio: None,
             sweep: None,

@@ -1,24 +1,32 @@
-//! Text output of `corelane-load compare`.
+//! Text and Markdown of `corelane-load compare`.
 
 use crate::comparison::repetitions::{Repetitions, SPREAD_ASSUMED};
 use crate::comparison::{
-    Comparison, ComparisonOptions, ComparisonOutcome, Row, SampleKind, test_count,
+    Comparison, ComparisonFile, ComparisonOptions, ComparisonOutcome, ComparisonVerdict, Row,
+    format_change,
 };
 use crate::figure;
-use crate::significance::Difference;
+use crate::plan::budgets::{Budgets, Figure};
 
-/// Formats how many runs a side show a change as large as the tolerance, a line for each column of
+/// Formats how many runs a side show a change as large as the budget, a line for each column of
 /// figures that fits.
-pub fn repetitions(needed: &[Repetitions], bounds: ComparisonOptions) -> Vec<String> {
+pub fn repetitions(needed: &[Repetitions], options: &ComparisonOptions) -> Vec<String> {
     const FIGURES_MAX: usize = 3;
-    let change = figure::percent(bounds.tolerance);
+    if needed.is_empty() {
+        return Vec::new();
+    }
+    let change = if options.budgets.is_empty() {
+        figure::percent(options.tolerance)
+    } else {
+        "the budget".into()
+    };
     let mut lines = vec![format!("runs a side that show a change of {change}, 8 times of 10:")];
     let cell = |it: &Repetitions| {
         let spread = match it.spread {
             Some(spread) => format!("spread {}", figure::percent(spread)),
             None => "assumed".into(),
         };
-        format!("{} {} ({spread})", it.figure, figure::count(it.runs as u64))
+        format!("{} {} ({spread})", it.figure.name(), figure::count(it.runs as u64))
     };
     for few in needed.chunks(FIGURES_MAX) {
         let cells: Vec<String> = few.iter().map(cell).collect();
@@ -33,93 +41,145 @@ pub fn repetitions(needed: &[Repetitions], bounds: ComparisonOptions) -> Vec<Str
     lines
 }
 
-/// Formats comparisons, each with the names of its base and new side.
-pub fn table(
-    compared: &[(String, String)],
-    comparisons: &[Comparison],
-    bounds: ComparisonOptions,
-    needed: &[String],
-) -> String {
-    let mut out = String::new();
-    let mut line = |text: String| {
-        out.push_str(text.trim_end());
-        out.push('\n');
-    };
-    let asked = test_count(comparisons);
-    for ((base, new), comparison) in compared.iter().zip(comparisons) {
-        line(format!("base {base}"));
-        line(format!("new  {new}"));
-        let Comparison { sample_kind: witness, base_count, new_count, .. } = comparison;
-        line(match witness {
-            SampleKind::Second => format!(
-                "of     {base_count} and {new_count} seconds of one run each. Seconds of one run \
-                 depend on one another:\n       p is too small and the interval too narrow; \
-                 compare several runs a side (--base, --new)"
-            ),
-            SampleKind::Run => format!("of     {base_count} and {new_count} runs"),
-        });
-        if !comparison.can_be_significant(bounds.level, asked) {
-            line(format!(
-                "       too few samples: no difference can be significant at the level of {} in \
-                 {asked} tests",
-                bounds.level
-            ));
-        }
-        line(String::new());
-        line(format!(
-            "{:<16}{:>10}{:>10}{:>11}  {:<23}{:>8}",
-            "medians", "base", "new", "difference", "ratio [95 %]", "p (Holm)"
+/// Formats comparisons as text.
+pub fn table(file: &ComparisonFile) -> String {
+    let mut lines = Vec::new();
+    for comparison in &file.comparisons {
+        let Comparison { base, new, base_count, new_count, rows, .. } = comparison;
+        lines.push(format!("base {base} ({})", count_runs(*base_count)));
+        lines.push(format!("new  {new} ({})", count_runs(*new_count)));
+        lines.push(String::new());
+        lines.push(format!(
+            "{:<14}{:>11}{:>11}{:>13}  {:<23}{:>7}{:>8}",
+            "medians", "base", "new", "change", "95 % interval", "p", "budget"
         ));
-        for row in &comparison.rows {
-            line(format_row(row));
-        }
-        for text in needed {
-            line(text.clone());
-        }
-        line(String::new());
+        lines.extend(rows.iter().map(format_row));
+        lines.extend(left_out_lines(comparison));
+        lines.push(String::new());
     }
-    let worse = comparisons.iter().filter(|comparison| comparison.is_worse()).count();
-    line(match worse {
-        0 => format!(
-            "nothing is significantly worse by more than {}",
-            figure::percent(bounds.tolerance)
-        ),
-        _ => format!("WORSE, significantly and by more than {}", figure::percent(bounds.tolerance)),
-    });
-    out
+    lines.extend(repetitions(&file.repetitions, &file.options));
+    for comparison in &file.comparisons {
+        let of = if file.comparisons.len() > 1 { &comparison.new } else { "" };
+        lines.extend(verdict_lines(comparison, of));
+    }
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    lines.join("\n") + "\n"
+}
+
+/// Formats comparisons as Markdown.
+pub fn markdown(file: &ComparisonFile) -> String {
+    let mut lines = Vec::new();
+    for comparison in &file.comparisons {
+        let Comparison { base, new, base_count, new_count, rows, .. } = comparison;
+        let (verdict, reasons) = (verdict_word(comparison.verdict), comparison.reasons.join("; "));
+        let reasons = if reasons.is_empty() { "no budget is exceeded" } else { &reasons };
+        lines.push(format!("### {verdict}: {reasons}\n"));
+        let (base_count, new_count) = (count_runs(*base_count), count_runs(*new_count));
+        lines.push(format!("base `{base}` ({base_count}), new `{new}` ({new_count})\n"));
+        lines.push("| figure | base | new | change | 95 % interval | p | budget | |".into());
+        lines.push("| --- | ---: | ---: | ---: | --- | ---: | ---: | --- |".into());
+        lines.extend(rows.iter().map(markdown_row));
+        lines.push(String::new());
+        lines.extend(left_out(comparison).iter().map(|text| format!("Left out: {text}\n")));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn markdown_row(row: &Row) -> String {
+    let [base, new] = [row.base, row.new].map(|value| format_figure(row.figure, value));
+    format!(
+        "| {} | {base} | {new} | {} | {} | {} | {} | {} |",
+        row.figure.name(),
+        format_change(row.figure, row.change.estimate),
+        interval(row),
+        p_value(row),
+        budget(row),
+        outcome_text(row.outcome)
+    )
+}
+
+fn count_runs(count: usize) -> String {
+    if count == 1 { "1 run".into() } else { format!("{count} runs") }
 }
 
 fn format_row(row: &Row) -> String {
-    let shown = |value: Option<f64>| {
-        value.map_or_else(|| "–".into(), |value| format_figure(row.unit, value))
-    };
-    let start = format!("{:<16}{:>10}{:>10}", row.figure, shown(row.base), shown(row.new));
-    let (Some(difference), Some((absolute, _, _))) = (row.difference, row.absolute()) else {
-        return format!("{start}{:>11}  not compared: fewer than four values a side", "–");
-    };
-    let sign = if absolute < 0.0 { "-" } else { "+" };
-    let absolute = format!("{sign}{}", format_figure(row.unit, absolute.abs()));
-    let Difference { ratio, ratio_low, ratio_high, .. } = difference;
-    let ratio = format!("{ratio:.4} [{ratio_low:.4}, {ratio_high:.4}]");
-    let p_value = row.p_value_corrected.unwrap_or(1.0);
-    format!("{start}{absolute:>11}  {ratio:<23}{p_value:>8.4}  {}", outcome_text(row.outcome))
+    format!(
+        "{:<14}{:>11}{:>11}{:>13}  {:<23}{:>7}{:>8}  {}",
+        row.figure.name(),
+        format_figure(row.figure, row.base),
+        format_figure(row.figure, row.new),
+        format_change(row.figure, row.change.estimate),
+        interval(row),
+        p_value(row),
+        budget(row),
+        outcome_text(row.outcome)
+    )
+}
+
+fn interval(row: &Row) -> String {
+    let [low, high] =
+        [row.change.low, row.change.high].map(|change| format_change(row.figure, change));
+    let low = low.split(' ').next().unwrap_or_default();
+    format!("{low} to {high}")
+}
+
+fn p_value(row: &Row) -> String {
+    row.p_value.map(|p_value| format!("{p_value:.4}")).unwrap_or_default()
+}
+
+fn budget(row: &Row) -> String {
+    let text = row.budget.map(|budget| Budgets::format(row.figure, budget)).unwrap_or_default();
+    text.replace("points", "pp")
+}
+
+fn left_out(comparison: &Comparison) -> Vec<String> {
+    let mut texts: Vec<(String, Vec<&str>)> = Vec::new();
+    for it in &comparison.left_out {
+        match texts.iter_mut().find(|(reason, _)| *reason == it.reason) {
+            Some((_, figures)) => figures.push(it.figure.name()),
+            None => texts.push((it.reason.clone(), vec![it.figure.name()])),
+        }
+    }
+    texts.into_iter().map(|(why, figures)| format!("{} ({why})", figures.join(", "))).collect()
+}
+
+fn left_out_lines(comparison: &Comparison) -> Vec<String> {
+    left_out(comparison).iter().map(|text| format!("left out: {text}")).collect()
+}
+
+fn verdict_lines(comparison: &Comparison, of: &str) -> Vec<String> {
+    let word = verdict_word(comparison.verdict);
+    let of = if of.is_empty() { String::new() } else { format!(" {of}") };
+    if comparison.reasons.is_empty() {
+        return vec![format!("{word}{of}: nothing is significantly worse by more than its budget")];
+    }
+    comparison.reasons.iter().map(|why| format!("{word}{of}: {why}")).collect()
+}
+
+const fn verdict_word(verdict: ComparisonVerdict) -> &'static str {
+    match verdict {
+        ComparisonVerdict::NotWorse => "NOT WORSE",
+        ComparisonVerdict::Worse => "WORSE",
+        ComparisonVerdict::Undecided => "UNDECIDED",
+    }
 }
 
 /// Formats a value in the unit of its figure.
-fn format_figure(unit: &str, value: f64) -> String {
-    match unit {
-        "responses/s" => format!("{}/s", figure::rate(value)),
-        "MiB" => format!("{} MiB", figure::digits(value)),
+fn format_figure(figure: Figure, value: f64) -> String {
+    match figure {
+        Figure::Rate => format!("{}/s", figure::rate(value)),
+        Figure::Memory => format!("{} MiB", figure::digits(value)),
+        Figure::Errors => figure::percent(value),
         _ => figure::duration(value),
     }
 }
 
-const fn outcome_text(judgement: ComparisonOutcome) -> &'static str {
-    match judgement {
+const fn outcome_text(outcome: ComparisonOutcome) -> &'static str {
+    match outcome {
         ComparisonOutcome::Better => "better",
-        ComparisonOutcome::WithinTolerance => "within tolerance",
+        ComparisonOutcome::WithinBudget => "within budget",
         ComparisonOutcome::NotSignificant => "not significant",
-        ComparisonOutcome::NotCompared => "not compared",
+        ComparisonOutcome::NotTested => "",
         ComparisonOutcome::Worse => "WORSE",
     }
 }
@@ -127,50 +187,72 @@ const fn outcome_text(judgement: ComparisonOutcome) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::LeftOut;
+    use crate::comparison::comparability::Comparability;
+    use crate::significance::Shift;
 
-    fn row(judgement: ComparisonOutcome) -> Row {
-        let mut comparison = Comparison::between(&[], &[]);
-        let row = comparison.rows.remove(1);
-        Row {
-            base: Some(100.0),
-            new: Some(110.0),
-            difference: Some(Difference {
-                ratio: 1.1,
-                ratio_low: 1.05,
-                ratio_high: 1.15,
-                p_value: 0.001,
-            }),
-            p_value_corrected: Some(0.006),
-            outcome: judgement,
+    fn file(verdict: ComparisonVerdict, reason: Option<&str>) -> ComparisonFile {
+        let row = Row {
+            figure: Figure::P99,
+            base: 100.0,
+            new: 110.0,
+            change: Shift { estimate: 0.1, low: 0.05, high: 0.15 },
+            p_value: Some(0.0079),
+            budget: Some(0.03),
+            outcome: ComparisonOutcome::Worse,
+        };
+        let untested = Row {
+            figure: Figure::Errors,
+            p_value: None,
+            budget: None,
+            outcome: ComparisonOutcome::NotTested,
             ..row
+        };
+        let left_out =
+            [Figure::Cpu, Figure::Memory].map(|figure| LeftOut { figure, reason: "why".into() });
+        let comparison = Comparison {
+            base: "a.json".into(),
+            new: "b.json".into(),
+            base_count: 1,
+            new_count: 5,
+            verdict,
+            reasons: reason.into_iter().map(ToOwned::to_owned).collect(),
+            rows: vec![row, untested],
+            left_out: left_out.into(),
+        };
+        ComparisonFile {
+            options: ComparisonOptions::default(),
+            comparability: Comparability::default(),
+            comparisons: vec![comparison],
+            repetitions: Vec::new(),
         }
     }
 
-    fn shown(witness: SampleKind, judgement: ComparisonOutcome) -> String {
-        let rows = vec![row(judgement), Comparison::between(&[], &[]).rows.remove(0)];
-        let comparison = Comparison { sample_kind: witness, base_count: 20, new_count: 20, rows };
-        let names = [("a.json".to_owned(), "b.json".to_owned())];
-        table(&names, &[comparison], ComparisonOptions::default(), &[])
-    }
-
     #[test]
-    fn comparison_row_has_intervals_and_outcome() {
-        let text = shown(SampleKind::Run, ComparisonOutcome::Worse);
-        let line = text.lines().find(|line| line.starts_with("p50 ")).unwrap();
-        for part in ["100 µs", "110 µs", "+10.0 µs", "1.1000 [1.0500, 1.1500]", "0.006"] {
+    fn comparison_row_has_interval_budget_and_outcome() {
+        let text = table(&file(ComparisonVerdict::Worse, Some("p99 +10.0 %")));
+        let line = text.lines().find(|line| line.starts_with("p99 ")).unwrap();
+        for part in ["100 µs", "110 µs", "+10.0 %", "+5.00 to +15.0 %", "0.0079", "+3 %  WORSE"] {
             assert!(line.contains(part), "{part} is not in: {line}");
         }
-        assert!(line.ends_with("WORSE"), "{line}");
+        assert!(text.contains("left out: server CPU, server memory (why)"), "{text}");
+        assert!(text.ends_with("\nWORSE: p99 +10.0 %\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        assert!(text.ends_with("WORSE, significantly and by more than 3 %\n"), "{text}");
-        assert!(text.contains("rate ") && text.contains("not compared"), "{text}");
+        let text = table(&file(ComparisonVerdict::NotWorse, None));
+        assert!(
+            text.ends_with("NOT WORSE: nothing is significantly worse by more than its budget\n")
+        );
     }
 
     #[test]
-    fn comparison_of_seconds_prints_warning() {
-        let text = shown(SampleKind::Second, ComparisonOutcome::WithinTolerance);
-        assert!(text.contains("depend on one another"), "{text}");
-        assert!(text.contains("nothing is significantly worse by more than 3 %"), "{text}");
-        assert!(!shown(SampleKind::Run, ComparisonOutcome::WithinTolerance).contains("depend"));
+    fn comparison_in_markdown_is_a_table() {
+        let text = markdown(&file(ComparisonVerdict::Worse, Some("p99 +10.0 %")));
+        assert!(text.starts_with("### WORSE: p99 +10.0 %\n"), "{text}");
+        let rows: Vec<usize> = text
+            .lines()
+            .filter(|line| line.starts_with('|'))
+            .map(|it| it.matches('|').count())
+            .collect();
+        assert_eq!(rows, [9; 4], "{text}");
     }
 }

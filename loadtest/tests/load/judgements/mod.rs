@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
 mod capacity;
+mod compare;
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -111,102 +112,6 @@ fn assert_contains_all(text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn compare_finds_result_equal_to_itself() {
-    let same = write("same.json", &run(100.0));
-    let ExitResult { status, stdout, stderr } = load(["compare", &same, &same]);
-    assert_eq!((status, stderr.as_str()), (0, ""), "{stdout}");
-    let expected = ["10 and 10 seconds", "depend on one another", "not significant", "nothing is"];
-    assert_contains_all(&stdout, &expected);
-}
-
-#[test]
-fn compare_exits_one_for_longer_tail() {
-    let base = write("tail-base.json", &run(100.0));
-    let new = write("tail-new.json", &run(200.0));
-    let kept = path_text("tail-kept.json");
-    let ExitResult { status, stdout, .. } = load(["compare", &base, &new, "--json", &kept]);
-    assert_eq!(status, 1, "{stdout}");
-    let row = stdout.lines().find(|line| line.starts_with("p99 ")).unwrap();
-    assert!(row.ends_with("WORSE"), "{stdout}");
-    let rows = &read(&kept)["compared"][0][1]["rows"];
-    let p99 = rows.as_array().unwrap().iter().find(|row| row["figure"] == "p99").unwrap();
-    assert_eq!(p99["outcome"], "worse");
-    assert!(p99["difference"]["ratio_low"].as_f64().unwrap() > 1.5);
-    let ExitResult { status, .. } = load(["compare", &new, &base]);
-    assert_eq!(status, 0);
-    let ExitResult { status, stdout, .. } = load(["compare", &base, &new, "--tolerance=1.5"]);
-    assert_eq!(status, 0, "{stdout}");
-    let ExitResult { status, stdout, .. } = load(["compare", &base, &base, &new]);
-    assert_eq!((status, stdout.matches("medians").count()), (1, 2), "{stdout}");
-}
-
-#[test]
-fn compare_uses_runs_as_samples() {
-    let files = |side: &str, p99_us: f64| -> Vec<String> {
-        let write =
-            |number: u32| write(&format!("{side}-{number}.json"), &run(p99_us + f64::from(number)));
-        (0..6).map(write).collect()
-    };
-    let (base, new) = (files("runs-base", 100.0), files("runs-new", 150.0));
-    let arguments = |base: &[String], new: &[String]| -> Vec<String> {
-        let words = ["compare".to_owned(), "--base".to_owned()].into_iter();
-        let words = words.chain(base.iter().cloned()).chain(["--new".to_owned()]);
-        words.chain(new.iter().cloned()).collect()
-    };
-    let all = arguments(&base, &new);
-    let ExitResult { status, stdout, .. } = load(all.iter().map(String::as_str));
-    assert_eq!(status, 1, "{stdout}");
-    assert_contains_all(&stdout, &["6 and 6 runs", "WORSE"]);
-    assert!(!stdout.contains("depend on one another"), "{stdout}");
-    let few = arguments(&base[..3], &new[..3]);
-    assert_usage_error(&load(few.iter().map(String::as_str)), &["four runs a side"]);
-}
-
-#[test]
-fn compare_without_results_names_needed_runs() {
-    let ExitResult { status, stdout, .. } = load(["compare"]);
-    assert_eq!(status, 0);
-    let expected = ["runs a side that show a change of 3 %", "p99 29 (assumed)", "a spread of 3 %"];
-    assert_contains_all(&stdout, &expected);
-    assert!(stdout.lines().all(|line| line.chars().count() <= 100), "{stdout}");
-    let first = [100.0, 101.0].map(|p99_us| write(&format!("first-{p99_us}.json"), &run(p99_us)));
-    let ExitResult { status, stdout, .. } = load(["compare", "--base", &first[0], &first[1]]);
-    assert_eq!(status, 0, "{stdout}");
-    assert_contains_all(&stdout, &["p99 6 (spread 0.7 %)", "rate 6 (spread 0 %)"]);
-}
-
-#[test]
-fn compare_rejects_incomparable_results() {
-    let base = write("unlike-base.json", &run(100.0));
-    let mut other = run(100.0);
-    other.manifest.kernel = "6.1".into();
-    other.plan.connections = 3;
-    other.plan.target = "http://127.0.0.1:1".into();
-    let other = write("unlike-new.json", &other);
-    let expected = [
-        "kernel (6.18 / 6.1)",
-        "connections (64 / 3)",
-        "transport (tcp / http)",
-        "--even-different",
-    ];
-    assert_usage_error(&load(["compare", &base, &other]), &expected);
-    let ExitResult { status, stderr, .. } = load(["compare", &base, &other, "--even-different"]);
-    assert_eq!(status, 0, "{stderr}");
-    assert_contains_all(&stderr, &["differs: kernel (6.18 / 6.1)"]);
-}
-
-#[test]
-fn compare_rejects_invalid_runs_by_default() {
-    let base = write("invalid-base.json", &run(100.0));
-    let mut other = run(100.0);
-    other.verdict.saturated.push("only 50.0 % of the due requests".into());
-    let other = write("invalid-new.json", &other);
-    let expected = ["invalid-new.json is invalid", "only 50.0 %", "--even-invalid"];
-    assert_usage_error(&load(["compare", &base, &other]), &expected);
-    assert_eq!(load(["compare", &base, &other, "--even-invalid"]).status, 0);
-}
-
-#[test]
 fn invalid_result_files_are_reported() {
     let good = write("good.json", &run(100.0));
     let bad = write("bad.json", &json!({ "plan": 3 }));
@@ -214,7 +119,7 @@ fn invalid_result_files_are_reported() {
     assert_usage_error(&load(["compare", &good, &bad]), &["bad.json is not a result", "--json"]);
     assert_usage_error(&load(["compare", &good, "/nowhere.json"]), &["cannot read"]);
     assert_usage_error(&load(["compare", &good, &of_sweep]), &["is a sweep"]);
-    assert_usage_error(&load(["compare", &good]), &["two or more"]);
+    assert_usage_error(&load(["compare", &good]), &["there is only one side"]);
     assert_usage_error(&load(["capacity", &bad]), &["bad.json is not a result"]);
     assert_usage_error(&load(["compare", &good, &good, "--tolerance=-1"]), &["0.03"]);
 }

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
+mod compare;
 mod figures;
 mod server;
 
