@@ -2,8 +2,7 @@
 //!
 //! A value is taken from `const`, `default`, `examples`, `enum` or a minimum, in this order. A text
 //! or a number without any of these means something that only its server knows, so that a tool that
-//! requires one cannot be called, except a text for a tool that returns it. A sample of arguments
-//! has a placeholder there.
+//! requires one cannot be called, except a text for a tool that returns it.
 
 use serde_json::{Map, Number, Value};
 
@@ -16,23 +15,12 @@ pub(super) struct ArgumentMaker<'a> {
     root: &'a Value,
     /// Text for members without a value in the schema.
     text: Option<&'a str>,
-    /// Whether values that only the server knows have a placeholder.
-    is_sample: bool,
 }
-
-/// Placeholder of a text.
-const SAMPLE_TEXT: &str = "TEXT";
 
 impl<'a> ArgumentMaker<'a> {
     /// Creates the maker for `schema`. With `text`, members that are a text of any content have it.
     pub(super) const fn new(schema: &'a Value, text: Option<&'a str>) -> Self {
-        Self { root: schema, text, is_sample: false }
-    }
-
-    /// Returns arguments with placeholders, for people to fill in.
-    pub(super) fn sample(schema: &Value) -> Value {
-        let maker = ArgumentMaker { root: schema, text: None, is_sample: true };
-        maker.value(schema, 0).unwrap_or_else(|_| Value::Object(Map::new()))
+        Self { root: schema, text }
     }
 
     /// Returns arguments that the schema accepts.
@@ -102,11 +90,7 @@ impl<'a> ArgumentMaker<'a> {
             Some("string") => self.string(schema),
             Some("boolean") => Ok(Value::Bool(false)),
             Some("null") => Ok(Value::Null),
-            Some(kind @ ("integer" | "number")) => match number(schema, kind) {
-                Err(_) if self.is_sample => Ok(Value::from(1)),
-                number => number,
-            },
-            _ if self.is_sample => Ok(Value::from(SAMPLE_TEXT)),
+            Some(kind @ ("integer" | "number")) => number(schema, kind),
             _ => Err("a value of any kind".into()),
         }
     }
@@ -144,9 +128,6 @@ impl<'a> ArgumentMaker<'a> {
     fn string(&self, schema: &Map<String, Value>) -> Result<Value, String> {
         let of_any_content = !schema.contains_key("format") && !schema.contains_key("pattern");
         let Some(text) = self.text.filter(|_| of_any_content) else {
-            if self.is_sample {
-                return Ok(Value::from(SAMPLE_TEXT));
-            }
             return Err("a text without default, example or enum".into());
         };
         let length = |name| schema.get(name).and_then(Value::as_u64);

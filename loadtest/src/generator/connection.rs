@@ -5,6 +5,8 @@
 //! bytes in lists of its load thread. TLS adds a filter of about 1,100 bytes and the keys held by
 //! rustls. Buffers are allocated only while data is in transit.
 
+use std::time::Duration;
+
 use corelane_base::time::Instant;
 use corelane_engine::ring::Socket;
 use corelane_tls::{TlsError, TlsFilter};
@@ -123,11 +125,11 @@ impl Connection {
     }
 
     /// Returns the error of a handshake that timed out.
-    pub(super) fn timeout_error(&self) -> ConnectError {
+    pub(super) fn timeout_error(&self, timeout: Duration) -> ConnectError {
         let message = if self.is_tls_handshaking() {
             describe_tls_error(&TlsError::timeout())
         } else {
-            "no response from the server within the timeout".into()
+            format!("no answer to the handshake within {timeout:?}")
         };
         ConnectError { failure: Failure::Timeout, message }
     }

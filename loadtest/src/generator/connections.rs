@@ -18,6 +18,7 @@ use super::subscribers::{HandshakeResult, SubscriberActions};
 use crate::children::ChildEvent;
 use crate::mcp::{ConnectError, Handshake, HandshakeProgress, RequestLog, message_kind};
 use crate::metrics::outcome::Failure;
+use crate::target::Transport;
 
 /// Number of sweeps in which every connection is checked once.
 const SWEEP_ROUNDS: usize = 200;
@@ -173,6 +174,10 @@ impl<R: Ring> Connections<R> {
     }
 
     fn begin_mcp_handshake(&mut self, index: usize, ctx: &mut RunContext) {
+        if self.lifecycle.resume_session(index) {
+            self.lifecycle.send_repeats(index, ctx);
+            return self.queue_available(index, ctx.config.depth);
+        }
         if let ConnectionState::Handshake(handshake) = &mut self.lifecycle.io[index].state {
             let progress = handshake.begin(&ctx.config.request_settings);
             self.advance_handshake(index, progress, ctx);
@@ -236,12 +241,7 @@ impl<R: Ring> Connections<R> {
         } else {
             ConnectionState::Open(log)
         };
-        if let Some((call, intended)) = self.lifecycle.repeats.remove(&index)
-            && let conn = self.lifecycle.io.prepared(index)
-            && let ConnectionState::Open(log) = &mut conn.state
-        {
-            log.write_request(&ctx.templates, call, intended, ctx.now, &mut conn.send_buffer);
-        }
+        self.lifecycle.send_repeats(index, ctx);
         self.queue_available(index, ctx.config.depth);
         self.lifecycle.record_opened(index, ctx);
     }
@@ -447,29 +447,31 @@ impl<R: Ring> Connections<R> {
         let before = Instant::ORIGIN.after(past);
         let total = self.lifecycle.io.connections().len();
         let count = (total / SWEEP_ROUNDS).max(SWEEP_CONNECTIONS_MIN).min(total);
+        let handshake_timeout = self.lifecycle.handshake_timeout(ctx);
         for _ in 0..count {
             let index = self.next_sweep_index;
             self.next_sweep_index = (index + 1) % total;
             let conn = &mut self.lifecycle.io[index];
-            // A request that timed out may stay in flight forever.
             let is_late =
                 conn.replacement.as_ref().is_some_and(|leaving| leaving.closing_since < before);
             match &mut conn.state {
                 ConnectionState::Open(log) => {
-                    ctx.fail_late_requests(log, before);
+                    let has_timed_out = ctx.fail_late_requests(log, before, &mut conn.send_buffer);
                     let is_idle = log.in_flight() == 0;
                     if is_idle {
                         log.shrink();
                     }
                     if conn.is_draining && (is_late || is_idle) {
                         self.lifecycle.end_connection(index, Failure::Closed, ctx);
+                    } else {
+                        self.use_free_places(index, has_timed_out, ctx);
                     }
                 }
                 ConnectionState::Subscribed(_) => self.sweep_subscriber(index, ctx),
                 ConnectionState::Handshake(_)
-                    if ctx.now.since(conn.connect_started) > ctx.config.limits.connect_timeout =>
+                    if ctx.now.since(conn.connect_started) > handshake_timeout =>
                 {
-                    let error = conn.timeout_error();
+                    let error = conn.timeout_error(handshake_timeout);
                     self.lifecycle.fail_handshake(index, error, ctx);
                 }
                 ConnectionState::GracefulClose(_) if is_late => {
@@ -480,18 +482,33 @@ impl<R: Ring> Connections<R> {
         }
     }
 
+    /// Uses the places of requests that timed out: after their cancellations, or over HTTP on a new
+    /// connection, since responses arrive in the order of the requests. A peer that does not read
+    /// gets no further requests.
+    fn use_free_places(&mut self, index: usize, has_timed_out: bool, ctx: &RunContext) {
+        let conn = &self.lifecycle.io[index];
+        let (is_draining, is_sending) = (conn.is_draining, conn.is_sending);
+        if has_timed_out && ctx.config.request_settings.transport != Transport::Http {
+            self.lifecycle.io.queue_flush(index);
+        } else if has_timed_out && !is_draining {
+            return self.lifecycle.reopen(index);
+        }
+        if !is_sending {
+            self.queue_available(index, ctx.config.depth);
+        }
+    }
+
     /// Checks a subscriber for timeouts and reopens streams that ended.
     fn sweep_subscriber(&mut self, index: usize, ctx: &mut RunContext) {
+        let timeout = self.lifecycle.handshake_timeout(ctx);
         let Some(subscribers) = &self.lifecycle.subscribers else { return };
         let conn = &mut self.lifecycle.io[index];
         if conn.is_draining {
             return self.lifecycle.end_connection(index, Failure::Closed, ctx);
         }
         let ConnectionState::Subscribed(subscriber) = &mut conn.state else { return };
-        if !subscriber.has_opened()
-            && ctx.now.since(conn.connect_started) > ctx.config.limits.connect_timeout
-        {
-            let message = "the subscription was not acknowledged in time".into();
+        if !subscriber.has_opened() && ctx.now.since(conn.connect_started) > timeout {
+            let message = format!("the subscription was not acknowledged within {timeout:?}");
             let error = ConnectError { failure: Failure::Timeout, message };
             return self.lifecycle.fail_subscription(index, error, ctx);
         }

@@ -118,6 +118,11 @@ impl Connector {
         self.open += 1;
     }
 
+    /// Counts a connection that was opened again and has counted as open in the meantime.
+    pub(super) const fn count_reopened(&mut self) {
+        self.connecting -= 1;
+    }
+
     /// Counts a connection that failed to open.
     pub(super) const fn count_failed(&mut self) {
         self.connecting -= 1;

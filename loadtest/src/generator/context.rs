@@ -76,11 +76,13 @@ impl RunContext {
         let (recorder, now) = (&mut self.recorder, self.now);
         let settings = &self.config.request_settings;
         let fields = &settings.fields;
-        let is_measured = self.phase == RunPhase::Sending && now >= recorder.measured_from;
+        let is_warm = now >= recorder.measured_from;
+        let is_measured = self.phase == RunPhase::Sending && is_warm;
         let mut actions = ReceiveActions::default();
         let received = log.receive(&mut self.templates, bytes, |event| match event {
             ReceiveEvent::Completed(completed) => recorder.record_completed(completed, now),
             ReceiveEvent::Unsolicited => recorder.period.outcomes.unsolicited += 1,
+            ReceiveEvent::Late => recorder.period.outcomes.late += u64::from(is_warm),
             ReceiveEvent::Failed { failure, answer } => {
                 let examples = &mut recorder.period.errors;
                 if examples.lacks(failure) {
@@ -114,10 +116,16 @@ impl RunContext {
         });
     }
 
-    /// Fails the requests in flight on a connection that were sent before `before`.
-    pub(super) fn fail_late_requests(&mut self, log: &mut RequestLog, before: Instant) {
+    /// Fails the requests in flight on a connection that were sent before `before`, and appends
+    /// their cancellations to `output`. Returns whether there were any.
+    pub(super) fn fail_late_requests(
+        &mut self,
+        log: &mut RequestLog,
+        before: Instant,
+        output: &mut Vec<u8>,
+    ) -> bool {
         let timeout = self.config.limits.response_timeout;
-        log.time_out(before, |event| {
+        log.time_out(before, &self.config.request_settings, output, |event| {
             if let ReceiveEvent::Completed(completed) = event {
                 let examples = &mut self.recorder.period.errors;
                 if examples.lacks(Some(Failure::Timeout)) {
@@ -126,7 +134,7 @@ impl RunContext {
                 }
                 self.recorder.record_completed(completed, self.now);
             }
-        });
+        })
     }
 
     /// Records a failed connect and its error.

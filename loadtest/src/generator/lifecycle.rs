@@ -21,7 +21,9 @@ use super::context::RunContext;
 use super::processes::Processes;
 use super::run_config::RunConfig;
 use super::subscribers::Subscribers;
-use crate::mcp::{CloseAction, Closing, CompletedRequest, ConnectError};
+use crate::mcp::{
+    CloseAction, Closing, CompletedRequest, ConnectError, RequestLog, UnansweredRequest,
+};
 use crate::metrics::outcome::Failure;
 use crate::target::Transport;
 use crate::wire::tls::describe_tls_error;
@@ -36,8 +38,10 @@ const KEEP_ALIVE_HINT: &str = "the server closed the connection before it answer
 pub(super) struct Lifecycle<R> {
     pub(super) io: ConnectionIo<R>,
     pub(super) connector: Connector,
-    /// Requests that are sent again once their connection is open again: call and intended time.
-    pub(super) repeats: BTreeMap<usize, (u16, Instant)>,
+    /// Requests that are sent again once their connection is open again.
+    repeats: BTreeMap<usize, Vec<UnansweredRequest>>,
+    /// HTTP connections that are being opened again in the same session, after a timeout.
+    reopening: BTreeMap<usize, RequestLog>,
     /// Subscribers and the publisher.
     pub(super) subscribers: Option<Subscribers>,
     /// Planned replacement of connections.
@@ -58,6 +62,7 @@ impl<R: Ring> Lifecycle<R> {
         Self {
             connector: Connector::new(ctx, requesting + others, processes),
             repeats: BTreeMap::new(),
+            reopening: BTreeMap::new(),
             io,
             subscribers,
             churn: ctx.config.scenario.churn.map(|_| Box::default()),
@@ -106,6 +111,17 @@ impl<R: Ring> Lifecycle<R> {
         }
     }
 
+    /// Returns the time that the server has for a handshake. The start of a program takes longer
+    /// than an answer.
+    pub(super) fn handshake_timeout(&self, ctx: &RunContext) -> Duration {
+        let limits = &ctx.config.limits;
+        if self.connector.has_processes() {
+            limits.connect_timeout
+        } else {
+            limits.connect_timeout.min(limits.response_timeout)
+        }
+    }
+
     /// Returns how long the ring may park: until `wake`, a connect, a replacement, a request that
     /// is due at `due_at`, or a publication; less the spin time before the latter two.
     #[inline]
@@ -148,6 +164,11 @@ impl<R: Ring> Lifecycle<R> {
                 }
             }
         }
+        self.add_replaceable(index);
+    }
+
+    /// Adds a connection that opened to those that may be replaced.
+    fn add_replaceable(&mut self, index: usize) {
         let is_beside =
             self.subscribers.as_ref().is_some_and(|subscribers| subscribers.includes(index));
         if let Some(churn) = &mut self.churn
@@ -155,6 +176,68 @@ impl<R: Ring> Lifecycle<R> {
         {
             churn.add_opened(index, self.io.connections());
         }
+    }
+
+    /// Closes an HTTP connection with a request that timed out, and opens it again in the same
+    /// session. It neither counts as lost nor as opened. Requests that wait behind that one are
+    /// sent again.
+    #[cold]
+    pub(super) fn reopen(&mut self, index: usize) {
+        let conn = &mut self.io[index];
+        let ConnectionState::Open(mut log) =
+            std::mem::replace(&mut conn.state, ConnectionState::Closing)
+        else {
+            return;
+        };
+        conn.ending = Ending::Planned;
+        let requests = log.restart();
+        if !requests.is_empty() {
+            self.repeats.insert(index, requests);
+        }
+        self.reopening.insert(index, log);
+        self.io.close_sockets(index);
+    }
+
+    /// Continues the session of a connection that was opened again; returns whether it is one.
+    #[cold]
+    pub(super) fn resume_session(&mut self, index: usize) -> bool {
+        let Some(log) = self.reopening.remove(&index) else { return false };
+        self.connector.count_reopened();
+        self.io[index].state = ConnectionState::Open(log);
+        self.add_replaceable(index);
+        true
+    }
+
+    /// Counts a connection as lost that could not be opened again.
+    fn give_up_reopening(&mut self, index: usize, ctx: &mut RunContext) {
+        if self.reopening.remove(&index).is_some() {
+            self.connector.count_closed();
+            ctx.recorder.period.connects.lost += 1;
+        }
+    }
+
+    /// Sends the requests of a connection that are to be sent again.
+    pub(super) fn send_repeats(&mut self, index: usize, ctx: &mut RunContext) {
+        let Some(requests) = self.repeats.remove(&index) else { return };
+        let conn = self.io.prepared(index);
+        let ConnectionState::Open(log) = &mut conn.state else { return };
+        for UnansweredRequest { call, intended } in requests {
+            log.write_request(&ctx.templates, call, intended, ctx.now, &mut conn.send_buffer);
+        }
+        self.io.queue_flush(index);
+    }
+
+    /// Requests the publications that are due.
+    #[inline]
+    pub(super) fn publish_due(&mut self, ctx: &mut RunContext) {
+        let Some(subscribers) = &mut self.subscribers else { return };
+        if let Some(publisher) = subscribers.publisher()
+            && self.reopening.contains_key(&publisher)
+        {
+            // They are due as soon as its connection is open.
+            return;
+        }
+        subscribers.publish_due(&mut self.io, ctx);
     }
 
     /// Begins the replacements that are due.
@@ -284,22 +367,24 @@ impl<R: Ring> Lifecycle<R> {
             && !conn.is_draining
             && !is_beside
             && is_http(ctx)
-            && let Some((call, intended)) = log.take_unread()
+            && let Some(request) = log.take_unread()
         {
-            let is_measured = intended >= ctx.recorder.measured_from;
+            let is_measured = request.intended >= ctx.recorder.measured_from;
             ctx.recorder.period.connects.repeated += u64::from(is_measured);
-            self.repeats.insert(index, (call, intended));
+            self.repeats.insert(index, vec![request]);
         }
         self.end_connection(index, Failure::Closed, ctx);
     }
 
-    /// Fails the request that was to be sent again over a connection.
-    fn fail_repeat(&mut self, index: usize, ctx: &mut RunContext) {
-        let Some((call, intended)) = self.repeats.remove(&index) else { return };
-        let failure = Some(Failure::Closed);
+    /// Fails the requests that were to be sent again over a connection.
+    fn fail_repeats(&mut self, index: usize, ctx: &mut RunContext) {
+        let Some(requests) = self.repeats.remove(&index) else { return };
         ctx.record_example(Failure::Closed, KEEP_ALIVE_HINT);
-        let completed = CompletedRequest { call, intended, sent: ctx.now, failure };
-        ctx.recorder.record_completed(completed, ctx.now);
+        for UnansweredRequest { call, intended } in requests {
+            let failure = Some(Failure::Closed);
+            let completed = CompletedRequest { call, intended, sent: ctx.now, failure };
+            ctx.recorder.record_completed(completed, ctx.now);
+        }
     }
 
     /// Ends a subscriber; `error` is recorded if its streams had not opened.
@@ -362,6 +447,7 @@ impl<R: Ring> Lifecycle<R> {
             ctx.record_connect_error(error);
         }
         self.connector.count_failed();
+        self.give_up_reopening(index, ctx);
         self.io[index].state = ConnectionState::Closing;
         self.io.close_sockets(index);
     }
@@ -387,6 +473,7 @@ impl<R: Ring> Lifecycle<R> {
     /// Queues a connection whose connect failed to be connected again.
     pub(super) fn retry_failed(&mut self, index: usize, ctx: &mut RunContext) {
         self.connector.count_failed();
+        self.give_up_reopening(index, ctx);
         self.schedule_retry(index, ctx);
     }
 
@@ -399,8 +486,12 @@ impl<R: Ring> Lifecycle<R> {
         }
     }
 
-    /// Reconnects a closed connection, at once if it is being replaced, else after the retry delay.
+    /// Reconnects a closed connection, at once if it is being replaced or a request timed out, else
+    /// after the retry delay.
     pub(super) fn reconnect(&mut self, index: usize, ctx: &mut RunContext) {
+        if self.reopening.contains_key(&index) {
+            return self.begin_connect(u32::try_from(index).unwrap_or(u32::MAX), ctx);
+        }
         let conn = &self.io[index];
         if !self.churn.as_mut().is_some_and(|churn| churn.queue_reconnect(index, conn)) {
             self.schedule_retry(index, ctx);
@@ -412,7 +503,7 @@ impl<R: Ring> Lifecycle<R> {
         let delay = match ending {
             Ending::Expired => Duration::ZERO,
             Ending::Planned | Ending::Lost => {
-                self.fail_repeat(index, ctx);
+                self.fail_repeats(index, ctx);
                 ctx.config.limits.retry_after
             }
         };
@@ -457,7 +548,7 @@ impl<R: Ring> Lifecycle<R> {
             }
         }
         while let Some(&index) = self.repeats.keys().next() {
-            self.fail_repeat(index, ctx);
+            self.fail_repeats(index, ctx);
         }
         if ctx.recorder.period.connects.lost > 0 {
             // A program may end too late to report how.

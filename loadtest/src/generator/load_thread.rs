@@ -78,9 +78,10 @@ impl<R: Ring> LoadThread<R> {
     fn record_handshake_timeout(&mut self) {
         let mut connections = self.connections.lifecycle.io.connections().iter();
         let stuck = connections.find(|conn| conn.is_tls_handshaking());
+        let timeout = self.ctx.config.limits.connect_timeout;
         let errors = &mut self.ctx.recorder.period.errors;
         if let (None, Some(conn)) = (errors.last(), stuck) {
-            errors.set_last(conn.timeout_error().message);
+            errors.set_last(conn.timeout_error(timeout).message);
         }
     }
 
@@ -181,10 +182,7 @@ impl<R: Ring> LoadThread<R> {
         self.connections.handle_child_events(ctx);
         self.has_more_to_send = self.send_due_requests();
         let ctx = &mut self.ctx;
-        let lifecycle = &mut self.connections.lifecycle;
-        if let Some(subscribers) = &mut lifecycle.subscribers {
-            subscribers.publish_due(&mut lifecycle.io, ctx);
-        }
+        self.connections.lifecycle.publish_due(ctx);
         if is_quiet && self.connections.lifecycle.io.is_flushed() && timeout == ParkTimeout::Zero {
             let spun = ctx.now.since(started);
             if spun <= SPIN_TURN_MAX {

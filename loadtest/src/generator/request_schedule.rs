@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
+use std::time::Duration;
 
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
@@ -18,6 +19,9 @@ use crate::schedule::Arrivals;
 /// Requests queued or sent in one turn. Small, so that the reused buffers stay in the L1 cache and
 /// the server receives the first requests before the last are written.
 pub(super) const SEND_BATCH_MAX: usize = 64;
+
+/// Time in which every connection is checked for timeouts.
+const SWEEP_DURATION: Duration = Duration::from_secs(1);
 
 /// The requests after which a closed loop ends.
 #[derive(Debug)]
@@ -133,7 +137,7 @@ impl RequestSchedule {
     /// connection could take one for longer than an answer or a connect may take.
     pub(super) fn has_ended(&self, ctx: &RunContext) -> bool {
         let limits = &ctx.config.limits;
-        let longest = limits.response_timeout.max(limits.connect_timeout);
+        let longest = limits.response_timeout.max(limits.connect_timeout) + SWEEP_DURATION;
         self.limit
             .as_ref()
             .is_some_and(|limit| limit.left == 0 || ctx.now.since(limit.sent_at) > longest)

@@ -88,6 +88,7 @@ impl SlowReader {
             ReceiveEvent::Completed(_) => period.slow_readers.failed += 1,
             ReceiveEvent::Unsolicited => period.outcomes.unsolicited += 1,
             ReceiveEvent::Failed { .. }
+            | ReceiveEvent::Late
             | ReceiveEvent::Notification
             | ReceiveEvent::Chunk
             | ReceiveEvent::Streamed => {}

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use corelane_base::time::Instant;
 
 use super::parity::streams::OpenStreams;
+use super::timed_out_ids::TimedOutIds;
 
 /// Queue capacity that an idle connection keeps (32 bytes per entry).
 const IDLE_QUEUE_CAPACITY_MAX: usize = 4;
@@ -27,7 +28,7 @@ pub(super) struct InFlightRequest {
 pub(super) enum InFlightState {
     /// Waiting for its response.
     Waiting,
-    /// Reported as failed; its response or the end of its stream may still arrive.
+    /// Reported as failed; the end of its stream may still arrive.
     Failed,
     /// Its response arrived before that of an earlier request.
     Answered,
@@ -41,13 +42,15 @@ pub(super) struct InFlight {
     further: Option<Box<FurtherRequests>>,
 }
 
-/// What a connection with one request at a time has only in the parity dialect.
+/// What a connection with one request at a time has only in the parity dialect, or after a timeout.
 #[derive(Debug, Default)]
 struct FurtherRequests {
     /// Requests after the first; empty if there is none.
     queue: VecDeque<InFlightRequest>,
     /// Open streams of all requests.
     streams: OpenStreams,
+    /// Requests that timed out and were not answered yet.
+    timed_out: TimedOutIds,
 }
 
 impl InFlight {
@@ -88,10 +91,6 @@ impl InFlight {
         self.front.iter().chain(self.further.iter().flat_map(|it| it.queue.iter()))
     }
 
-    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut InFlightRequest> {
-        self.front.iter_mut().chain(self.further.iter_mut().flat_map(|it| it.queue.iter_mut()))
-    }
-
     #[inline]
     pub(super) fn add(&mut self, request: InFlightRequest) {
         if self.front.is_none() {
@@ -118,6 +117,21 @@ impl InFlight {
         &mut self.further.get_or_insert_default().streams
     }
 
+    /// Adds the id of a request that timed out.
+    pub(super) fn add_timed_out(&mut self, id: u64) {
+        self.further.get_or_insert_default().timed_out.add(id);
+    }
+
+    /// Returns whether a request timed out and was not answered yet.
+    pub(super) fn is_timed_out(&self, id: u64) -> bool {
+        self.further.as_ref().is_some_and(|it| it.timed_out.contains(id))
+    }
+
+    /// Removes the id of a request that was answered; returns whether it had timed out.
+    pub(super) fn remove_timed_out(&mut self, id: u64) -> bool {
+        self.further.as_mut().is_some_and(|it| it.timed_out.remove(id))
+    }
+
     /// Removes and returns all requests.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = InFlightRequest> {
         let Self { front, further } = std::mem::take(self);
@@ -127,8 +141,12 @@ impl InFlight {
     /// Frees a large queue that is empty.
     #[inline]
     pub(super) fn shrink(&mut self) {
-        if self.front.is_none() {
-            self.further.take_if(|it| it.queue.capacity() > IDLE_QUEUE_CAPACITY_MAX);
+        if self.front.is_none()
+            && let Some(further) = &mut self.further
+            && further.queue.capacity() > IDLE_QUEUE_CAPACITY_MAX
+        {
+            further.queue = VecDeque::new();
+            self.further.take_if(|it| it.timed_out.is_empty() && it.streams.is_empty());
         }
     }
 }

@@ -5,8 +5,9 @@
 //! ends the connection. All of it maps received bytes to bytes to send. The parity dialect has its
 //! own messages and streams, and the same requests, matching and checks.
 //!
-//! Invariants: a request completes exactly once, as success or failure. A response that differs in
-//! any byte from the last correct one is parsed in full.
+//! Invariants: a request completes exactly once, as success or failure. One that timed out is in
+//! flight no more, and its answer counts as late. A response that differs in any byte from the last
+//! correct one is parsed in full.
 
 pub mod http_field;
 pub mod result_check;
@@ -21,6 +22,7 @@ mod in_flight;
 mod parity;
 pub mod request_templates;
 pub mod response_matcher;
+mod timed_out_ids;
 
 pub mod closing;
 pub mod handshake;
@@ -37,7 +39,7 @@ pub use self::request_log::RequestLog;
 pub use self::request_settings::RequestSettings;
 pub use self::request_template::RequestTemplate;
 pub use self::request_templates::RequestTemplates;
-pub use self::response_matcher::{CompletedRequest, ReceiveEvent};
+pub use self::response_matcher::{CompletedRequest, ReceiveEvent, UnansweredRequest};
 pub use self::result_check::{Expectation, ResultCheck};
 pub use self::subscriber::{Subscriber, SubscriberEvent};
 pub use self::subscription::{Subscription, SubscriptionFilter};

@@ -2,8 +2,9 @@
 
 use corelane_base::time::Instant;
 
+use super::request_settings::RequestSettings;
 use super::request_templates::RequestTemplates;
-use super::response_matcher::{ReceiveEvent, ResponseMatcher};
+use super::response_matcher::{ReceiveEvent, ResponseMatcher, UnansweredRequest};
 use crate::metrics::failure_examples::BODY_BYTES_MAX;
 use crate::metrics::outcome::Failure;
 use crate::wire::{FramingError, Reader, WireEvent, frames, read_buffered};
@@ -48,15 +49,15 @@ impl RequestLog {
         self.matcher.has_sent()
     }
 
-    /// Returns the number of requests without a response. Includes requests that timed out: their
-    /// responses may still arrive, so they count against the limit of requests in flight.
+    /// Returns the number of requests without a response. Requests that timed out are not among
+    /// them.
     pub fn in_flight(&self) -> usize {
         self.matcher.in_flight()
     }
 
-    /// Removes the only request in flight, with its template and intended send time, if others were
-    /// answered before and nothing of its answer arrived.
-    pub fn take_unread(&mut self) -> Option<(u16, Instant)> {
+    /// Removes the only request in flight, if others were answered before and nothing of its answer
+    /// arrived.
+    pub fn take_unread(&mut self) -> Option<UnansweredRequest> {
         let is_unread = self.is_at_start && self.buffered.is_empty();
         is_unread.then(|| self.matcher.take_only_waiting()).flatten()
     }
@@ -181,9 +182,31 @@ impl RequestLog {
         self.matcher.shrink();
     }
 
-    /// Fails the unanswered requests that were sent before `before` as timeouts.
-    pub fn time_out(&mut self, before: Instant, mut on_event: impl FnMut(ReceiveEvent)) {
-        self.matcher.time_out(before, &mut on_event);
+    /// Fails the unanswered requests that were sent before `before` as timeouts; they are in flight
+    /// no more. Appends their cancellations to `out`, except over HTTP, where the connection has to
+    /// be opened again. Returns whether there were any.
+    pub fn time_out(
+        &mut self,
+        before: Instant,
+        settings: &RequestSettings,
+        out: &mut Vec<u8>,
+        mut on_event: impl FnMut(ReceiveEvent),
+    ) -> bool {
+        let is_http = matches!(self.reader, Reader::Responses(_));
+        let cancel = |id, stream_id: Option<&str>| {
+            if !is_http {
+                settings.write_cancellation(out, id, stream_id);
+            }
+        };
+        self.matcher.time_out(before, cancel, &mut on_event)
+    }
+
+    /// Prepares the log for a new connection of the same session, over HTTP. Returns the requests
+    /// that wait for an answer, which have to be sent again.
+    pub fn restart(&mut self) -> Vec<UnansweredRequest> {
+        self.reader = Reader::Responses(Box::default());
+        (self.is_at_start, self.buffered) = (true, Vec::new());
+        self.matcher.take_waiting()
     }
 
     /// Closes the log and returns what the closing handshake needs. Requests in flight are dropped.
@@ -201,16 +224,19 @@ impl RequestLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::request_settings::RequestSettings;
     use crate::mcp::request_template::{ID_FIRST, RequestTemplate};
     use crate::mcp::response_matcher::CompletedRequest;
     use crate::target::{Era, Transport};
     use crate::wire::lines::LineReader;
 
     const AT: Instant = Instant::from_milliseconds(1);
+    const LATER: Instant = Instant::from_milliseconds(2);
 
     struct Fixture {
         log: RequestLog,
+        settings: RequestSettings,
+        /// Cancellations.
+        output: String,
         calls: RequestTemplates,
         events: Vec<String>,
         /// Answers of failed requests.
@@ -224,7 +250,8 @@ mod tests {
                 RequestSettings::new(transport, Era::Modern, authority, path, Vec::new()).unwrap();
             let calls = RequestTemplates::new(vec![RequestTemplate::echo(&speech, 2)]);
             let log = RequestLog::new(reader, Vec::new(), None);
-            Self { log, calls, events: Vec::new(), answers: Vec::new() }
+            let (settings, output) = (speech, String::new());
+            Self { log, settings, output, calls, events: Vec::new(), answers: Vec::new() }
         }
 
         fn lines() -> Self {
@@ -240,10 +267,21 @@ mod tests {
         }
 
         fn send_requests(&mut self, count: usize) {
-            let mut out = Vec::new();
-            for _ in 0..count {
-                self.log.write_request(&self.calls, 0, AT, AT, &mut out);
-            }
+            (0..count).for_each(|_| self.send_at(AT));
+        }
+
+        fn send_at(&mut self, at: Instant) {
+            self.log.write_request(&self.calls, 0, at, at, &mut Vec::new());
+        }
+
+        /// Returns the events of requests that were sent before this time.
+        fn time_out(&mut self, before: Instant) -> Vec<String> {
+            let (mut events, mut out) = (Vec::new(), Vec::new());
+            let on_event = |event| events.push(name(event));
+            let is_any = self.log.time_out(before, &self.settings, &mut out, on_event);
+            assert_eq!(is_any, !events.is_empty());
+            self.output.push_str(&String::from_utf8_lossy(&out));
+            events
         }
 
         /// Returns the events for these bytes.
@@ -270,6 +308,7 @@ mod tests {
                 failure.to_string()
             }
             ReceiveEvent::Unsolicited => "unasked".into(),
+            ReceiveEvent::Late => "late".into(),
             ReceiveEvent::Failed { .. } => "answer".into(),
             ReceiveEvent::Notification => "notice".into(),
             ReceiveEvent::Streamed => "streamed".into(),
@@ -332,18 +371,43 @@ mod tests {
     }
 
     #[test]
-    fn timed_out_request_stays_in_flight_until_response() {
+    fn timed_out_request_is_cancelled_and_answered_late() {
+        for mut fixture in [Fixture::lines(), Fixture::websocket()] {
+            fixture.send_requests(2);
+            assert!(fixture.time_out(AT).is_empty(), "sent at that time");
+            assert_eq!(fixture.time_out(LATER), ["timeout", "timeout"]);
+            assert!(fixture.time_out(LATER).is_empty());
+            assert_eq!(fixture.log.in_flight(), 0);
+        }
         let mut fixture = Fixture::lines();
+        fixture.send_requests(2);
+        fixture.time_out(LATER);
+        let cancelled = |number| {
+            let id = ID_FIRST + number;
+            format!(
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":\
+                 {{\"requestId\":{id},\"reason\":\"timeout\"}}}}\n"
+            )
+        };
+        assert_eq!(fixture.output, [cancelled(0), cancelled(1)].concat());
         fixture.send_requests(1);
-        let mut events = Vec::new();
-        fixture.log.time_out(AT, |event| events.push(name(event)));
-        assert!(events.is_empty(), "sent at that time");
-        let later = AT.after(std::time::Duration::from_millis(1));
-        fixture.log.time_out(later, |event| events.push(name(event)));
-        fixture.log.time_out(later, |event| events.push(name(event)));
-        assert_eq!((events, fixture.log.in_flight()), (vec!["timeout".into()], 1));
-        assert!(fixture.receive(success(0)).is_empty());
+        let answers = [success(0), success(2), success(0), success(1), success(2)].concat();
+        assert_eq!(fixture.receive(answers), ["late", "good", "unasked", "late", "unasked"]);
+    }
+
+    #[test]
+    fn http_log_restarts_without_timed_out_request() {
+        let mut fixture = Fixture::http();
+        fixture.send_requests(1);
+        fixture.send_at(LATER);
+        assert!(fixture.receive("HTTP/1.1 200 OK\r\nContent-Le").is_empty());
+        assert_eq!(fixture.time_out(LATER), ["timeout"]);
+        assert!(fixture.output.is_empty());
+        let waiting = fixture.log.restart();
+        assert_eq!(waiting, [UnansweredRequest { call: 0, intended: LATER }]);
         assert_eq!(fixture.log.in_flight(), 0);
+        fixture.send_requests(1);
+        assert_eq!(fixture.receive(response(&success(2))), ["good"]);
     }
 
     #[test]

@@ -5,9 +5,11 @@
 use std::sync::Arc;
 
 use corelane_client::session::{EraPreference, SessionConfig, SessionOptions};
+use corelane_parity::envelope::Target;
 use corelane_parity::write;
 use corelane_protocol::eras::ClientCapabilities;
-use corelane_protocol::model::Implementation;
+use corelane_protocol::jsonrpc::Id;
+use corelane_protocol::model::{Implementation, write_cancelled};
 use corelane_transport::http::client::request_writer::{ExtraFields, RequestFields, RequestWriter};
 use corelane_transport::ndjson::end_line;
 
@@ -88,6 +90,19 @@ impl RequestSettings {
         let mut text = Vec::new();
         write::keepalive(&mut text, timeout_hint);
         self.frame(&text)
+    }
+
+    /// Appends the cancellation of a request, framed: by its id, or in the parity dialect by that
+    /// of its stream, if it is open.
+    pub(super) fn write_cancellation(&self, out: &mut Vec<u8>, id: u64, stream_id: Option<&str>) {
+        let (mut text, reason) = (Vec::new(), Some("timeout"));
+        if self.era.is_parity() {
+            let target = stream_id.map_or_else(|| Target::Request(Id::from(id)), Target::Stream);
+            write::cancel(&mut text, target, reason);
+        } else {
+            write_cancelled(&mut text, Id::from(id), reason);
+        }
+        self.write_message(out, &text, &self.http_fields(None));
     }
 
     /// Frames a message that is not a request of the run, for example a response to the server.

@@ -101,7 +101,11 @@ impl Failure {
     /// Name and description of responses that no request waits for. They are no failure of a
     /// request.
     pub const UNSOLICITED: (&str, &str) =
-        ("unsolicited", "response that no request waits for, or a second response to one");
+        ("unsolicited", "response without a request, or a second response to one");
+
+    /// Name and description of responses to requests that had timed out, which have failed before.
+    pub const LATE: (&str, &str) =
+        ("late", "response to a request that had timed out; not a failure of its own");
 
     /// Returns what it means, in a sentence without its end.
     pub const fn description(self) -> &'static str {
@@ -150,9 +154,11 @@ impl fmt::Display for Failure {
 pub struct Outcomes {
     /// Successful requests.
     pub answered: u64,
-    /// Responses without a request in flight, or second responses. No request failed by them, so
+    /// Responses without a request, or second responses. No request failed by them, so
     /// they count separately; a run with any is not clean.
     pub unsolicited: u64,
+    /// Responses to requests that had timed out, in the measured time.
+    pub late: u64,
     /// Notifications of the server, warm-up included.
     pub notifications: u64,
     /// Responses that arrived as SSE streams, warm-up included.
@@ -203,6 +209,7 @@ impl Outcomes {
     pub fn add(&mut self, other: &Self) {
         self.answered += other.answered;
         self.unsolicited += other.unsolicited;
+        self.late += other.late;
         self.notifications += other.notifications;
         self.streamed += other.streamed;
         self.chunks += other.chunks;

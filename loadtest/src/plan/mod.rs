@@ -140,7 +140,8 @@ pub struct Plan {
     /// Timeout for opening all connections. Default 30 s.
     #[serde(default = "connect_timeout")]
     pub connect_timeout: HumanDuration,
-    /// Timeout of a response. Default 10 s.
+    /// Timeout of a response; the request is cancelled then. Also of a handshake, if that is
+    /// shorter than `connect_timeout`, except over stdio. Default 10 s.
     #[serde(default = "response_timeout")]
     pub response_timeout: HumanDuration,
     /// How long before an intended send time a load thread stops sleeping and polls; zero if others

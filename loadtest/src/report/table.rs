@@ -145,8 +145,12 @@ fn chunks(totals: &Totals, server: Option<&ProcessCost>) -> String {
 fn failed(totals: &Totals) -> String {
     let failures = totals.failures.iter();
     let failures = failures.map(|(kind, count)| format!(" · {kind} {}", figure::count(*count)));
+    let late = match totals.late {
+        0 => String::new(),
+        late => format!(" · late {}", figure::count(late)),
+    };
     format!(
-        "failed   {} of all{} · unsolicited {}",
+        "failed   {} of all{} · unsolicited {}{late}",
         figure::percent(totals.failure_ratio),
         failures.collect::<String>(),
         figure::count(totals.unsolicited)

@@ -106,6 +106,9 @@ pub struct Totals {
     pub failure_ratio: f64,
     /// Responses without a matching request.
     pub unsolicited: u64,
+    /// Responses to requests that had timed out.
+    #[serde(default)]
+    pub late: u64,
     /// What is received besides single responses.
     #[serde(flatten)]
     pub streams: StreamTotals,
@@ -320,6 +323,7 @@ fn totals(finding: &Measurements, span: Duration) -> Totals {
         failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),
         failure_ratio: if total.due == 0 { 0.0 } else { outcomes.failure_ratio() },
         unsolicited: outcomes.unsolicited,
+        late: outcomes.late,
         streams: StreamTotals {
             notifications: outcomes.notifications,
             streamed: outcomes.streamed,

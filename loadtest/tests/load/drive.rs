@@ -194,7 +194,7 @@ fn duplicate_responses_count_as_unsolicited() {
 }
 
 #[test]
-fn silent_server_times_out_or_blocks_requests() {
+fn silent_server_times_out_requests() {
     let address = start_line_server(|_| Some(String::new()));
     let mut job = job(address, Transport::Tcp, Era::Modern, open_loop());
     job.connections = 1;
@@ -202,8 +202,10 @@ fn silent_server_times_out_or_blocks_requests() {
     job.limits.queued_max = 10;
     let finding = run(&job);
     let outcomes = finding.total.outcomes;
-    assert_eq!((outcomes.answered, finding.total.due, finding.total.sent), (0, 400, 2));
-    assert_eq!(outcomes.failed(Failure::Timeout), 2);
+    assert_eq!((outcomes.answered, finding.total.due), (0, 400));
+    // The places of the first two requests are free after their timeout.
+    assert!((4..=8).contains(&finding.total.sent), "{}", finding.total.sent);
+    assert_eq!(outcomes.failed(Failure::Timeout), finding.total.sent);
     assert_eq!(outcomes.failures(), 400, "{outcomes:?}");
 }
 

@@ -8,11 +8,16 @@ use corelane_parity::stream::{IncomingStreams, Received};
 
 use crate::metrics::outcome::Failure;
 
+/// Streams of requests that timed out, of which the end is awaited.
+const ABANDONED_MAX: usize = 64;
+
 /// The open streams.
 #[derive(Debug, Default)]
 pub(in crate::mcp) struct OpenStreams {
     order: IncomingStreams,
     open: Vec<OpenStream>,
+    /// Whether the end of a stream is no longer awaited, so that its chunks are not known.
+    has_forgotten: bool,
 }
 
 #[derive(Debug)]
@@ -26,6 +31,8 @@ struct OpenStream {
     outcome: Option<Result<(), Failure>>,
     /// Whether its chunks were not in order.
     is_broken: bool,
+    /// Whether its request timed out.
+    is_abandoned: bool,
 }
 
 /// What a chunk means for the request of its stream.
@@ -45,11 +52,20 @@ pub(in crate::mcp) enum ChunkEffect {
         /// The failure, or `None` if it succeeded.
         failure: Option<Failure>,
     },
+    /// It had timed out, and its stream has ended.
+    EndedLate {
+        /// Id of the request.
+        request: u64,
+    },
     /// No open stream has this id.
     Unknown,
 }
 
 impl OpenStreams {
+    pub(in crate::mcp) const fn is_empty(&self) -> bool {
+        self.open.is_empty() && !self.has_forgotten
+    }
+
     /// Adds the stream of a request; returns whether its id is new.
     pub(in crate::mcp) fn open(&mut self, stream_id: &str, request: u64, call: u16) -> bool {
         if self.open.iter().any(|it| &*it.id == stream_id || it.request == request) {
@@ -57,8 +73,31 @@ impl OpenStreams {
         }
         self.order.open(stream_id);
         let id = stream_id.into();
-        self.open.push(OpenStream { id, request, call, outcome: None, is_broken: false });
+        let (outcome, is_broken, is_abandoned) = (None, false, false);
+        self.open.push(OpenStream { id, request, call, outcome, is_broken, is_abandoned });
         true
+    }
+
+    /// Returns the id of the stream of a request that timed out, and ignores its chunks from now
+    /// on.
+    pub(in crate::mcp) fn abandon(&mut self, request: u64) -> Option<&str> {
+        let place = self.open.iter().position(|it| it.request == request)?;
+        let abandoned = self.open.iter().filter(|it| it.is_abandoned);
+        if abandoned.count() >= ABANDONED_MAX
+            && let Some(oldest) = self.open.iter().position(|it| it.is_abandoned)
+        {
+            self.has_forgotten = true;
+            self.remove(oldest);
+            return self.abandon(request);
+        }
+        let stream = &mut self.open[place];
+        stream.is_abandoned = true;
+        Some(&stream.id)
+    }
+
+    /// Returns whether the end of a stream is no longer awaited.
+    pub(in crate::mcp) const fn has_forgotten(&self) -> bool {
+        self.has_forgotten
     }
 
     /// Returns the request of a stream.
@@ -79,11 +118,19 @@ impl OpenStreams {
         judge: impl FnOnce(u16) -> Result<(), Failure>,
     ) -> ChunkEffect {
         let Some(place) = self.open.iter().position(|it| &*it.id == chunk.stream_id) else {
-            return ChunkEffect::Unknown;
+            let is_late = self.has_forgotten;
+            return if is_late { ChunkEffect::Delivered } else { ChunkEffect::Unknown };
         };
         let stream = &mut self.open[place];
         let request = stream.request;
         let is_eos = chunk.chunk_type == ChunkType::Eos;
+        if stream.is_abandoned {
+            if is_eos {
+                self.remove(place);
+                return ChunkEffect::EndedLate { request };
+            }
+            return ChunkEffect::Delivered;
+        }
         let is_next = !stream.is_broken
             && self.order.receive(chunk.stream_id, chunk.seq, chunk.chunk_type) == Received::Next
             // Only the end follows the result.

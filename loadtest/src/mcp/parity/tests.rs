@@ -15,6 +15,9 @@ const AT: Instant = Instant::from_milliseconds(1);
 /// A connection with calls of `echo`, or with streamed ones.
 struct Fixture {
     log: RequestLog,
+    settings: RequestSettings,
+    /// Cancellations.
+    output: String,
     calls: RequestTemplates,
 }
 
@@ -36,6 +39,8 @@ impl Fixture {
         let mut fixture = Self {
             log: RequestLog::new(reader, Vec::new(), None),
             calls: RequestTemplates::new(vec![call]),
+            settings,
+            output: String::new(),
         };
         let mut out = Vec::new();
         for _ in 0..requests {
@@ -45,6 +50,16 @@ impl Fixture {
         assert_eq!(text.matches(r#"{"type":"request","id":1"#).count(), requests, "{text}");
         assert_eq!(text.contains(r#""stream":true}"#), is_stream, "{text}");
         fixture
+    }
+
+    /// Lets all requests time out; returns the events.
+    fn time_out(&mut self) -> Vec<String> {
+        let (later, mut out) = (AT.after(std::time::Duration::from_millis(1)), Vec::new());
+        let mut events = Vec::new();
+        let on_event = |event| events.push(name(&event));
+        self.log.time_out(later, &self.settings, &mut out, on_event);
+        self.output.push_str(&String::from_utf8(out).unwrap());
+        events
     }
 
     /// Returns the events for these bytes.
@@ -68,6 +83,7 @@ fn name(event: &ReceiveEvent) -> String {
         ReceiveEvent::Chunk => "chunk".into(),
         ReceiveEvent::Keepalive(hint) => format!("keepalive {hint:?}"),
         ReceiveEvent::Unsolicited => "unsolicited".into(),
+        ReceiveEvent::Late => "late".into(),
         other => format!("{other:?}"),
     }
 }
@@ -164,16 +180,41 @@ fn stream_error_message_ends_its_request() {
 }
 
 #[test]
-fn timed_out_stream_stays_until_eos() {
-    let mut fixture = Fixture::new(Transport::Tcp, true, 1);
+fn timed_out_stream_is_cancelled_and_ends_late() {
+    let mut fixture = Fixture::new(Transport::Tcp, true, 2);
     assert!(fixture.receive(&opened(0)).is_empty());
-    let later = AT.after(std::time::Duration::from_millis(1));
-    let mut events = Vec::new();
-    fixture.log.time_out(later, |event| events.push(name(&event)));
-    assert_eq!((events, fixture.log.in_flight()), (vec!["timeout".into()], 1));
-    let rest = [chunk(0, 1, RESULT), chunk(0, 2, EOS)].concat();
-    assert_eq!(fixture.receive(&rest), ["chunk", "chunk"]);
+    assert_eq!(fixture.time_out(), ["timeout", "timeout"]);
     assert_eq!(fixture.log.in_flight(), 0);
+    let cancel =
+        |target: String| format!("{{\"type\":\"cancel\",{target},\"reason\":\"timeout\"}}\n");
+    let targets = [r#""streamId":"s0""#.into(), format!("\"id\":{}", ID_FIRST + 1)];
+    assert_eq!(fixture.output, targets.map(cancel).concat());
+    let rest = [chunk(0, 1, RESULT), chunk(0, 2, EOS), chunk(0, 2, EOS)].concat();
+    assert_eq!(fixture.receive(&rest), ["chunk", "chunk", "late", "chunk", "unsolicited"]);
+    // The answer of the other one is its stream.
+    let rest = [opened(1), chunk(1, 1, RESULT), chunk(1, 2, EOS)].concat();
+    assert_eq!(fixture.receive(&rest), ["chunk", "chunk", "late"]);
+}
+
+#[test]
+fn timed_out_request_may_be_answered_by_error() {
+    let mut fixture = Fixture::new(Transport::Tcp, false, 2);
+    fixture.time_out();
+    let unaddressed = error(1, "error.internal").replace("response", "error");
+    let answers = [error(0, "error.internal"), unaddressed, echo(1)].concat();
+    assert_eq!(fixture.receive(&answers), ["late", "late", "unsolicited"]);
+}
+
+#[test]
+fn timed_out_streams_take_bounded_memory() {
+    let mut fixture = Fixture::new(Transport::Tcp, true, 1_000);
+    (0..1_000).for_each(|number| assert!(fixture.receive(&opened(number)).is_empty()));
+    assert_eq!(fixture.time_out().len(), 1_000);
+    for number in [0, 999] {
+        let events = fixture.receive(&chunk(number, 1, RESULT));
+        assert_eq!(events, ["chunk"], "{number}");
+    }
+    assert_eq!(fixture.receive(&chunk(999, 2, EOS)), ["chunk", "late"]);
 }
 
 #[test]

@@ -24,13 +24,24 @@ pub struct CompletedRequest {
     pub failure: Option<Failure>,
 }
 
+/// A request without an answer that is sent again over another connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct UnansweredRequest {
+    /// Index of its template.
+    pub call: u16,
+    /// Intended send time.
+    pub intended: Instant,
+}
+
 /// Result of processing received bytes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReceiveEvent {
     /// A request succeeded or failed.
     Completed(CompletedRequest),
-    /// A response without a request in flight, or a second response.
+    /// A response without a request, or a second response.
     Unsolicited,
+    /// The response to a request that had timed out.
+    Late,
     /// The answer or error of a failed request, or of an unsolicited response for `None`.
     Failed {
         /// The failure.
@@ -153,7 +164,7 @@ impl ResponseMatcher {
                         on_event(ReceiveEvent::Failed { failure, answer: quoted.to_vec() });
                     }
                 }
-                None => report_unsolicited(quoted, on_event),
+                None => self.handle_unmatched(id, quoted, on_event),
             },
             MessageKind::Request { id, is_ping } => {
                 on_event(ReceiveEvent::ServerRequest { id: id.into(), is_ping });
@@ -247,7 +258,22 @@ impl ResponseMatcher {
         }
     }
 
-    /// Completes a request. One that timed out was reported before.
+    /// Handles a response to no request in flight.
+    #[cold]
+    fn handle_unmatched(
+        &mut self,
+        id: u64,
+        quoted: &[u8],
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        if self.requests.remove_timed_out(id) {
+            on_event(ReceiveEvent::Late);
+        } else {
+            report_unsolicited(quoted, on_event);
+        }
+    }
+
+    /// Completes a request. One whose stream has failed was reported before.
     fn complete_request(
         &mut self,
         place: usize,
@@ -266,21 +292,52 @@ impl ResponseMatcher {
         }
     }
 
-    /// Fails unanswered requests that were sent before `before` as timeouts.
-    pub(super) fn time_out(&mut self, before: Instant, on_event: &mut impl FnMut(ReceiveEvent)) {
-        let late = self.requests.entries_mut().take_while(|request| request.sent < before);
-        late.for_each(|request| report_failure(request, Failure::Timeout, on_event));
+    /// Fails the unanswered requests that were sent before `before` as timeouts and removes them;
+    /// `on_timeout` receives the id of each, and that of its stream. Returns whether there were
+    /// any.
+    pub(super) fn time_out(
+        &mut self,
+        before: Instant,
+        mut on_timeout: impl FnMut(u64, Option<&str>),
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) -> bool {
+        let mut is_any = false;
+        while let Some(mut request) = self.requests.oldest().copied()
+            && request.sent < before
+        {
+            is_any = true;
+            report_failure(&mut request, Failure::Timeout, on_event);
+            self.requests.remove_oldest();
+            if request.state != InFlightState::Answered {
+                // Over HTTP the connection ends, and its answer with it.
+                if !self.is_http {
+                    self.requests.add_timed_out(request.id);
+                }
+                let streams = self.requests.streams();
+                on_timeout(request.id, streams.and_then(|all| all.abandon(request.id)));
+            }
+        }
+        is_any
     }
 
-    /// Removes the only request in flight, with its template and intended send time, unless it
-    /// timed out or is the first of all.
-    pub(super) fn take_only_waiting(&mut self) -> Option<(u16, Instant)> {
+    /// Removes the only request in flight, unless it is the first of all or was reported.
+    pub(super) fn take_only_waiting(&mut self) -> Option<UnansweredRequest> {
         let request = self.requests.oldest().filter(|_| self.in_flight() == 1)?;
         let InFlightRequest { id, call, intended, state, .. } = *request;
         (id != ID_FIRST && state == InFlightState::Waiting).then(|| {
             self.requests.remove_oldest();
-            (call, intended)
+            UnansweredRequest { call, intended }
         })
+    }
+
+    /// Removes all requests; returns those that wait for an answer.
+    pub(super) fn take_waiting(&mut self) -> Vec<UnansweredRequest> {
+        self.body_result = None;
+        let requests = self.requests.take_all();
+        let waiting = requests.filter(|request| request.state == InFlightState::Waiting);
+        waiting
+            .map(|InFlightRequest { call, intended, .. }| UnansweredRequest { call, intended })
+            .collect()
     }
 
     /// Fails all requests in flight, because the connection ended.

@@ -64,7 +64,7 @@ impl ResponseMatcher {
                 self.body_result = Some(Err(Failure::Wrong));
                 return;
             }
-            return report_unsolicited(received.quoted, on_event);
+            return self.handle_unmatched_response(response, received, on_event);
         };
         let number = self.requests.get(place).map(|request| request.call).unwrap_or_default();
         let call = calls.call(number);
@@ -87,6 +87,27 @@ impl ResponseMatcher {
             self.learn_template(calls, place, failure, received.whole);
         }
         self.finish_request(id, failure, received.quoted, on_event);
+    }
+
+    /// Handles a response to no request in flight. If it opens the stream of a request that timed
+    /// out, the answer arrives with the stream.
+    fn handle_unmatched_response(
+        &mut self,
+        response: &Response<'_>,
+        received: ReceivedText<'_>,
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        let Some(id) = request_id(response.id) else {
+            return report_unsolicited(received.quoted, on_event);
+        };
+        if self.requests.is_timed_out(id)
+            && let Ok(result) = response.outcome
+            && self.open_stream(result, id, 0).is_ok()
+        {
+            self.requests.streams_or_default().abandon(id);
+        } else {
+            self.handle_unmatched(id, received.quoted, on_event);
+        }
     }
 
     /// Records the stream of a request.
@@ -123,6 +144,9 @@ impl ResponseMatcher {
                     on_event(ReceiveEvent::Failed { failure: Some(failure), answer });
                 }
             }
+            ChunkEffect::EndedLate { request } => {
+                self.handle_unmatched(request, received.quoted, on_event);
+            }
             ChunkEffect::Ended { failure, .. } if self.is_http => {
                 self.body_result = Some(failure.map_or(Ok(()), Err));
             }
@@ -151,6 +175,7 @@ impl ResponseMatcher {
             Some(request) => {
                 self.finish_request(request, Some(failure), received.quoted, on_event);
             }
+            None if stream_id.is_some() && self.has_forgotten_streams() => {}
             None => self.fail_oldest(failure, received.quoted, on_event),
         }
     }
@@ -166,11 +191,18 @@ impl ResponseMatcher {
         if failure.is_some() {
             self.remove_stream(id);
         }
-        let Some(place) = self.position(id) else { return report_unsolicited(quoted, on_event) };
+        let Some(place) = self.position(id) else {
+            return self.handle_unmatched(id, quoted, on_event);
+        };
         self.complete_request(place, failure, on_event);
         if failure.is_some() {
             on_event(ReceiveEvent::Failed { failure, answer: quoted.to_vec() });
         }
+    }
+
+    /// Returns whether the stream of a request that timed out is no longer known.
+    fn has_forgotten_streams(&mut self) -> bool {
+        self.requests.streams().is_some_and(|streams| streams.has_forgotten())
     }
 
     /// Removes the stream of a request; returns whether there was one.

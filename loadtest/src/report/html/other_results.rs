@@ -27,7 +27,7 @@ const RESULT: [&str; 14] = [
     "seconds",
 ];
 /// Members of the totals shown in other sections.
-const TOTALS: [&str; 11] = [
+const TOTALS: [&str; 12] = [
     "duration_s",
     "due",
     "sent",
@@ -36,6 +36,7 @@ const TOTALS: [&str; 11] = [
     "failures",
     "failure_ratio",
     "unsolicited",
+    "late",
     "opened",
     "lost",
     "last_error",

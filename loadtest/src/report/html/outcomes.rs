@@ -17,7 +17,14 @@ struct Row<'a> {
 /// Returns the section of outcomes.
 pub(super) fn outcomes(result: &RunResult) -> Markup {
     let Totals {
-        answered, failures, unsolicited: unasked, lost, opened, last_error: refused, ..
+        answered,
+        failures,
+        unsolicited: unasked,
+        late,
+        lost,
+        opened,
+        last_error: refused,
+        ..
     } = &result.totals;
     let meaning = |kind: &str| {
         let kind = Failure::ALL.into_iter().find(|failure| failure.name() == kind);
@@ -57,6 +64,9 @@ pub(super) fn outcomes(result: &RunResult) -> Markup {
                 (figure::count(*opened)) " of " (figure::count(result.plan.connections as u64))
                 " connections opened, " (figure::count(*lost)) " lost; "
                 (figure::count(*unasked)) " responses without a matching request."
+                @if *late > 0 {
+                    " " (figure::count(*late)) " responses to requests that had timed out."
+                }
                 @if let Some(why) = refused { " Last connection error: " (why) }
             }
             @for (kind, example) in &result.failure_examples {

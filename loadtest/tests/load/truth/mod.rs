@@ -7,7 +7,9 @@
 
 mod compare;
 mod figures;
+mod framing;
 mod server;
+mod timeouts;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

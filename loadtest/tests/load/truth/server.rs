@@ -6,7 +6,7 @@
 
 #![expect(clippy::disallowed_types, reason = "its threads share the log")]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,10 +18,12 @@ use corelane_engine::clock::Clock;
 use corelane_load::target::Transport;
 use serde_json::{Value, json};
 
+use super::framing::{Input, InputReader, add_session, frame};
+
 /// What a server does with calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerModel {
-    /// Newline-delimited JSON-RPC over TCP, or HTTP.
+    /// How messages are framed. Over stdio the programs of the connections share this server.
     pub(crate) transport: Transport,
     /// Calls that are executed at a time.
     pub(crate) workers: usize,
@@ -29,6 +31,10 @@ pub(crate) struct ServerModel {
     pub(crate) service_time: Duration,
     /// Each call with this number, from 1, or a multiple of it is never answered.
     pub(crate) lost_each: Option<usize>,
+    /// The answer to a lost call is sent when the call is cancelled.
+    pub(crate) answers_cancelled: bool,
+    /// Each `initialize` with this number, from 1, or a multiple of it is never answered.
+    pub(crate) lost_handshakes_each: Option<usize>,
     /// No call begins from the first of these times to the second, counted from the first call.
     pub(crate) stall: Option<[Duration; 2]>,
 }
@@ -41,6 +47,8 @@ impl Default for ServerModel {
             workers: 1,
             service_time: Duration::from_millis(10),
             lost_each: None,
+            answers_cancelled: false,
+            lost_handshakes_each: None,
             stall: None,
         }
     }
@@ -68,10 +76,32 @@ struct CallTimes {
     answered: Option<Instant>,
 }
 
+/// A call that is not answered.
+#[derive(Debug)]
+struct LostCall {
+    id: u64,
+    answer: Vec<u8>,
+}
+
+/// What a server has counted besides calls.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct ServerCounts {
+    /// Connections that were accepted.
+    pub(crate) connections: usize,
+    /// `initialize` requests.
+    pub(crate) handshakes: usize,
+    /// Calls with the id of the session, over HTTP.
+    pub(crate) in_session: usize,
+    /// Calls that were cancelled.
+    pub(crate) cancelled: usize,
+}
+
 /// The log, and the queue of calls.
 #[derive(Debug)]
 struct Calls {
     log: Vec<CallTimes>,
+    lost: Vec<LostCall>,
+    counts: ServerCounts,
     /// When each worker is free.
     free_at: Vec<Instant>,
     answers: Sender<Answer>,
@@ -104,7 +134,13 @@ impl TruthServer {
         let address = listener.local_addr().unwrap();
         let (answers, due_answers) = channel();
         let free_at = vec![Instant::ORIGIN; model.workers];
-        let calls = Mutex::new(Calls { log: Vec::new(), free_at, answers });
+        let calls = Mutex::new(Calls {
+            log: Vec::new(),
+            lost: Vec::new(),
+            counts: ServerCounts::default(),
+            free_at,
+            answers,
+        });
         let shared = Arc::new(SharedState { model, clock: Clock::start(), calls });
         let (accepting, answering) = (Arc::clone(&shared), Arc::clone(&shared));
         thread::spawn(move || answering.send_answers(&due_answers));
@@ -119,9 +155,15 @@ impl TruthServer {
 
     /// Returns the target of the load generator.
     pub(crate) fn target(&self) -> String {
+        let (host, port) = (self.address.ip(), self.address.port());
         match self.model.transport {
             Transport::Http => format!("http://{}/mcp", self.address),
-            _ => format!("tcp://{}", self.address),
+            Transport::WebSocket => format!("ws://{}/mcp", self.address),
+            // A program for each connection, which copies both directions.
+            Transport::Stdio => format!(
+                "stdio:bash -c 'exec 3<>/dev/tcp/{host}/{port}; cat <&3 & cat >&3; kill $!'"
+            ),
+            Transport::Tcp => format!("tcp://{}", self.address),
         }
     }
 
@@ -134,6 +176,11 @@ impl TruthServer {
     /// Returns the number of calls that arrived.
     pub(crate) fn arrived(&self) -> usize {
         self.shared.calls().log.len()
+    }
+
+    /// Returns what was counted besides calls.
+    pub(crate) fn counts(&self) -> ServerCounts {
+        self.shared.calls().counts
     }
 
     /// Returns the number of calls that were answered in this time, counted from the arrival of the
@@ -168,23 +215,43 @@ impl SharedState {
     /// Serves a connection to its end.
     fn serve(&self, stream: TcpStream) -> Option<()> {
         stream.set_nodelay(true).ok()?;
-        let mut reader = BufReader::new(stream.try_clone().ok()?);
+        let transport = self.model.transport;
+        let mut reader = InputReader::new(transport, stream.try_clone().ok()?);
         let stream = Arc::new(stream);
+        self.calls().counts.connections += 1;
         loop {
-            let message = match self.model.transport {
-                Transport::Http => read_http(&mut reader)?,
-                _ => read_line(&mut reader)?,
+            let message: Value = match reader.next()? {
+                Input::Message(text) => serde_json::from_slice(&text).ok()?,
+                Input::Upgrade(response) => {
+                    (&*stream).write_all(response.as_bytes()).ok()?;
+                    continue;
+                }
+                Input::OtherRequest => {
+                    let refusal = b"HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n";
+                    (&*stream).write_all(refusal).ok()?;
+                    continue;
+                }
             };
-            if message.is_empty() {
-                (&*stream).write_all(b"HTTP/1.1 405 No\r\nContent-Length: 0\r\n\r\n").ok()?;
-                continue;
-            }
-            let message: Value = serde_json::from_slice(&message).ok()?;
             if message["method"] == "tools/call" {
+                self.calls().counts.in_session += usize::from(reader.is_in_session);
                 self.queue_call(&message, &stream);
+            } else if message["method"] == "notifications/cancelled" {
+                self.cancel(&message, &stream);
             } else if let Some(bytes) = self.respond(&message) {
                 (&*stream).write_all(&bytes).ok()?;
             }
+        }
+    }
+
+    /// Counts a cancellation, and answers its call.
+    fn cancel(&self, notification: &Value, mut stream: &TcpStream) {
+        let mut calls = self.calls();
+        calls.counts.cancelled += 1;
+        let id = notification["params"]["requestId"].as_u64().unwrap();
+        let place = calls.lost.iter().position(|call| call.id == id).unwrap();
+        let answer = calls.lost.swap_remove(place).answer;
+        if self.model.answers_cancelled {
+            stream.write_all(&answer).ok();
         }
     }
 
@@ -201,6 +268,8 @@ impl SharedState {
         let begin = self.model.begin_at(arrived.max(*free_at), first);
         *free_at = begin.after(self.model.service_time);
         if self.model.lost_each.is_some_and(|each| number.is_multiple_of(each)) {
+            let id = message["id"].as_u64().unwrap();
+            calls.lost.push(LostCall { id, answer: bytes });
             return;
         }
         let due = begin.after(self.model.service_time);
@@ -220,11 +289,7 @@ impl SharedState {
             "required": ["message"],
         } });
         let result = match message["method"].as_str()? {
-            "initialize" => json!({
-                "protocolVersion": "2025-11-25",
-                "capabilities": { "tools": {} },
-                "serverInfo": { "name": "truth", "version": "1" },
-            }),
+            "initialize" => return self.initialize(message),
             "tools/list" => json!({ "tools": [tool] }),
             "ping" => json!({}),
             _ => {
@@ -237,44 +302,32 @@ impl SharedState {
         Some(self.frame(message, &result))
     }
 
+    fn initialize(&self, request: &Value) -> Option<Vec<u8>> {
+        let mut calls = self.calls();
+        calls.counts.handshakes += 1;
+        let number = calls.counts.handshakes;
+        if self.model.lost_handshakes_each.is_some_and(|each| number.is_multiple_of(each)) {
+            return None;
+        }
+        let response = self.frame(
+            request,
+            &json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "truth", "version": "1" },
+            }),
+        );
+        Some(match self.model.transport {
+            Transport::Http => add_session(response),
+            _ => response,
+        })
+    }
+
     fn frame(&self, request: &Value, result: &Value) -> Vec<u8> {
         self.encode(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }))
     }
 
     fn encode(&self, message: &Value) -> Vec<u8> {
-        let text = message.to_string();
-        let framed = match self.model.transport {
-            Transport::Http => format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n\
-                 {text}",
-                text.len()
-            ),
-            _ => format!("{text}\n"),
-        };
-        framed.into_bytes()
+        frame(self.model.transport, &message.to_string())
     }
-}
-
-fn read_line(reader: &mut impl BufRead) -> Option<Vec<u8>> {
-    let mut line = Vec::new();
-    (reader.read_until(b'\n', &mut line).ok()? > 0).then_some(line)
-}
-
-/// Returns the body of a request, which is empty except in a POST.
-fn read_http(reader: &mut impl BufRead) -> Option<Vec<u8>> {
-    let mut length = 0;
-    loop {
-        let line = String::from_utf8(read_line(reader)?).ok()?;
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse().ok()?;
-        }
-        if line == "\r\n" {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    Some(body)
 }
