@@ -18,6 +18,7 @@
 //! | [`generator`] | load threads with their rings and connections |
 //! | [`plan`] | description of a run, as written by a user |
 //! | [`discovery`] | what the server is, found out before the run |
+//! | [`nearest`] | the known name that a misspelled one means |
 //! | [`result`] | results of a run and their validity |
 //! | [`report`] | output of results for people and programs |
 //! | [`search`] | search for the highest rate that meets the thresholds |
@@ -39,6 +40,7 @@ pub mod forecast;
 pub mod generator;
 pub mod mcp;
 pub mod metrics;
+pub mod nearest;
 pub mod plan;
 pub mod probe;
 pub mod report;

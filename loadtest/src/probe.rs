@@ -175,6 +175,15 @@ impl SearchResult {
         are_spoiled(&self.probes)
     }
 
+    /// Returns the highest rate below `rate` at which every valid run passed.
+    pub fn passed_rate_below(&self, rate: f64) -> Option<f64> {
+        let valid = || self.probes.iter().filter(|probe| probe.trial.is_valid);
+        let failed = valid().filter(|probe| !probe.trial.has_passed());
+        let failed: Vec<f64> = failed.map(|probe| probe.rate).collect();
+        let passed = valid().map(|probe| probe.rate).filter(|it| *it < rate);
+        passed.filter(|rate| !failed.iter().any(|it| it.total_cmp(rate).is_eq())).reduce(f64::max)
+    }
+
     /// Returns the run that bounds the answer from above: the last failed run at the lowest failed
     /// rate above the answer, a valid one if there is any, or `None` if no higher rate was tried.
     pub fn limiting_probe(&self) -> Option<&Probe> {

@@ -17,30 +17,28 @@ const ABSENT_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Delay between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Returns the plan with what it leaves to be found out, and prints what was chosen. The inner
-/// error is that of a server that cannot be reached, or ends.
+/// Returns the plan with what it leaves to be found out, and prints what was chosen.
 pub(super) fn complete_plan(
     plan: &Plan,
     server: &mut ServerProcess,
     is_quiet: bool,
-) -> Result<Result<Plan, RunError>, CliError> {
+) -> Result<Plan, CliError> {
     let config = plan.run_config()?;
     let is_program = config.endpoint.program().is_some();
     let found = if is_program { discover(plan, &config) } else { discover_started(plan, server)? };
-    let found = match found {
-        Err(DiscoveryError::Unreachable(error)) if is_program => {
-            return Ok(Err(RunError::ProgramFailed(error.to_string())));
+    let found = found.map_err(|error| match error {
+        DiscoveryError::Unreachable(error) if is_program => {
+            error_with_target(plan, &RunError::ProgramFailed(error.to_string()))
         }
-        Err(DiscoveryError::Unreachable(error)) => {
-            return Ok(Err(RunError::Unreachable(error.to_string())));
+        DiscoveryError::Unreachable(error) => {
+            error_with_target(plan, &RunError::Unreachable(error.to_string()))
         }
-        Err(DiscoveryError::Program(why)) => return Ok(Err(RunError::ProgramFailed(why))),
-        found => found.map_err(|error| format!("{}: {error}", plan.target))?,
-    };
+        error => error_with_target(plan, &error),
+    })?;
     if !is_quiet {
         found.notes.iter().for_each(print_stderr);
     }
-    Ok(Ok(found.plan))
+    Ok(found.plan)
 }
 
 /// Repeats the discovery while the server may be starting: until the connect timeout of the plan
@@ -82,6 +80,5 @@ pub(super) fn complete_trials(
     is_quiet: bool,
 ) -> Result<Plan, CliError> {
     let complete = complete_plan(first, server, is_quiet)?;
-    let complete = complete.map_err(|error| error_with_target(plan, &error))?;
     Ok(Plan { era: complete.era, calls: complete.calls, ..plan.clone() })
 }

@@ -12,7 +12,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use corelane_load::generator::RunError;
 use corelane_load::plan::Plan;
 
 use self::arguments::{Arguments, Command};
@@ -128,6 +127,6 @@ fn print_stderr(line: &impl Display) {
 }
 
 /// Returns an error that names the target.
-fn error_with_target(plan: &Plan, fruitless: &RunError) -> CliError {
-    format!("{}: {fruitless}", plan.target).into()
+fn error_with_target(plan: &Plan, error: &impl Display) -> CliError {
+    format!("{}: {error}", plan.target).into()
 }

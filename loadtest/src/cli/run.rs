@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use corelane_engine::clock;
-use corelane_load::generator::{self, Measurements};
+use corelane_load::generator;
 use corelane_load::report::{html, table};
 use corelane_load::result::{Manifest, RunResult, RunStatus};
 
@@ -12,7 +12,7 @@ use super::discovery::complete_plan;
 use super::files::check_writable;
 use super::load_arguments::RunArguments;
 use super::run_output::RunOutput;
-use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr};
+use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target};
 
 /// Runs the command and returns its exit status.
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
@@ -23,22 +23,14 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let mut others = [&arguments.csv, &arguments.hlog].into_iter().flatten();
     others.try_for_each(|path| check_writable(path))?;
     let mut server = load.server(&plan)?;
-    let complete = complete_plan(&plan, &mut server, load.quiet)?;
-    let plan = complete.as_ref().unwrap_or(&plan).clone();
+    let plan = complete_plan(&plan, &mut server, load.quiet)?;
     let mut run_output = RunOutput::new(arguments, &plan)?;
     let run_config = plan.run_config()?;
-    let finding = complete.and_then(|_| {
+    let finding =
         generator::run(&run_config, load.threads, &load.cores, server.process(), |_, second| {
             run_output.write_second(second);
-        })
-    });
-    let finding = match finding {
-        Err(error) if error.is_unopened() => {
-            print_stderr(&format!("corelane-load: {}", error_with_target(&plan, &error)));
-            Measurements::without_connections(&error)
-        }
-        finding => finding.map_err(|error| error_with_target(&plan, &error))?,
-    };
+        });
+    let finding = finding.map_err(|error| error_with_target(&plan, &error))?;
     drop(server);
     let manifest = Manifest::of(&finding, clock::unix_ms());
     let result = RunResult::new(plan, manifest, &finding);

@@ -2,7 +2,8 @@
 //!
 //! A value is taken from `const`, `default`, `examples`, `enum` or a minimum, in this order. A text
 //! or a number without any of these means something that only its server knows, so that a tool that
-//! requires one cannot be called, except a text for a tool that returns it.
+//! requires one cannot be called, except a text for a tool that returns it. A sample of arguments
+//! has a placeholder there.
 
 use serde_json::{Map, Number, Value};
 
@@ -15,12 +16,23 @@ pub(super) struct ArgumentMaker<'a> {
     root: &'a Value,
     /// Text for members without a value in the schema.
     text: Option<&'a str>,
+    /// Whether values that only the server knows have a placeholder.
+    is_sample: bool,
 }
+
+/// Placeholder of a text.
+const SAMPLE_TEXT: &str = "TEXT";
 
 impl<'a> ArgumentMaker<'a> {
     /// Creates the maker for `schema`. With `text`, members that are a text of any content have it.
     pub(super) const fn new(schema: &'a Value, text: Option<&'a str>) -> Self {
-        Self { root: schema, text }
+        Self { root: schema, text, is_sample: false }
+    }
+
+    /// Returns arguments with placeholders, for people to fill in.
+    pub(super) fn sample(schema: &Value) -> Value {
+        let maker = ArgumentMaker { root: schema, text: None, is_sample: true };
+        maker.value(schema, 0).unwrap_or_else(|_| Value::Object(Map::new()))
     }
 
     /// Returns arguments that the schema accepts.
@@ -90,7 +102,11 @@ impl<'a> ArgumentMaker<'a> {
             Some("string") => self.string(schema),
             Some("boolean") => Ok(Value::Bool(false)),
             Some("null") => Ok(Value::Null),
-            Some(kind @ ("integer" | "number")) => number(schema, kind),
+            Some(kind @ ("integer" | "number")) => match number(schema, kind) {
+                Err(_) if self.is_sample => Ok(Value::from(1)),
+                number => number,
+            },
+            _ if self.is_sample => Ok(Value::from(SAMPLE_TEXT)),
             _ => Err("a value of any kind".into()),
         }
     }
@@ -128,6 +144,9 @@ impl<'a> ArgumentMaker<'a> {
     fn string(&self, schema: &Map<String, Value>) -> Result<Value, String> {
         let of_any_content = !schema.contains_key("format") && !schema.contains_key("pattern");
         let Some(text) = self.text.filter(|_| of_any_content) else {
+            if self.is_sample {
+                return Ok(Value::from(SAMPLE_TEXT));
+            }
             return Err("a text without default, example or enum".into());
         };
         let length = |name| schema.get(name).and_then(Value::as_u64);

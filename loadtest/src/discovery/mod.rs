@@ -7,16 +7,21 @@ mod arguments;
 mod request_error;
 
 mod calls;
+mod event_stream;
 mod parity;
 mod server;
 
+use corelane_client::ServerInfo;
+use corelane_protocol::model::ServerCapabilities;
+
 use self::calls::complete_calls;
+use self::event_stream::find_event_stream;
 use self::request_error::RequestCause;
 pub use self::request_error::RequestError;
 use self::server::{Server, check_address};
 use crate::generator::{LoadMode, RunConfig};
 use crate::mcp::HttpField;
-use crate::plan::Plan;
+use crate::plan::{CallPlan, Plan};
 use crate::target::{Era, Target};
 
 /// Why a server cannot be measured.
@@ -33,6 +38,16 @@ pub enum DiscoveryError {
     /// No version is spoken.
     #[error("no MCP server answers here: {0}; correct the address, or name the version with --era")]
     NotMcp(RequestError),
+    /// The server has the HTTP+SSE transport of 2024-11-05.
+    #[error(
+        "this server has the HTTP+SSE transport of 2024-11-05 (GET {path} opens its event stream), \
+         which cannot be loaded: use its endpoint for Streamable HTTP, often /mcp, or start it \
+         with that transport"
+    )]
+    EventStream {
+        /// Path of the event stream.
+        path: String,
+    },
     /// The handshake of the chosen version failed.
     #[error("{0}; choose another version with --era")]
     Handshake(RequestError),
@@ -43,27 +58,46 @@ pub enum DiscoveryError {
     #[error("tools/list: {0}; name a tool with --tool and --arguments")]
     Tools(RequestError),
     /// The tool of the plan is not offered.
-    #[error("the server has no tool '{name}'; it has {tools}")]
+    #[error("the server has no tool '{name}'; {instead}")]
     UnknownTool {
         /// The tool of the plan.
         name: String,
-        /// The tools of the server.
-        tools: String,
+        /// The tool that may be meant, or those of the server.
+        instead: String,
     },
     /// The arguments of a tool cannot be made from its schema.
-    #[error("the tool {name} needs arguments ({why}): pass --arguments JSON or --arguments @FILE")]
+    #[error("the tool {name} needs arguments ({why}): pass {flags}, or --arguments @FILE")]
     Arguments {
         /// The tool.
         name: String,
         /// What cannot be made.
         why: String,
+        /// Flags with arguments to fill in.
+        flags: String,
     },
-    /// No tool can be called without further information.
-    #[error(
-        "no tool is chosen by itself: name one with --tool NAME --arguments JSON; the server has \
-         {tools}"
-    )]
+    /// An argument of a call is not one of its tool.
+    #[error("the tool {tool} has no argument '{name}'; {instead}")]
+    UnknownArgument {
+        /// The tool.
+        tool: String,
+        /// The argument of the plan.
+        name: String,
+        /// The argument that may be meant, or those of the tool.
+        instead: String,
+    },
+    /// A call lacks an argument that its tool requires.
+    #[error("the tool {tool} needs the argument '{name}'")]
+    MissingArgument {
+        /// The tool.
+        tool: String,
+        /// The argument.
+        name: String,
+    },
+    /// No tool can be called without further information, and a call needs one.
+    #[error("no tool is chosen by itself: pass {flags}; the server has {tools}")]
     NoTool {
+        /// Flags with a tool and its arguments.
+        flags: String,
         /// The tools of the server, with the reason for each.
         tools: String,
     },
@@ -133,7 +167,9 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
         let server = Server::new(&target, config, plan.era).map_err(DiscoveryError::Unreachable)?;
         let found = discover_with(&server, &mut plan, tools, &mut notes);
         let exit = server.close();
+        let found = found.map_err(|error| name_event_stream(error, &target, config));
         match (found, exit) {
+            (Err(error @ DiscoveryError::EventStream { .. }), _) => return Err(error),
             (Err(DiscoveryError::NotMcp(error)), Some(exit))
                 if error.cause == RequestCause::Closed =>
             {
@@ -150,9 +186,30 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
     Ok(Discovery { plan, notes: notes.into_iter().map(redact).collect() })
 }
 
-/// Returns the note that replaces an error if only output schemas are missing.
+/// Replaces the error of a server that speaks no MCP over Streamable HTTP, if it has the transport
+/// that came before.
+fn name_event_stream(error: DiscoveryError, target: &Target, config: &RunConfig) -> DiscoveryError {
+    if !matches!(error, DiscoveryError::NotMcp(_) | DiscoveryError::Handshake(_)) {
+        return error;
+    }
+    match find_event_stream(target, config) {
+        Some(path) => DiscoveryError::EventStream { path },
+        None => error,
+    }
+}
+
+/// Returns the note that replaces an error if only output schemas are missing: the server is there,
+/// but tells nothing of its tools.
 fn unchecked(error: DiscoveryError, tools: Necessity) -> Result<String, DiscoveryError> {
-    if tools == Necessity::Useful && !matches!(error, DiscoveryError::Unreachable(_)) {
+    let is_without_tools = matches!(
+        error,
+        DiscoveryError::Unauthorized(_)
+            | DiscoveryError::NotMcp(_)
+            | DiscoveryError::Handshake(_)
+            | DiscoveryError::Program(_)
+            | DiscoveryError::Tools(_)
+    );
+    if tools == Necessity::Useful && is_without_tools {
         Ok(format!("results are not checked against output schemas: {error}"))
     } else {
         Err(error)
@@ -204,6 +261,12 @@ fn discover_with(
         None => notes.push(format!("MCP {version}")),
     }
     plan.era = Some(era);
+    if plan.calls.is_empty() && tools == Necessity::Required && info.capabilities.tools.is_none() {
+        let method = method_without_tools(&info);
+        notes.push(format!("{method}, because the server has no tools (choose another in a plan)"));
+        plan.calls.push(CallPlan { method: Some(method.into()), ..CallPlan::default() });
+        return Ok(());
+    }
     if tools != Necessity::Useless {
         let listed = server.tools().map_err(|error| match error {
             error if error.is_unopened() => DiscoveryError::Unreachable(error),
@@ -212,4 +275,14 @@ fn discover_with(
         notes.extend(complete_calls(&mut plan.calls, &listed)?);
     }
     Ok(())
+}
+
+/// Returns the method that is called if the server has no tools.
+fn method_without_tools(info: &ServerInfo) -> &'static str {
+    match &info.capabilities {
+        ServerCapabilities { resources: Some(_), .. } => "resources/list",
+        ServerCapabilities { prompts: Some(_), .. } => "prompts/list",
+        _ if Era::from(info.revision).is_modern() => "server/discover",
+        _ => "ping",
+    }
 }

@@ -35,10 +35,3 @@ pub enum RunError {
     #[error("a load thread has failed unexpectedly")]
     ThreadFailed,
 }
-
-impl RunError {
-    /// Returns whether the server is the cause: it accepted no connection.
-    pub const fn is_unopened(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::NoSubscription(_) | Self::ProgramFailed(_))
-    }
-}

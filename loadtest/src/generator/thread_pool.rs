@@ -64,15 +64,6 @@ pub struct Measurements {
     pub setup: GeneratorSetup,
 }
 
-impl Measurements {
-    /// Returns the measurements of a run that opened no connection, because of `error`.
-    pub fn without_connections(error: &RunError) -> Self {
-        let mut none = Self::default();
-        none.total.errors.set_last(error.to_string());
-        none
-    }
-}
-
 /// CPU time and memory of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceUsage {

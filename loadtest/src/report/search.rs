@@ -33,7 +33,7 @@ pub fn format_scale(scale: &SearchScale) -> String {
     }
 }
 
-/// Formats the outcome: the sustained rate, its confidence, and the limit.
+/// Formats the outcome: the sustained rate, the runs at it, and the limit.
 pub fn format_outcome(plan: &Plan, found: &SearchResult) -> String {
     let Plan { target, connections, depth, .. } = plan;
     let is_insecure = plan.tls.as_ref().is_some_and(|tls| tls.insecure);
@@ -41,11 +41,11 @@ pub fn format_outcome(plan: &Plan, found: &SearchResult) -> String {
     format!(
         "{target} · {} · open loop · {connections} connections × {depth}{checked}\n\
          sustained  {}\n\
-         confidence {}\n\
+         runs       {}\n\
          limit      {}\n",
         plan.era_name(),
         sustained_rate(plan, found),
-        confidence(found),
+        runs_at_rate(plan, found),
         limit(found)
     )
 }
@@ -61,42 +61,41 @@ pub(super) fn sustained_rate(plan: &Plan, found: &SearchResult) -> String {
             format!("{}/s, unconfirmed · {SPOILED}", figure::rate(rate))
         }
         SearchOutcome::TooSlow if found.is_spoiled() => format!("unknown · {SPOILED}"),
-        SearchOutcome::Found { rate, passes, failures, is_ceiling } => {
+        SearchOutcome::Found { rate, is_ceiling, .. } => {
             let resolution = plan.sweep.clone().unwrap_or_default().resolution;
             let error = (resolution * 1_000.0).round() / 10.0;
             let error = if is_ceiling { String::new() } else { format!(" ± {error} %") };
-            format!(
-                "{}/s{error} · {passes} of {} runs passed",
-                figure::rate(rate),
-                passes + failures
-            )
+            format!("{}/s{error}", figure::rate(rate))
         }
-        SearchOutcome::Unconfirmed { rate, passes } => format!(
-            "{}/s, unconfirmed · {passes} passed before the maximum number of runs: allow more \
-             (--runs-max)",
+        SearchOutcome::Unconfirmed { rate, .. } => format!(
+            "{}/s, unconfirmed within the maximum number of runs: allow more (--runs-max)",
             figure::rate(rate)
         ),
         SearchOutcome::TooSlow => "no rate that was tried".into(),
     }
 }
 
-/// Formats the confidence in the rate.
-pub(super) fn confidence(found: &SearchResult) -> String {
-    let mut parts = vec![match found.answer.pass_probability_min() {
-        probability if probability > 0.0 => format!(
-            "95 %, that another run at this rate passes with a probability of at least \
-             {probability:.2}"
-        ),
-        _ => "none".into(),
+/// Formats how many runs passed at the found rate. A rate at which some failed is at the limit, so
+/// that a lower one is named.
+pub(super) fn runs_at_rate(plan: &Plan, found: &SearchResult) -> String {
+    let mut parts = vec![match found.answer {
+        SearchOutcome::Found { passes, failures: 0, .. } => format!("{passes} of {passes} passed"),
+        SearchOutcome::Found { rate, passes, failures, .. } => {
+            let resolution = plan.sweep.clone().unwrap_or_default().resolution;
+            let holding = found.passed_rate_below(rate).unwrap_or(rate * (1.0 - resolution));
+            format!(
+                "borderline: {passes} of {} passed; for a rate that holds use {}/s",
+                passes + failures,
+                figure::rate(holding)
+            )
+        }
+        SearchOutcome::Unconfirmed { passes, .. } => format!("{passes} passed"),
+        SearchOutcome::TooSlow => "none passed".into(),
     }];
-    let spoiled = found.probes.iter().filter(|probe| !probe.trial.is_valid).count();
-    if spoiled > 0 {
-        parts.push(format!("{spoiled} invalid runs were repeated"));
-    }
-    if let SearchOutcome::Found { passes, failures, .. } = found.answer
-        && failures >= passes
-    {
-        parts.push("half of the runs were disturbed, or the rate is at the limit".into());
+    match found.probes.iter().filter(|probe| !probe.trial.is_valid).count() {
+        0 => {}
+        1 => parts.push("1 invalid run was repeated".into()),
+        spoiled => parts.push(format!("{spoiled} invalid runs were repeated")),
     }
     parts.join("; ")
 }
@@ -147,14 +146,27 @@ mod tests {
     }
 
     #[test]
-    fn outcome_shows_confidence_and_limit() {
+    fn outcome_shows_runs_and_limit() {
         let probes = vec![probe(20.0, &[]), probe(40.0, &["p99 9 us"]), probe(80.0, &["later"])];
         let found = SearchOutcome::Found { rate: 20.0, passes: 3, failures: 0, is_ceiling: false };
         let text = shown(found, probes);
-        assert!(
-            text.contains("sustained  20/s ± 5 % · 3 of 3 runs") && text.contains("at least 0.37")
-        );
+        assert!(text.contains("sustained  20/s ± 5 %\nruns       3 of 3 passed\n"), "{text}");
         assert!(text.contains("limit      40/s: p99 9 us\n"), "{text}");
+    }
+
+    #[test]
+    fn borderline_rate_names_rate_that_holds() {
+        let found = SearchOutcome::Found { rate: 98.0, passes: 3, failures: 4, is_ceiling: false };
+        let text = shown(found, vec![probe(98.0, &["p99 9 us"])]);
+        let holding = "borderline: 3 of 7 passed; for a rate that holds use 93.1/s\n";
+        assert!(text.contains(holding), "{text}");
+        // A lower rate at which every run passed is known to hold.
+        let mut spoiled = probe(95.0, &["late"]);
+        spoiled.trial.is_valid = false;
+        let probes = [spoiled, probe(95.0, &[]), probe(90.0, &[]), probe(96.0, &["p99 9 us"])];
+        let text = shown(found, probes.to_vec());
+        let holding = "for a rate that holds use 95/s; 1 invalid run was repeated\n";
+        assert!(text.contains(holding), "{text}");
     }
 
     #[test]
@@ -164,14 +176,14 @@ mod tests {
         let found = SearchOutcome::Found { rate: 20.0, passes: 3, failures: 0, is_ceiling: false };
         let text = shown(found, vec![probe(20.0, &[]), spoiled]);
         assert!(text.ends_with("limit      40/s, an invalid run: late\n"), "{text}");
-        assert!(text.contains("0.37; 1 invalid runs were repeated"));
+        assert!(text.contains("3 of 3 passed; 1 invalid run was repeated"), "{text}");
     }
 
     #[test]
     fn unconfirmed_and_too_slow_outcomes_are_marked() {
         let text =
             shown(SearchOutcome::Unconfirmed { rate: 20.0, passes: 1 }, vec![probe(20.0, &[])]);
-        assert!(text.contains("unconfirmed") && text.contains("confidence none"), "{text}");
+        assert!(text.contains("unconfirmed") && text.contains("runs       1 passed"), "{text}");
         let text = shown(SearchOutcome::TooSlow, vec![probe(1.0, &["p99 9 us"])]);
         assert!(text.contains("no rate") && text.contains("1/s: p99 9 us"), "{text}");
         let ceiling = SearchOutcome::Found { rate: 20.0, passes: 3, failures: 0, is_ceiling: true };

@@ -131,44 +131,6 @@ impl SearchOutcome {
             Self::TooSlow => None,
         }
     }
-
-    /// Returns a lower bound of the probability that another run at the found rate passes: the
-    /// lower end of the one-sided exact 95 % interval (Clopper and Pearson, 1934), which for `n`
-    /// passes of `n` is the `n`-th root of 0.05. Three passes of three give 0.37, ten of ten 0.74.
-    pub fn pass_probability_min(&self) -> f64 {
-        match *self {
-            Self::Found { passes, failures, .. } => probability_min(passes, passes + failures),
-            _ => 0.0,
-        }
-    }
-}
-
-/// Returns the probability of a success at which `successes` or more of `count` have a probability
-/// of 5 %.
-fn probability_min(successes: u32, count: u32) -> f64 {
-    if successes == 0 {
-        return 0.0;
-    }
-    let tail = |probability: f64| -> f64 {
-        let odds = probability / (1.0 - probability);
-        let mut term = (1.0 - probability).powf(f64::from(count));
-        let mut below = 0.0;
-        for number in 0..successes {
-            below += term;
-            term *= odds * f64::from(count - number) / f64::from(number + 1);
-        }
-        1.0 - below
-    };
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..50 {
-        let middle = f64::midpoint(low, high);
-        if tail(middle) < 0.05 {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }
 
 /// The runs at one rate.

@@ -144,17 +144,3 @@ fn invalid_search_options_error_names_valid_value() {
     assert!(wrong(SearchOptions { confirmations: 0, ..bounds() }).contains("at least one"));
     assert!(wrong(SearchOptions { runs_max: 2, ..bounds() }).contains("a run for each"));
 }
-
-#[test]
-fn passes_raise_confidence_and_failures_lower_it() {
-    let probability = |passes, failures| {
-        let found = SearchOutcome::Found { rate: 1.0, passes, failures, is_ceiling: false };
-        found.pass_probability_min()
-    };
-    assert!((probability(3, 0) - 0.368).abs() < 0.001);
-    assert!((probability(10, 0) - 0.741).abs() < 0.001);
-    // Clopper and Pearson, 3 of 4 and 5 of 10.
-    assert!((probability(3, 1) - 0.249).abs() < 0.001);
-    assert!((probability(5, 5) - 0.222).abs() < 0.001);
-    assert!(SearchOutcome::TooSlow.pass_probability_min() < f64::EPSILON);
-}

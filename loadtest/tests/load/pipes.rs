@@ -42,7 +42,7 @@ const SED: &str = concat!(
 
 /// Returns the command that starts this program as a server. Its standard output belongs to the
 /// test harness, so the real one is passed as descriptor 3.
-fn server_command() -> String {
+pub(crate) fn server_command() -> String {
     let program = std::env::current_exe().unwrap();
     let program = program.to_str().unwrap();
     format!(
@@ -363,7 +363,7 @@ fn stdio_command_line_reports_start_failure() {
     }
     let output = load("stdio:sh -c 'echo no licence >&2; exit 4'", &[]);
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
     for part in ["did not come up", "exit status: 4", "no licence", "correct the command"] {
         assert!(stderr.contains(part), "{part} is not in: {stderr}");
     }

@@ -14,6 +14,7 @@ use corelane_test_support::TIMEOUT;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::LOAD;
+use crate::pipes::server_command;
 
 /// A running command, whose program has left a process in a session of its own.
 struct RunningCommand {
@@ -160,9 +161,12 @@ fn failed_run_ends_all_processes() {
 fn supervised_command_keeps_exit_status() {
     let run = |flags: &[&str]| {
         let mut command = Command::new(LOAD);
-        let output = command.args(["run", "stdio:true", "--quiet"]).args(flags).output().unwrap();
+        let output = command.args(["run", "--quiet"]).args(flags).output().unwrap();
         output.status.code()
     };
-    assert_eq!(run(&[]), Some(1), "the program does not come up");
-    assert_eq!(run(&["--connections=0"]), Some(2));
+    assert_eq!(run(&["stdio:true"]), Some(2), "the program does not come up");
+    let words = ["sh".to_owned(), "-c".into(), server_command()].to_vec();
+    let target = Target::Command(words).to_string();
+    let status = run(&[&target, "--closed", "--requests=20", "--warm-up=0s", "--p99-max=1us"]);
+    assert_eq!(status, Some(1), "a threshold is missed");
 }

@@ -70,7 +70,7 @@ fn verdict_banner(result: &SweepResult) -> VerdictBanner {
     let contradicting = result.contradictions();
     let contradicting = contradicting.iter().map(format_contradiction);
     let worth = [
-        format!("Confidence: {}", search::confidence(found)),
+        format!("Runs at this rate: {}.", search::runs_at_rate(&result.plan, found)),
         format!("Limit: {}", search::limit(found)),
     ];
     VerdictBanner {

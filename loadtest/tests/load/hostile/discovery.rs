@@ -1,11 +1,14 @@
 //! Servers of several protocol versions, and servers that are none: what is found out before a run.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
 use std::time::Duration;
 
 use corelane_load::discovery::{Discovery, DiscoveryError, discover};
 use corelane_load::generator;
 use corelane_load::metrics::outcome::Failure;
-use corelane_load::plan::{CallPlan, HumanDuration, Plan};
+use corelane_load::plan::{CallPlan, HumanDuration, PhasePlan, Plan};
 use corelane_load::target::{Era, Transport};
 use serde_json::{Value, json};
 
@@ -279,14 +282,121 @@ fn first_satisfiable_read_only_tool_is_chosen() {
 }
 
 #[test]
-fn server_without_suitable_tool_is_refused_with_list() {
+fn server_without_suitable_tool_lists_its_tools() {
     let server = start_server_with(&[
-        tool("write", "page", &json!({ "const": 1 }), &json!({})),
         tool("weather", "city", &json!({ "type": "string" }), &json!({ "readOnlyHint": true })),
+        tool("write", "page", &json!({ "const": 1 }), &json!({})),
     ]);
-    let error = discover_server(&server).unwrap_err().to_string();
-    for part in ["--tool NAME", "write (not marked", "weather ('city': a text without"] {
+    let sample = r#"--tool weather --arguments '{"city":"TEXT"}'"#;
+    let refusals = ["write (not marked", "weather ('city': a text without"];
+    let found = discover_server(&server).unwrap();
+    assert_eq!(found.plan.calls[0].describe(), "tools/list");
+    for part in refusals.into_iter().chain([sample]) {
+        assert!(found.notes[1].contains(part), "'{part}' is not in {}", found.notes[1]);
+    }
+    // What else is said of the call is of a tool.
+    let expected = CallPlan { expect: vec!["contains:x".parse().unwrap()], ..CallPlan::default() };
+    let error = discover_with(&server, PATIENT, vec![expected]).unwrap_err().to_string();
+    for part in refusals.into_iter().chain([sample]) {
         assert!(error.contains(part), "'{part}' is not in {error}");
+    }
+    let error = discover_with(&server, PATIENT, vec![CallPlan::tool("weather")]).unwrap_err();
+    assert!(error.to_string().contains(r#"pass --arguments '{"city":"TEXT"}'"#), "{error}");
+}
+
+#[test]
+fn server_without_tools_gets_another_request() {
+    for (capabilities, method) in
+        [(json!({ "resources": {} }), "resources/list"), (json!({}), "server/discover")]
+    {
+        let server = ScriptedServer::without_handshake(
+            Transport::Http,
+            move |asked: &ReceivedRequest<'_>| {
+                assert_eq!(asked.call["method"], "server/discover");
+                let mut result = discovered();
+                result["capabilities"] = capabilities.clone();
+                let answer = json!({ "jsonrpc": "2.0", "id": asked.call["id"], "result": result });
+                Reaction::Send(framed(Transport::Http, &answer.to_string()))
+            },
+        );
+        let found = discover_server(&server).unwrap();
+        assert_eq!(found.plan.calls[0].describe(), method);
+        assert!(found.notes[1].contains("the server has no tools"), "{:?}", found.notes);
+    }
+}
+
+#[test]
+fn misspelled_tool_or_argument_stops() {
+    let text = json!({ "type": "string" });
+    let mut search = tool("search", "query", &text, &json!({}));
+    search["inputSchema"]["properties"]["limit"] = json!({ "type": "integer" });
+    let mut closed = tool("fetch", "url", &text, &json!({}));
+    closed["inputSchema"]["additionalProperties"] = json!(false);
+    let server = start_server_with(&[search, closed]);
+    for (name, arguments, expected) in [
+        ("serach", json!({ "query": "x" }), Err("did you mean 'search'?")),
+        ("delete", json!({}), Err("it has search, fetch")),
+        ("search", json!({ "querry": "x" }), Err("no argument 'querry'; did you mean 'query'?")),
+        ("search", json!({ "limit": 3 }), Err("the tool search needs the argument 'query'")),
+        ("search", json!({ "query": "x", "other": 1 }), Ok(())),
+        ("fetch", json!({ "url": "x", "depth": 1 }), Err("no argument 'depth'; it has none")),
+        // Values are for the server to judge.
+        ("search", json!({ "query": "x", "limit": "{{int 1 9}}" }), Ok(())),
+    ] {
+        let arguments = arguments.as_object().cloned();
+        let call = CallPlan { arguments, ..CallPlan::tool(name) };
+        match (discover_with(&server, PATIENT, vec![call]), expected) {
+            (Ok(_), Ok(())) => {}
+            (Err(error), Err(part)) => {
+                assert!(error.to_string().contains(part), "'{part}' is not in {error}");
+            }
+            (found, _) => panic!("{name}: {found:?}"),
+        }
+    }
+}
+
+#[test]
+fn transport_of_2024_is_named() {
+    for (path, target_path) in [("/sse", "/sse"), ("/sse", "/mcp"), ("/events", "/events")] {
+        let server = LegacyEventServer::start(path);
+        for era in [None, Some(Era::LegacyNovember2024)] {
+            let mut plan = Plan::new(format!("http://{}{target_path}", server.address));
+            plan.era = era;
+            plan.phases = vec![PhasePlan::constant(1.0, HumanDuration::from_secs(1))];
+            let error = discover(&plan, &plan.run_config().unwrap()).unwrap_err();
+            let expected = DiscoveryError::EventStream { path: path.to_owned() };
+            assert_eq!(error, expected, "{target_path}");
+        }
+    }
+}
+
+/// A server of HTTP+SSE: it opens an event stream at a path, and answers 405 otherwise.
+struct LegacyEventServer {
+    address: SocketAddr,
+}
+
+impl LegacyEventServer {
+    fn start(path: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // Ends with the test program.
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut head = String::new();
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {}
+                let answer = if head.starts_with(&format!("GET {path} ")) {
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n\
+                     event: endpoint\ndata: /messages?session=1\n\n"
+                } else {
+                    "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\
+                     Connection: close\r\n\r\n"
+                };
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        Self { address }
     }
 }
 
