@@ -23,20 +23,19 @@
 //! | [`report`] | output of results for people and programs |
 //! | [`search`] | search for the highest rate that meets the thresholds |
 //! | [`probe`] | the search, executed run by run |
-//! | [`scalability`] | predicted effect of more cores, connections or machines |
 //! | [`sweep`] | the highest rate, and runs at fractions of it |
 //! | [`significance`] | permutation test of the difference of two groups of runs |
 //! | [`comparison`] | comparison of results within budgets, and their comparability |
-//! | [`forecast`] | resources required for a target rate, from results at several sizes |
+//! | [`capacity`] | resources required for a target rate, from measured results |
 //! | [`tuning`] | machine settings that limit or distort a load test |
 
 #![forbid(unsafe_code)]
 
+pub mod capacity;
 pub mod children;
 pub mod comparison;
 pub mod discovery;
 pub mod figure;
-pub mod forecast;
 pub mod generator;
 pub mod mcp;
 pub mod metrics;
@@ -45,7 +44,6 @@ pub mod plan;
 pub mod probe;
 pub mod report;
 pub mod result;
-pub mod scalability;
 pub mod schedule;
 pub mod search;
 pub mod significance;

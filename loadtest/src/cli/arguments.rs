@@ -31,7 +31,7 @@ pub(super) enum Command {
     Sweep(Box<SweepArguments>),
     /// Compare results with significance tests.
     Compare(Box<CompareArguments>),
-    /// Compute from results at several sizes the cores, memory and machines for a target load.
+    /// Compute from results the cores, memory and machines for a target load.
     Capacity(Box<CapacityArguments>),
     /// Print the plan that the flags mean, the schema of plans, or the reference of their keys.
     Plan(Box<PlanArguments>),

@@ -1,15 +1,14 @@
-//! `corelane-load capacity`: requirements of a target load, from results at several sizes.
+//! `corelane-load capacity`: requirements of a target load, from results.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use corelane_load::forecast::requirement::{CapacityTarget, Requirement};
-use corelane_load::forecast::{CapacityModel, MeasuredPoint, SizeUnit};
+use corelane_load::capacity::{Capacity, CapacityTarget, MeasuredPoint, Requirement};
 use corelane_load::plan::Plan;
 use corelane_load::report::capacity;
-use corelane_load::result::{Manifest, RunResult};
+use corelane_load::result::RunResult;
 use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::SweepResult;
 use serde::Serialize;
@@ -21,14 +20,9 @@ use super::results::StoredResult;
 /// Exit status 0: the requirements were computed; 2: the results do not suffice.
 #[derive(Args, Debug)]
 pub(super) struct CapacityArguments {
-    /// Results of sweep or run at different sizes; SIZE=FILE sets the size.
+    /// Results of sweep, search or run.
     #[arg(value_name = "RESULT", required = true)]
-    results: Vec<String>,
-    /// Unit of sizes: cores, connections or threads [default: the one in which the results differ].
-    /// Without SIZE=, cores are those that the server occupied, else those of the machine, and
-    /// threads the load threads.
-    #[arg(long, value_name = "WHAT", value_parser = parse_size_unit)]
-    size_of: Option<SizeUnit>,
+    results: Vec<PathBuf>,
     /// Target rate in requests a second.
     #[arg(long, value_name = "N")]
     target_rate: Option<f64>,
@@ -55,7 +49,7 @@ pub(super) struct CapacityArguments {
 /// The JSON output.
 #[derive(Serialize)]
 struct CapacityFile<'a> {
-    model: &'a CapacityModel,
+    measured: &'a Capacity,
     threshold: &'a str,
     target: Option<CapacityTarget>,
     requirement: Option<&'a Requirement>,
@@ -65,65 +59,18 @@ struct CapacityFile<'a> {
 /// A point with properties that have to match between points.
 struct Point {
     measured: MeasuredPoint,
-    sizes: Sizes,
     threshold: String,
-    has_sessions: bool,
-    /// Whether it is a run at one rate, of which only the best at each size counts.
+    /// Whether it is a run at one rate, of which only the best for each number of connections
+    /// counts.
     is_run: bool,
-}
-
-/// The size of a point in each unit.
-#[derive(Clone, Copy)]
-struct Sizes {
-    /// Size named on the command line.
-    named: Option<f64>,
-    cores: f64,
-    connections: f64,
-    threads: f64,
-}
-
-impl Sizes {
-    #[expect(clippy::cast_precision_loss, reason = "sizes of machines and of plans")]
-    fn new(plan: &Plan, manifest: &Manifest, measured: &MeasuredPoint) -> Self {
-        Self {
-            named: None,
-            cores: measured.cores_occupied().unwrap_or(manifest.cores as f64),
-            connections: plan.connections as f64,
-            threads: f64::from(manifest.threads),
-        }
-    }
-
-    fn of(&self, unit: SizeUnit) -> f64 {
-        self.named.unwrap_or(match unit {
-            SizeUnit::Cores => self.cores,
-            SizeUnit::Connections => self.connections,
-            SizeUnit::Threads => self.threads,
-        })
-    }
-}
-
-/// Returns the unit in which points differ. Named sizes are cores.
-fn varying_unit(found: &[Point]) -> SizeUnit {
-    let differs = |unit: SizeUnit| {
-        let sizes = |point: &Point| point.sizes.of(unit);
-        found.windows(2).any(|pair| sizes(&pair[0]).total_cmp(&sizes(&pair[1])).is_ne())
-    };
-    let units = [SizeUnit::Cores, SizeUnit::Connections, SizeUnit::Threads];
-    units.into_iter().find(|unit| differs(*unit)).unwrap_or_default()
 }
 
 /// Runs the command and returns its exit status.
 pub(super) fn capacity(arguments: &CapacityArguments) -> Result<ExitCode, CliError> {
     let mut found = Vec::new();
-    for result in &arguments.results {
-        found.push(read(result, arguments)?);
+    for path in &arguments.results {
+        found.push(read(path, arguments.even_invalid)?);
     }
-    let size_of = arguments.size_of.unwrap_or_else(|| varying_unit(&found));
-    for point in &mut found {
-        point.measured.size = point.sizes.of(size_of);
-    }
-    let connections_max = found.iter().map(|point| point.measured.connections).max();
-    let target = arguments.target(connections_max.unwrap_or_default())?;
     let mut thresholds: Vec<&str> = found.iter().map(|it| it.threshold.as_str()).collect();
     thresholds.dedup();
     if let [one, other, ..] = thresholds[..] {
@@ -133,36 +80,34 @@ pub(super) fn capacity(arguments: &CapacityArguments) -> Result<ExitCode, CliErr
         .into());
     }
     let threshold = thresholds.concat();
-    let has_sessions = found.iter().all(|it| it.has_sessions);
-    let model = CapacityModel::fit_points(size_of, best_runs(found));
-    let requirement = target.map(|target| (target, Requirement::of(&model, &target)));
-    let mut text = capacity::model(&model, &threshold, has_sessions);
+    let measured = Capacity::of(best_runs(found));
+    let target = arguments.target(measured.connections_max())?;
+    let requirement = target.map(|target| (target, Requirement::of(&measured, &target)));
+    let mut text = capacity::measured(&measured, &threshold);
     if let Some((target, requirement)) = &requirement {
-        text += &capacity::requirement(&model, target, requirement);
+        text += &capacity::requirement(&measured, target, requirement);
     }
     std::io::stdout().write_all(text.as_bytes())?;
     if let Some(path) = &arguments.json {
-        let error = requirement.as_ref().and_then(|(_, requirement)| requirement.as_ref().err());
-        let reckoned = CapacityFile {
-            model: &model,
+        let requirement = requirement.as_ref().map(|(_, requirement)| requirement.as_ref());
+        let file = CapacityFile {
+            measured: &measured,
             threshold: &threshold,
             target,
-            requirement: requirement
-                .as_ref()
-                .and_then(|(_, requirement)| requirement.as_ref().ok()),
-            error: error.map(ToString::to_string),
+            requirement: requirement.and_then(Result::ok),
+            error: requirement.and_then(Result::err).map(ToString::to_string),
         };
-        write_json(path, &reckoned)?;
+        write_json(path, &file)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns all sweeps, and of the runs at each size the one with the highest rate.
+/// Returns all sweeps, and of the runs with as many connections the one with the highest rate.
 fn best_runs(found: Vec<Point>) -> Vec<MeasuredPoint> {
     let mut points: Vec<(bool, MeasuredPoint)> = Vec::new();
     for Point { measured, is_run, .. } in found {
         let same = |(was_run, it): &&mut (bool, MeasuredPoint)| {
-            *was_run && is_run && it.size.total_cmp(&measured.size).is_eq()
+            *was_run && is_run && it.connections == measured.connections
         };
         match points.iter_mut().find(same) {
             Some((_, best)) if best.rate >= measured.rate => {}
@@ -173,33 +118,18 @@ fn best_runs(found: Vec<Point>) -> Vec<MeasuredPoint> {
     points.into_iter().map(|(_, measured)| measured).collect()
 }
 
-/// Reads `FILE` or `SIZE=FILE`.
-fn read(argument: &str, arguments: &CapacityArguments) -> Result<Point, CliError> {
-    let even_invalid = arguments.even_invalid;
-    let sized = argument.split_once('=').and_then(|(size, path)| {
-        Some((size.parse::<f64>().ok().filter(|size| size.is_finite() && *size > 0.0)?, path))
-    });
-    let path = sized.map_or(argument, |(_, path)| path);
-    let (mut measured, plan, manifest, is_run) = match StoredResult::read(Path::new(path))? {
-        StoredResult::Run(result) => {
-            (run_point(path, &result)?, result.plan, result.manifest, true)
-        }
+fn read(path: &Path, even_invalid: bool) -> Result<Point, CliError> {
+    let name = path.display().to_string();
+    let (mut measured, plan, is_run) = match StoredResult::read(path)? {
+        StoredResult::Run(result) => (run_point(&name, &result)?, result.plan, true),
         StoredResult::Sweep(result) => {
-            (sweep_point(path, &result, even_invalid)?, result.plan, result.manifest, false)
+            (sweep_point(&name, &result, even_invalid)?, result.plan, false)
         }
     };
     // A remark about the point follows its name.
-    measured.name = format!("{path}{}", measured.name);
+    measured.name = format!("{name}{}", measured.name);
     measured.connections = plan.connections as u64;
-    let named = sized.map(|(size, _)| size);
-    let sizes = Sizes { named, ..Sizes::new(&plan, &manifest, &measured) };
-    Ok(Point {
-        measured,
-        sizes,
-        threshold: threshold(&plan),
-        has_sessions: plan.era.is_some_and(|era| !era.is_modern()),
-        is_run,
-    })
+    Ok(Point { measured, threshold: threshold(&plan), is_run })
 }
 
 /// Returns the latency thresholds as text.
@@ -299,14 +229,5 @@ impl CapacityArguments {
             )]
             machine_bytes: bytes.map(|bytes| bytes as u64),
         }))
-    }
-}
-
-fn parse_size_unit(text: &str) -> Result<SizeUnit, String> {
-    match text {
-        "cores" => Ok(SizeUnit::Cores),
-        "connections" => Ok(SizeUnit::Connections),
-        "threads" => Ok(SizeUnit::Threads),
-        _ => Err("sizes are cores, connections or threads".into()),
     }
 }

@@ -6,7 +6,6 @@ pub mod compare;
 pub mod csv;
 pub mod hlog;
 pub mod html;
-pub mod model_plot;
 pub mod progress;
 pub mod search;
 pub mod sparkline;
