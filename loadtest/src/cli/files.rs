@@ -11,6 +11,7 @@ use super::CliError;
 
 /// Flags of the files of a result.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Output")]
 pub(super) struct ResultFiles {
     /// Write the result as JSON.
     #[arg(long, value_name = "FILE")]

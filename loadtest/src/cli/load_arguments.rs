@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use corelane_load::children::StderrMode;
 use corelane_load::plan::{
     ChurnPlan, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError, SessionEnd, SourceRange,
-    StdioPlan, parse_era,
+    StdioPlan, Thresholds, parse_era,
 };
 use corelane_load::target::Era;
 
@@ -15,6 +15,7 @@ use super::CliError;
 use super::calls::CallArguments;
 use super::credentials::CredentialArguments;
 use super::files::ResultFiles;
+use super::numbers::{parse_count, parse_rate, parse_small_count};
 use super::server::{ServerArguments, ServerProcess};
 
 /// Default rate of a run, in requests a second.
@@ -23,6 +24,12 @@ const DEFAULT_RATE: f64 = 1_000.0;
 const DEFAULT_DURATION: HumanDuration = HumanDuration::from_secs(10);
 /// Longest time that the requests of a closed loop may take.
 const REQUESTS_TIME_MAX: HumanDuration = HumanDuration::from_secs(24 * 60 * 60);
+/// Heading of the common flags in the help.
+const LOAD: &str = "Load";
+/// Heading of the thresholds in the help.
+const THRESHOLDS: &str = "Thresholds: response times, errors and rate";
+/// Heading of the flags of files in the help.
+pub(super) const OUTPUT: &str = "Output";
 /// Help text of the target.
 const TARGET: &str = "The server: HOST:PORT/PATH or http://HOST[:PORT]/PATH, \
     ws://HOST[:PORT]/PATH, tcp://HOST:PORT, with TLS tls://, https:// or wss://, or \
@@ -31,48 +38,99 @@ const TARGET: &str = "The server: HOST:PORT/PATH or http://HOST[:PORT]/PATH, \
 /// Target and load. Flags take precedence over the plan.
 #[derive(Args, Debug)]
 pub(super) struct LoadArguments {
-    #[arg(required_unless_present = "plan", help = TARGET)]
+    #[arg(required_unless_present = "plan", help = TARGET, help_heading = None::<&str>)]
     target: Option<String>,
-    /// Plan, a TOML file.
-    #[arg(long, value_name = "FILE")]
-    plan: Option<PathBuf>,
     #[command(flatten)]
-    timing: TimingArguments,
-    #[command(flatten)]
-    connections: ConnectionArguments,
+    shape: ShapeArguments,
     #[command(flatten)]
     requests: RequestArguments,
     #[command(flatten)]
+    thresholds: ThresholdArguments,
+    #[command(flatten, next_help_heading = "Server under test")]
+    server: ServerArguments,
+    #[command(flatten, next_help_heading = "Credentials and TLS")]
     credentials: CredentialArguments,
     #[command(flatten)]
     scenario: ScenarioArguments,
     #[command(flatten)]
-    thresholds: ThresholdArguments,
-    /// Load threads.
-    #[arg(short, long, value_name = "N", default_value_t = 1)]
-    pub(super) threads: u32,
-    /// CPU cores to pin the load threads to, such as 2,3.
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub(super) cores: Vec<usize>,
-    #[command(flatten)]
-    server: ServerArguments,
-    /// Print no progress.
-    #[arg(long)]
-    pub(super) quiet: bool,
+    pub(super) generator: GeneratorArguments,
 }
 
-/// Flags of timeouts and of the generator itself.
+/// Common flags of the load.
 #[derive(Args, Debug)]
-struct TimingArguments {
+#[command(next_help_heading = LOAD)]
+struct ShapeArguments {
+    /// Number of connections [default: 64, over stdio 1].
+    #[arg(short, long, value_name = "N", value_parser = parse_count)]
+    connections: Option<usize>,
     /// Warm-up time, excluded from the results [default: 2s].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     warm_up: Option<HumanDuration>,
     /// Timeout of a response [default: 10s].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<HumanDuration>,
+    /// Requests in flight on each connection [default: 1].
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    depth: Option<usize>,
+    /// Poisson arrivals instead of evenly spaced requests.
+    #[arg(long)]
+    poisson: bool,
+    /// Plan, a TOML file.
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+}
+
+/// Flags of requests.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Requests")]
+struct RequestArguments {
+    #[command(flatten)]
+    calls: CallArguments,
+    /// MCP version: auto, modern (2026-07-28), legacy (2025-11-25), or an older version; or the
+    /// dialect parity [default: auto, the latest version that the server supports].
+    #[arg(long, value_name = "ERA", value_parser = read_era)]
+    era: Option<EraChoice>,
+}
+
+/// Flags of connections, subscriptions, standard error and reconnects.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Connections and scenarios")]
+struct ScenarioArguments {
+    /// Connections opened a second [default: unlimited].
+    #[arg(long, value_name = "N", value_parser = parse_rate)]
+    connect_rate: Option<f64>,
     /// Timeout for opening all connections [default: 30s].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     connect_timeout: Option<HumanDuration>,
+    /// Local addresses to connect from in turn, such as 10.0.0.2,10.0.0.4-10.0.0.7.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_sources)]
+    source: Vec<SourceRange>,
+    /// Add this many streams that listen to changes of the list of tools, with a change every
+    /// second; see [listen] in a plan.
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    listen: Option<usize>,
+    /// Connections replaced a second, the oldest first.
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    churn: Option<f64>,
+    /// Drop replaced connections without ending their sessions.
+    #[arg(long)]
+    leave_sessions: bool,
+    /// Standard error of processes over stdio: keep (report its last lines on failure) or inherit
+    /// [default: keep].
+    #[arg(long, value_name = "WHERE", value_parser = parse_stderr)]
+    server_stderr: Option<StderrMode>,
+}
+
+/// Flags of the load generator itself.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Load generator")]
+pub(super) struct GeneratorArguments {
+    /// Load threads.
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(super) threads: u32,
+    /// CPU cores to pin the load threads to, such as 2,3.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(super) cores: Vec<usize>,
     /// Busy-poll this long before an intended send time; 0s to sleep [default: 100us].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     spin_max: Option<HumanDuration>,
@@ -80,71 +138,67 @@ struct TimingArguments {
     /// of that of the response time, whichever is longer].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     lag_max: Option<HumanDuration>,
-}
-
-/// Flags of connections.
-#[derive(Args, Debug)]
-struct ConnectionArguments {
-    /// Number of connections [default: 64, over stdio 1].
-    #[arg(short, long, value_name = "N")]
-    connections: Option<usize>,
-    /// Local addresses to connect from in turn, such as 10.0.0.2,10.0.0.4-10.0.0.7.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_sources)]
-    source: Vec<SourceRange>,
-    /// Connections opened a second [default: unlimited].
-    #[arg(long, value_name = "N")]
-    connect_rate: Option<f64>,
-    /// Requests in flight on each connection [default: 1].
-    #[arg(long, value_name = "N")]
-    depth: Option<usize>,
-}
-
-/// Flags of requests.
-#[derive(Args, Debug)]
-struct RequestArguments {
-    /// MCP version: auto, modern (2026-07-28), legacy (2025-11-25), or an older version; or the
-    /// dialect parity [default: auto, the latest version that the server supports].
-    #[arg(long, value_name = "ERA", value_parser = read_era)]
-    era: Option<EraChoice>,
-    /// Poisson arrivals instead of evenly spaced requests.
+    /// Print no progress.
     #[arg(long)]
-    poisson: bool,
-    #[command(flatten)]
-    calls: CallArguments,
+    pub(super) quiet: bool,
 }
 
-/// Flags of subscriptions, standard error and reconnects.
+/// Flags of thresholds. Those of single calls are in a plan.
 #[derive(Args, Debug)]
-struct ScenarioArguments {
-    /// Add this many streams that listen to changes of the list of tools, with a change every
-    /// second; see [listen] in a plan.
-    #[arg(long, value_name = "N")]
-    listen: Option<usize>,
-    /// Standard error of processes over stdio: keep (report its last lines on failure) or inherit
-    /// [default: keep].
-    #[arg(long, value_name = "WHERE", value_parser = parse_stderr)]
-    server_stderr: Option<StderrMode>,
-    /// Connections replaced a second, the oldest first.
-    #[arg(long, value_name = "RATE")]
-    churn: Option<f64>,
-    /// Drop replaced connections without ending their sessions.
-    #[arg(long)]
-    leave_sessions: bool,
-}
-
-/// Flags of thresholds.
-#[derive(Args, Debug)]
+#[command(next_help_heading = THRESHOLDS)]
 struct ThresholdArguments {
-    /// Threshold: highest 99th percentile of the response time.
+    /// Highest median.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    p50_max: Option<HumanDuration>,
+    /// Highest 90th percentile.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    p90_max: Option<HumanDuration>,
+    /// Highest 95th percentile.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    p95_max: Option<HumanDuration>,
+    /// Highest 99th percentile.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     p99_max: Option<HumanDuration>,
-    /// Threshold: highest failure ratio, such as 0.001; without it a run fails above 0.01.
+    /// Highest 99.9th percentile.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    p999_max: Option<HumanDuration>,
+    /// Highest 99.99th percentile.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    p9999_max: Option<HumanDuration>,
+    /// Highest mean.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    mean_max: Option<HumanDuration>,
+    /// Highest maximum.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    max_max: Option<HumanDuration>,
+    /// Highest failure ratio, such as 0.001; without it a run fails above 0.01.
     #[arg(long, value_name = "RATIO")]
     errors_max: Option<f64>,
 }
 
+impl ThresholdArguments {
+    /// Applies the flags to those of a plan.
+    fn apply(&self, thresholds: &mut Thresholds) {
+        let Self { p50_max, p90_max, p95_max, p99_max, p999_max, p9999_max, .. } = *self;
+        for (flag, limit) in [
+            (self.mean_max, &mut thresholds.mean),
+            (p50_max, &mut thresholds.p50),
+            (p90_max, &mut thresholds.p90),
+            (p95_max, &mut thresholds.p95),
+            (p99_max, &mut thresholds.p99),
+            (p999_max, &mut thresholds.p999),
+            (p9999_max, &mut thresholds.p9999),
+            (self.max_max, &mut thresholds.max),
+        ] {
+            *limit = flag.or(*limit);
+        }
+        thresholds.errors = self.errors_max.or(thresholds.errors);
+    }
+}
+
 /// Flag of the measured time.
 #[derive(Args, Debug)]
+#[command(next_help_heading = LOAD)]
 pub(super) struct DurationArgument {
     /// Measured time of each run, in addition to the warm-up [default: 10s; in a search 20 response
     /// times, from 1s to 10s].
@@ -171,20 +225,45 @@ pub(super) enum Progress {
 #[derive(Args, Debug)]
 pub(super) struct RunArguments {
     #[command(flatten)]
+    rate: RateArguments,
+    #[command(flatten)]
     pub(super) load: LoadArguments,
-    /// Requests a second; 0 keeps the connections idle [default: 1000].
-    #[arg(short, long, visible_short_alias = 'R', value_name = "N")]
+    #[command(flatten)]
+    pub(super) files: ResultFiles,
+    #[command(flatten)]
+    pub(super) output: OutputArguments,
+    /// Lowest rate of successful responses a second.
+    #[arg(long, value_name = "N", value_parser = parse_rate, help_heading = THRESHOLDS)]
+    rate_min: Option<f64>,
+}
+
+/// Flags of rate and time of a run.
+#[derive(Args, Debug)]
+#[command(next_help_heading = LOAD)]
+struct RateArguments {
+    /// Requests a second, such as 500 or 1.5k; 0 keeps the connections idle [default: 1000].
+    #[arg(short, long, visible_short_alias = 'R', value_name = "N", value_parser = parse_rate)]
     rate: Option<f64>,
     #[command(flatten)]
     measured: DurationArgument,
-    /// Measured requests, instead of a time.
-    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
+    /// Measured requests, such as 10k, instead of a time.
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        conflicts_with = "duration",
+        value_parser = parse_small_count
+    )]
     requests: Option<u32>,
     /// Closed loop: send the next request when the previous one is answered.
     #[arg(long)]
     closed: bool,
-    #[command(flatten)]
-    pub(super) files: ResultFiles,
+}
+
+/// Flags of what is written during a run.
+#[derive(Args, Debug)]
+#[command(next_help_heading = OUTPUT)]
+pub(super) struct OutputArguments {
     /// Write one CSV row a second during the run.
     #[arg(long, value_name = "FILE")]
     pub(super) csv: Option<PathBuf>,
@@ -200,7 +279,7 @@ pub(super) struct RunArguments {
 impl LoadArguments {
     /// Returns the plan of the file, or the default plan, with the flags applied.
     fn plan(&self) -> Result<Plan, PlanError> {
-        let mut plan = match &self.plan {
+        let mut plan = match &self.shape.plan {
             Some(path) => Plan::read_with_target(path, self.target.as_deref())?,
             None => Plan::new(self.target.clone().unwrap_or_default()),
         };
@@ -219,46 +298,45 @@ impl LoadArguments {
             })?;
             churn.sessions = SessionEnd::Leave;
         }
-        plan.warm_up = self.timing.warm_up.unwrap_or(plan.warm_up);
-        plan.response_timeout = self.timing.timeout.unwrap_or(plan.response_timeout);
-        plan.connect_timeout = self.timing.connect_timeout.unwrap_or(plan.connect_timeout);
-        plan.spin_max = self.timing.spin_max.unwrap_or(plan.spin_max);
-        plan.lag_max = self.timing.lag_max.or(plan.lag_max);
-        plan.connections = self.connections.connections.unwrap_or(plan.connections);
-        if !self.connections.source.is_empty() {
-            plan.connect.get_or_insert_default().sources.clone_from(&self.connections.source);
+        plan.warm_up = self.shape.warm_up.unwrap_or(plan.warm_up);
+        plan.response_timeout = self.shape.timeout.unwrap_or(plan.response_timeout);
+        plan.connect_timeout = self.scenario.connect_timeout.unwrap_or(plan.connect_timeout);
+        plan.spin_max = self.generator.spin_max.unwrap_or(plan.spin_max);
+        plan.lag_max = self.generator.lag_max.or(plan.lag_max);
+        plan.connections = self.shape.connections.unwrap_or(plan.connections);
+        if !self.scenario.source.is_empty() {
+            plan.connect.get_or_insert_default().sources.clone_from(&self.scenario.source);
         }
-        if self.connections.connect_rate.is_some() {
-            plan.connect.get_or_insert_default().rate = self.connections.connect_rate;
+        if self.scenario.connect_rate.is_some() {
+            plan.connect.get_or_insert_default().rate = self.scenario.connect_rate;
         }
-        plan.depth = self.connections.depth.unwrap_or(plan.depth);
+        plan.depth = self.shape.depth.unwrap_or(plan.depth);
         if let Some(EraChoice(era)) = self.requests.era {
             plan.era = era;
         }
-        plan.poisson |= self.requests.poisson;
+        plan.poisson |= self.shape.poisson;
         if let Some(stderr) = self.scenario.server_stderr {
             plan.stdio = Some(StdioPlan { stderr });
         }
-        plan.thresholds.p99 = self.thresholds.p99_max.or(plan.thresholds.p99);
-        plan.thresholds.errors = self.thresholds.errors_max.or(plan.thresholds.errors);
+        self.thresholds.apply(&mut plan.thresholds);
         Ok(plan)
     }
 
     /// Starts the server, or finds the process named by `--pid`.
     pub(super) fn server(&self, plan: &Plan) -> Result<ServerProcess, CliError> {
-        self.server.start(plan, self.quiet)
+        self.server.start(plan, self.generator.quiet)
     }
 
     /// Returns whether processes are started: the server, or those of a stdio target.
     pub(super) fn starts_processes(&self) -> bool {
-        let of_plan = || Some(Plan::read(self.plan.as_ref()?).ok()?.target);
+        let of_plan = || Some(Plan::read(self.shape.plan.as_ref()?).ok()?.target);
         let target = self.target.clone().or_else(of_plan).unwrap_or_default();
         self.server.has_command() || target.starts_with("stdio:")
     }
 
     /// Returns the name of the load: its plan or its target.
     pub(super) fn source(&self) -> String {
-        let plan = self.plan.as_ref().map(|path| path.display().to_string());
+        let plan = self.shape.plan.as_ref().map(|path| path.display().to_string());
         plan.or_else(|| self.target.clone()).unwrap_or_default()
     }
 
@@ -292,20 +370,22 @@ impl RunArguments {
     /// Returns the plan of the run.
     pub(super) fn plan(&self) -> Result<Plan, PlanError> {
         let mut plan = self.load.plan()?;
-        let duration = self.measured.duration;
-        plan.closed |= self.closed;
-        let is_named = self.rate.is_some() || duration.is_some() || self.requests.is_some();
+        let duration = self.rate.measured.duration;
+        plan.closed |= self.rate.closed;
+        plan.thresholds.rate = self.rate_min.or(plan.thresholds.rate);
+        let is_named =
+            self.rate.rate.is_some() || duration.is_some() || self.rate.requests.is_some();
         if plan.phases.is_empty() || is_named {
-            let rate = self.rate.unwrap_or(DEFAULT_RATE);
-            let span = match self.requests {
+            let rate = self.rate.rate.unwrap_or(DEFAULT_RATE);
+            let span = match self.rate.requests {
                 Some(_) if plan.closed => REQUESTS_TIME_MAX,
                 Some(requests) => span_of(requests, rate)?,
                 None => duration.unwrap_or(DEFAULT_DURATION),
             };
             plan.phases = vec![PhasePlan::constant(rate, span)];
         }
-        if plan.closed && (self.requests.is_some() || duration.is_some()) {
-            plan.requests = self.requests.map(u64::from);
+        if plan.closed && (self.rate.requests.is_some() || duration.is_some()) {
+            plan.requests = self.rate.requests.map(u64::from);
         }
         Ok(plan)
     }

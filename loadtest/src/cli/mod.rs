@@ -37,6 +37,7 @@ mod capacity;
 mod check;
 mod compare;
 mod load_arguments;
+mod numbers;
 mod plan;
 mod report;
 mod results;

@@ -20,16 +20,16 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     plan.run_config()?;
     let load = &arguments.load;
     arguments.files.check()?;
-    let mut others = [&arguments.csv, &arguments.hlog].into_iter().flatten();
+    let mut others = [&arguments.output.csv, &arguments.output.hlog].into_iter().flatten();
     others.try_for_each(|path| check_writable(path))?;
     let mut server = load.server(&plan)?;
-    let plan = complete_plan(&plan, &mut server, load.quiet)?;
+    let plan = complete_plan(&plan, &mut server, load.generator.quiet)?;
     let mut run_output = RunOutput::new(arguments, &plan)?;
     let run_config = plan.run_config()?;
-    let finding =
-        generator::run(&run_config, load.threads, &load.cores, server.process(), |_, second| {
-            run_output.write_second(second);
-        });
+    let (threads, cores) = (load.generator.threads, &load.generator.cores);
+    let finding = generator::run(&run_config, threads, cores, server.process(), |_, second| {
+        run_output.write_second(second);
+    });
     let finding = finding.map_err(|error| error_with_target(&plan, &error))?;
     drop(server);
     let manifest = Manifest::of(&finding, clock::unix_ms());

@@ -46,11 +46,11 @@ enum HistogramLog {
 impl RunOutput {
     /// Opens the outputs.
     pub(super) fn new(arguments: &RunArguments, plan: &Plan) -> Result<Self, CliError> {
-        let csv = arguments.csv.as_deref().map(|path| {
+        let csv = arguments.output.csv.as_deref().map(|path| {
             let table = CsvWriter::new(create(path)?).map_err(|error| write_error(path, &error))?;
             Ok::<_, CliError>((path.to_owned(), table))
         });
-        let hlog = arguments.hlog.as_deref().map(|path| {
+        let hlog = arguments.output.hlog.as_deref().map(|path| {
             let log = HistogramLog::Pending(Some(BufWriter::new(create(path)?)));
             Ok::<_, CliError>((path.to_owned(), log))
         });
@@ -114,10 +114,10 @@ impl HistogramLog {
 fn progress_display(arguments: &RunArguments, plan: &Plan) -> ProgressDisplay {
     let is_able = is_capable();
     let otherwise = if is_able { Progress::Block } else { Progress::Lines };
-    if arguments.load.quiet {
+    if arguments.load.generator.quiet {
         return ProgressDisplay::Nothing;
     }
-    match arguments.progress.unwrap_or(otherwise) {
+    match arguments.output.progress.unwrap_or(otherwise) {
         Progress::Lines => ProgressDisplay::Lines,
         Progress::Block => {
             let is_coloured = is_able && !has_variable("NO_COLOR", |value| !value.is_empty());

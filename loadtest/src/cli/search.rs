@@ -29,14 +29,14 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
     let mut manifest = Manifest::default();
     let mut server = load.server(&plan)?;
     let first = trial_plan(&plan, 1.0, CHECKED_SPAN);
-    let plan = complete_trials(&plan, &first, &mut server, load.quiet)?;
+    let plan = complete_trials(&plan, &first, &mut server, load.generator.quiet)?;
     let mut run = |plan: Plan| {
         server.check()?;
         let result = run_once(plan, load, server.process())?;
         manifest = result.manifest.clone();
         Ok::<_, CliError>(result)
     };
-    let (plan, found) = run_search(&plan, load.quiet, &mut run)?;
+    let (plan, found) = run_search(&plan, load.generator.quiet, &mut run)?;
     drop(server);
     std::io::stdout().write_all(format_outcome(&plan, &found).as_bytes())?;
     let status = status(&found);
@@ -118,10 +118,16 @@ pub(super) fn run_once(
     watched: Option<&ProcessGroup>,
 ) -> Result<RunResult, CliError> {
     let run_config = plan.run_config()?;
-    let line = LiveLine::new(load.quiet);
-    let finding = generator::run(&run_config, load.threads, &load.cores, watched, |_, second| {
-        line.show(&second.summary);
-    });
+    let line = LiveLine::new(load.generator.quiet);
+    let finding = generator::run(
+        &run_config,
+        load.generator.threads,
+        &load.generator.cores,
+        watched,
+        |_, second| {
+            line.show(&second.summary);
+        },
+    );
     drop(line);
     let finding = finding.map_err(|error| error_with_target(&plan, &error))?;
     let manifest = Manifest::of(&finding, clock::unix_ms());

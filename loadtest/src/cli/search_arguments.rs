@@ -4,15 +4,16 @@ use clap::Args;
 use corelane_load::plan::{HumanDuration, Plan, PlanError, SweepPlan};
 
 use super::files::ResultFiles;
-use super::load_arguments::{DurationArgument, LoadArguments, parse_duration};
+use super::load_arguments::{DurationArgument, LoadArguments, OUTPUT, parse_duration};
+use super::numbers::parse_rate;
 
 /// Arguments of `search`.
 #[derive(Args, Debug)]
 pub(super) struct SearchArguments {
     #[command(flatten)]
-    pub(super) load: LoadArguments,
-    #[command(flatten)]
     measured: DurationArgument,
+    #[command(flatten)]
+    pub(super) load: LoadArguments,
     #[command(flatten)]
     search: RateSearchArguments,
     #[command(flatten)]
@@ -23,40 +24,46 @@ pub(super) struct SearchArguments {
 #[derive(Args, Debug)]
 pub(super) struct SweepArguments {
     #[command(flatten)]
+    measured: DurationArgument,
+    #[command(flatten)]
     pub(super) load: LoadArguments,
     /// Fractions of the highest rate to run at [default: 0.25,0.5,0.75,0.9].
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Sweep")]
     fractions: Vec<f64>,
     /// Runs at each fraction [default: 3].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Sweep")]
     rounds: Option<u32>,
-    #[command(flatten)]
-    measured: DurationArgument,
     /// Measured time of each run of the search, in addition to the warm-up [default: 20
     /// response times, from 1s to 10s].
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = parse_duration,
+        help_heading = "Sweep"
+    )]
     search_duration: Option<HumanDuration>,
     #[command(flatten)]
     search: RateSearchArguments,
     #[command(flatten)]
     pub(super) files: ResultFiles,
     /// Print a Markdown table instead.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(super) markdown: bool,
 }
 
 /// Flags of the search for the highest rate.
 #[derive(Args, Debug)]
+#[command(next_help_heading = "Search")]
 struct RateSearchArguments {
     /// First rate, in requests a second [default: what one connection reaches with one request at a
     /// time].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_rate)]
     rate_first: Option<f64>,
     /// Lowest rate [default: 1, or an eighth of the first rate].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_rate)]
     rate_min: Option<f64>,
     /// Highest rate [default: 100000000].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_rate)]
     rate_max: Option<f64>,
     /// Relative resolution of the highest rate [default: 0.05].
     #[arg(long, value_name = "RATIO")]

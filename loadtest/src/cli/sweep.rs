@@ -22,7 +22,7 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, CliError> {
     arguments.files.check()?;
     let mut server = arguments.load.server(&plan)?;
     let first = trial_plan(&plan, 1.0, CHECKED_SPAN);
-    let plan = complete_trials(&plan, &first, &mut server, arguments.load.quiet)?;
+    let plan = complete_trials(&plan, &first, &mut server, arguments.load.generator.quiet)?;
     let result = run_sweep(arguments, &plan, &mut server)?;
     drop(server);
     let text = if arguments.markdown {
@@ -49,14 +49,14 @@ fn run_sweep(
         manifest = result.manifest.clone();
         Ok(result)
     };
-    let (searched, found) = run_search(plan, load.quiet, &mut run)?;
+    let (searched, found) = run_search(plan, load.generator.quiet, &mut run)?;
     let sweep = searched.sweep.clone().unwrap_or_default();
     // The runs at fractions have the warm-up of the plan.
     let plan = Plan { sweep: searched.sweep, ..plan.clone() };
     let at =
         |rate| Plan { phases: vec![PhasePlan::constant(rate, sweep.duration)], ..plan.clone() };
     let report_run = |round, part, result: &RunResult| {
-        if !load.quiet {
+        if !load.generator.quiet {
             print_stderr(&report::format_run(round, part, result));
         }
     };

@@ -100,6 +100,20 @@ impl CallPlan {
         Self { tool: Some(name.into()), ..Self::default() }
     }
 
+    /// Returns the name of each call in results: the tool or method, followed by its place in the
+    /// plan if several have that name.
+    pub fn names(calls: &[Self]) -> Vec<String> {
+        let own = |call: &Self| {
+            call.tool.as_deref().or(call.method.as_deref()).unwrap_or_default().to_owned()
+        };
+        let owns: Vec<String> = calls.iter().map(own).collect();
+        let name = |(index, own): (usize, &String)| {
+            let is_unique = owns.iter().filter(|other| *other == own).count() == 1;
+            if is_unique { own.clone() } else { format!("{own} #{}", index + 1) }
+        };
+        owns.iter().enumerate().map(name).collect()
+    }
+
     /// Describes the request: the tool with its arguments, or the method.
     pub fn describe(&self) -> String {
         let (method, params) = match (&self.tool, &self.method) {

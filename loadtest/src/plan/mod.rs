@@ -493,14 +493,7 @@ impl Plan {
         if !self.calls.is_empty() && self.calls.iter().all(|call| call.weight == 0) {
             return Err(PlanError::new("every call has weight 0: no request would be sent"));
         }
-        if let Some(errors) = self.thresholds.errors
-            && !(0.0..=1.0).contains(&errors)
-        {
-            return Err(PlanError(format!(
-                "errors = {errors}: the failure ratio is from 0 to 1, such as 0.001"
-            )));
-        }
-        Ok(())
+        self.thresholds.check(&self.calls)
     }
 }
 

@@ -22,12 +22,10 @@ pub struct CallResult {
 impl CallResult {
     /// Returns the results of each kind, if the plan has several.
     pub fn of(plan: &Plan, calls: &CallsMetrics) -> Vec<Self> {
+        let names = CallPlan::names(&plan.calls);
         let of_call = |(index, metrics): (usize, &CallMetrics)| {
-            let call = plan.calls.get(index)?;
-            let own = name(call);
-            let is_unique = plan.calls.iter().filter(|other| name(other) == own).count() == 1;
             Some(Self {
-                name: if is_unique { own.to_owned() } else { format!("{own} #{}", index + 1) },
+                name: names.get(index)?.clone(),
                 answered: metrics.answered,
                 failed: metrics.failed,
                 response: Percentiles::from_histogram(&metrics.response),
@@ -35,8 +33,4 @@ impl CallResult {
         };
         calls.iter().filter_map(of_call).collect()
     }
-}
-
-fn name(call: &CallPlan) -> &str {
-    call.tool.as_deref().or(call.method.as_deref()).unwrap_or_default()
 }

@@ -9,6 +9,7 @@ pub mod drift;
 pub mod listen;
 pub mod manifest;
 pub mod run_status;
+pub mod threshold_checks;
 pub mod verdict;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ pub use self::drift::Drift;
 pub use self::listen::ListenResult;
 pub use self::manifest::Manifest;
 pub use self::run_status::RunStatus;
+pub use self::threshold_checks::ThresholdCheck;
+use self::threshold_checks::threshold_checks;
 use self::verdict::RunMeasurements;
 pub use self::verdict::Verdict;
 use crate::generator::{Measurements, Period};
@@ -217,6 +220,11 @@ impl RunResult {
         self.verdict.status(&self.plan.thresholds)
     }
 
+    /// Returns each threshold with what was measured, except `last_delivery`.
+    pub fn threshold_checks(&self) -> Vec<ThresholdCheck> {
+        threshold_checks(&self.plan.thresholds, &self.totals, &self.response, &self.calls)
+    }
+
     /// Evaluates the measurements of a run.
     pub fn new(plan: Plan, manifest: Manifest, finding: &Measurements) -> Self {
         let total = &finding.total;
@@ -242,15 +250,13 @@ impl RunResult {
             accounting: finding.usage.server_accounting,
             ..cost
         });
-        let warm_up = usize::try_from(plan.warm_up.get().as_secs()).unwrap_or(usize::MAX);
-        let measured = usize::try_from(span.as_secs()).unwrap_or(usize::MAX);
-        // Later seconds contain only the last responses.
-        let measured = finding.seconds.get(warm_up..warm_up.saturating_add(measured));
-        let drift = measured.and_then(Drift::of);
+        let drift = drift(finding, plan.warm_up.get(), span);
         let slow_readers = plan.slow_readers.map(|_| SlowReadersResult::of(finding));
         let connections = ConnectionsResult::of(&total.connects);
+        let calls = CallResult::of(&plan, total.latencies.calls());
         let measurements = RunMeasurements {
             response: &response,
+            calls: &calls,
             lag: &lag,
             generator: &generator,
             threads: finding.setup.threads,
@@ -267,7 +273,7 @@ impl RunResult {
         }
         Self {
             verdict,
-            calls: CallResult::of(&plan, total.latencies.calls()),
+            calls,
             plan,
             manifest,
             failure_examples: failure_examples(total, &totals, &connections),
@@ -287,6 +293,13 @@ impl RunResult {
             seconds: finding.seconds.clone(),
         }
     }
+}
+
+/// Returns the drift over the measured seconds; later ones contain only the last responses.
+fn drift(finding: &Measurements, warm_up: Duration, span: Duration) -> Option<Drift> {
+    let [warm_up, measured] =
+        [warm_up, span].map(|time| usize::try_from(time.as_secs()).unwrap_or(usize::MAX));
+    finding.seconds.get(warm_up..warm_up.saturating_add(measured)).and_then(Drift::of)
 }
 
 /// Returns the examples of failures that were counted.

@@ -406,3 +406,23 @@ fn plan_schema_and_reference_are_printed() {
     let printed = load(["plan", "--reference"]).stdout;
     assert_eq!(written, printed, "run corelane-load plan --reference > docs/plan.md");
 }
+
+#[test]
+fn help_groups_options_by_purpose() {
+    let ExitResult { stdout, .. } = load(["run", "--help"]);
+    let headings = [
+        "Arguments:",
+        "Load:",
+        "Requests:",
+        "Thresholds: response times, errors and rate:",
+        "Server under test:",
+        "Credentials and TLS:",
+        "Connections and scenarios:",
+        "Load generator:",
+        "Output:",
+    ];
+    let places: Vec<_> = headings.iter().map(|heading| stdout.find(heading)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}\n{stdout}");
+    let first = stdout.split("\nLoad:\n").nth(1).unwrap().trim_start();
+    assert!(first.starts_with("-r, --rate"), "{stdout}");
+}

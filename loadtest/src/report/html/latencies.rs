@@ -110,9 +110,7 @@ pub(super) fn run_threshold_lines(result: &RunResult) -> Vec<ThresholdLine> {
 
 /// Returns the latency thresholds that are within two orders of magnitude of the range.
 pub(super) fn threshold_lines(set: &Thresholds, range: Extent) -> Vec<ThresholdLine> {
-    let set = [("p50", set.p50), ("p99", set.p99), ("p99.9", set.p999)];
-    let set = set.into_iter().filter_map(|(name, bound)| Some((name, bound?)));
-    let all = set.map(|(name, bound)| ThresholdLine {
+    let all = set.latencies().into_iter().map(|(name, bound)| ThresholdLine {
         at: bound.get().as_secs_f64() * 1e6,
         label: format!("{name} limit: {bound}"),
     });

@@ -8,10 +8,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::run_status::RunStatus;
-use super::{ConnectionsResult, ListenResult, Percentiles, ProcessCost, Totals};
+use super::threshold_checks::{latency_text, threshold_checks};
+use super::{CallResult, ConnectionsResult, ListenResult, Percentiles, ProcessCost, Totals};
 use crate::figure::{duration, round_duration};
 use crate::metrics::outcome::Failure;
-use crate::plan::{HumanDuration, Plan, Thresholds};
+use crate::plan::{Plan, Thresholds};
 
 /// Share of the due requests that has to be sent in time, or the server is saturated.
 const SENT_MIN: f64 = 0.99;
@@ -43,6 +44,8 @@ pub struct Verdict {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunMeasurements<'a> {
     pub(super) response: &'a Percentiles,
+    /// Results of each call, if there are several.
+    pub(super) calls: &'a [CallResult],
     /// Lag of the load generator.
     pub(super) lag: &'a Percentiles,
     pub(super) generator: &'a ProcessCost,
@@ -149,8 +152,8 @@ impl Verdict {
 
     /// Evaluates the requests and the connections of a run.
     pub(super) fn evaluate(plan: &Plan, totals: &Totals, run: &RunMeasurements<'_>) -> Self {
-        let &RunMeasurements { response, lag, generator, threads, open_at_end } = run;
-        let missed_thresholds = missed_thresholds(plan, totals, response);
+        let &RunMeasurements { response, lag, generator, threads, open_at_end, .. } = run;
+        let missed_thresholds = missed_thresholds(plan, totals, run);
         let mut verdict = Self { missed_thresholds, ..Self::default() };
         let lateness = Lateness::new(plan, response, lag);
         let is_busy = !plan.closed && generator.cores >= CORES_MAX * f64::from(threads);
@@ -286,7 +289,7 @@ impl Verdict {
                 self.missed_thresholds
                     .push(format!("last_delivery: {missed} missed, limit {bound}"));
             } else if us > bound.get().as_secs_f64() * 1e6 {
-                self.missed_thresholds.push(limited("last_delivery", us, bound));
+                self.missed_thresholds.push(latency_text("last_delivery", Some(us), bound));
             }
         }
         let Some(bound) = bounds.errors else {
@@ -344,36 +347,11 @@ fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// Describes a time that exceeds its limit.
-fn limited(name: &str, us: f64, limit: HumanDuration) -> String {
-    let limit = round_duration(limit.get().as_secs_f64() * 1e6);
-    format!("{name} {}, limit {limit}", duration(us))
-}
-
-fn missed_thresholds(plan: &Plan, totals: &Totals, response: &Percentiles) -> Vec<String> {
+fn missed_thresholds(plan: &Plan, totals: &Totals, run: &RunMeasurements<'_>) -> Vec<String> {
     let bounds = &plan.thresholds;
-    let mut missed = Vec::new();
-    for (name, bound, us) in [
-        ("p50", bounds.p50, response.p50_us),
-        ("p99", bounds.p99, response.p99_us),
-        ("p99.9", bounds.p999, response.p999_us),
-    ] {
-        let Some(bound) = bound else { continue };
-        // Without a response there is no latency that could keep the limit.
-        if us > bound.get().as_secs_f64() * 1e6 || response.count == 0 {
-            missed.push(limited(name, us, bound));
-        }
-    }
-    if let Some(bound) = bounds.errors
-        && totals.failure_ratio > bound
-    {
-        missed.push(format!("errors {:.4}, limit {bound}", totals.failure_ratio));
-    }
-    if let Some(bound) = bounds.rate
-        && totals.rate < bound
-    {
-        missed.push(format!("{:.0} responses a second, at least {bound} required", totals.rate));
-    }
+    let checks = threshold_checks(bounds, totals, run.response, run.calls).into_iter();
+    let mut missed: Vec<String> =
+        checks.filter(|check| !check.is_kept).map(|check| check.text).collect();
     if bounds.errors.is_some() && totals.unsolicited > 0 {
         missed.push(format!("{} responses without a matching request", totals.unsolicited));
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use corelane_base::random::Random;
 
 use super::*;
+use crate::plan::HumanDuration;
 use crate::result::listen::MinMedianMax;
 
 fn verdict(
@@ -27,6 +28,7 @@ fn verdict_at(
     let generator = ProcessCost { cores, ..ProcessCost::default() };
     let run = RunMeasurements {
         response: &response,
+        calls: &[],
         lag: &lag,
         generator: &generator,
         threads: 1,
@@ -137,6 +139,7 @@ fn lost_connections_fail_even_a_late_run() {
     let mut status = |open, errors| {
         plan.thresholds.errors = errors;
         let run = RunMeasurements {
+            calls: &[],
             response: &Percentiles::default(),
             lag: &lag,
             generator: &generator,
@@ -159,6 +162,7 @@ fn closed_loop_without_connections_at_end_fails() {
     totals.failures.insert("closed".into(), 1);
     let reasons = |totals: &Totals, open| {
         let run = RunMeasurements {
+            calls: &[],
             response: &Percentiles { count: 499, ..Percentiles::default() },
             lag: &Percentiles::default(),
             generator: &ProcessCost::default(),
@@ -192,7 +196,7 @@ fn status_without_thresholds_is_completed() {
 fn failures_above_default_fail_the_run() {
     let failing = |count, thresholds: Thresholds| {
         let verdict = verdict(|plan, totals, _, _| {
-            plan.thresholds = thresholds;
+            plan.thresholds = thresholds.clone();
             totals.answered -= count;
             totals.failures.insert("http_5xx".into(), count);
             totals.failure_ratio = ratio(count, totals.due);
@@ -202,9 +206,12 @@ fn failures_above_default_fail_the_run() {
     assert_eq!(failing(10, Thresholds::default()), RunStatus::Completed);
     assert_eq!(failing(11, Thresholds::default()), RunStatus::Failed);
     let accepted = Thresholds { errors: Some(0.5), ..Thresholds::default() };
-    assert_eq!(failing(500, accepted), RunStatus::Passed);
-    assert_eq!(failing(501, accepted), RunStatus::Missed);
-    assert_eq!(failing(1_000, Thresholds { errors: Some(1.0), ..accepted }), RunStatus::Failed);
+    assert_eq!(failing(500, accepted.clone()), RunStatus::Passed);
+    assert_eq!(failing(501, accepted.clone()), RunStatus::Missed);
+    assert_eq!(
+        failing(1_000, Thresholds { errors: Some(1.0), ..accepted.clone() }),
+        RunStatus::Failed
+    );
 }
 
 #[test]
@@ -228,7 +235,7 @@ fn unanswered_run_never_passes() {
             lag.p99_us = f64::from(u16::try_from(random.below(5_000)).unwrap());
             plan.closed = random.chance(1, 2);
             thresholds.errors = random.chance(1, 2).then_some(1.0);
-            plan.thresholds = thresholds;
+            plan.thresholds = thresholds.clone();
         });
         let status = verdict.status(&thresholds);
         assert_eq!(status, RunStatus::Failed, "{verdict:?}");

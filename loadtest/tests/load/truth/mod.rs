@@ -9,6 +9,7 @@ mod compare;
 mod figures;
 mod framing;
 mod server;
+mod thresholds;
 mod timeouts;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,169 @@
+//! Thresholds of a plan compared with what was measured.
+
+use super::{CallResult, Percentiles, Totals};
+use crate::figure::{duration, round_duration};
+use crate::plan::{HumanDuration, Thresholds};
+
+/// A threshold and what was measured.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ThresholdCheck {
+    /// The figure, after the call if it is that of one: `search p99`.
+    pub name: String,
+    /// The limit and what was measured, such as `p99 2.00 ms, limit 1 ms`.
+    pub text: String,
+    /// Whether the limit is kept.
+    pub is_kept: bool,
+}
+
+/// What the thresholds of a run or of one call apply to.
+struct Measured<'a> {
+    response: &'a Percentiles,
+    failure_ratio: f64,
+    rate: f64,
+}
+
+/// Compares thresholds with a run; `last_delivery` is not among them.
+pub(super) fn threshold_checks(
+    thresholds: &Thresholds,
+    totals: &Totals,
+    response: &Percentiles,
+    calls: &[CallResult],
+) -> Vec<ThresholdCheck> {
+    let run = Measured { response, failure_ratio: totals.failure_ratio, rate: totals.rate };
+    let mut all = checks("", thresholds, &run);
+    for (name, limits) in &thresholds.call {
+        let none = Percentiles::default();
+        let measured = match calls.iter().find(|call| call.name == *name) {
+            Some(call) => of_call(call, totals.duration_s),
+            // A plan with one call has no results by call.
+            None if calls.is_empty() => Measured { ..run },
+            None => Measured { response: &none, failure_ratio: 0.0, rate: 0.0 },
+        };
+        all.extend(checks(&format!("{name} "), limits, &measured));
+    }
+    all
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of requests")]
+fn of_call(call: &CallResult, duration_s: f64) -> Measured<'_> {
+    let CallResult { answered, failed, response, .. } = call;
+    Measured {
+        response,
+        failure_ratio: *failed as f64 / (answered + failed).max(1) as f64,
+        rate: *answered as f64 / duration_s.max(f64::MIN_POSITIVE),
+    }
+}
+
+/// Compares thresholds; `prefix` precedes the names of the figures.
+fn checks(prefix: &str, thresholds: &Thresholds, measured: &Measured<'_>) -> Vec<ThresholdCheck> {
+    let response = measured.response;
+    let mut all = Vec::new();
+    let mut add = |name: &str, text: String, is_kept: bool| {
+        let text = format!("{prefix}{text}");
+        all.push(ThresholdCheck { name: format!("{prefix}{name}"), text, is_kept });
+    };
+    for (name, limit) in thresholds.latencies() {
+        let us = latency(response, name);
+        // Without a response there is no latency that could keep the limit.
+        let is_kept = us <= microseconds(limit) && response.count > 0;
+        add(name, latency_text(name, Some(us).filter(|_| response.count > 0), limit), is_kept);
+    }
+    if let Some(limit) = thresholds.errors {
+        let ratio = measured.failure_ratio;
+        add("errors", format!("errors {ratio:.4}, limit {limit}"), ratio <= limit);
+    }
+    if let Some(limit) = thresholds.rate {
+        let rate = measured.rate;
+        let text = format!("{rate:.0} responses a second, at least {limit} required");
+        add("rate", text, rate >= limit);
+    }
+    all
+}
+
+/// Describes a latency with its limit.
+pub(super) fn latency_text(name: &str, us: Option<f64>, limit: HumanDuration) -> String {
+    let limit = round_duration(microseconds(limit));
+    match us {
+        Some(us) => format!("{name} {}, limit {limit}", duration(us)),
+        None => format!("{name} without a response, limit {limit}"),
+    }
+}
+
+fn microseconds(limit: HumanDuration) -> f64 {
+    limit.get().as_secs_f64() * 1e6
+}
+
+/// Returns the latency with this name in tables.
+fn latency(response: &Percentiles, name: &str) -> f64 {
+    let Percentiles { mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us, .. } =
+        *response;
+    match name {
+        "mean" => mean_us,
+        "p50" => p50_us,
+        "p90" => p90_us,
+        "p95" => p95_us,
+        "p99" => p99_us,
+        "p99.9" => p999_us,
+        "p99.99" => p9999_us,
+        _ => max_us,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESPONSE: Percentiles = Percentiles {
+        count: 10,
+        mean_us: 1_000.0,
+        p50_us: 1_000.0,
+        p90_us: 2_000.0,
+        p95_us: 3_000.0,
+        p99_us: 4_000.0,
+        p999_us: 5_000.0,
+        p9999_us: 6_000.0,
+        max_us: 7_000.0,
+    };
+
+    fn missed(thresholds: &str, calls: &[CallResult]) -> Vec<String> {
+        let thresholds = toml::from_str(thresholds).unwrap();
+        let totals = Totals { duration_s: 2.0, rate: 50.0, ..Totals::default() };
+        let all = threshold_checks(&thresholds, &totals, &RESPONSE, calls).into_iter();
+        all.filter(|check| !check.is_kept).map(|check| check.text).collect()
+    }
+
+    #[test]
+    fn every_printed_figure_has_a_threshold() {
+        let names = ["mean", "p50", "p90", "p95", "p99", "p999", "p9999", "max"];
+        let limits = [1, 1, 2, 3, 4, 5, 6, 7];
+        for (name, limit) in names.into_iter().zip(limits) {
+            assert_eq!(missed(&format!("{name} = \"{limit}ms\""), &[]), [""; 0]);
+            let less = missed(&format!("{name} = \"{}us\"", limit * 1_000 - 1), &[]);
+            assert_eq!(less.len(), 1, "{name}");
+            assert!(less[0].contains(&format!(" {limit}.00 ms, limit")), "{less:?}");
+        }
+        assert_eq!(missed("rate = 51", &[]), ["50 responses a second, at least 51 required"]);
+    }
+
+    #[test]
+    fn calls_have_thresholds_of_their_own() {
+        let slow = Percentiles { p99_us: 9_000.0, ..RESPONSE };
+        let call = |name: &str, response| CallResult {
+            name: name.into(),
+            answered: 98,
+            failed: 2,
+            response,
+        };
+        let calls = [call("search", slow), call("fetch", RESPONSE)];
+        let limits = "[call.search]\np99 = \"5ms\"\nerrors = 0.01\nrate = 49\n\
+                      [call.fetch]\np99 = \"5ms\"\nrate = 50\n";
+        let expected = [
+            "fetch 49 responses a second, at least 50 required",
+            "search p99 9.00 ms, limit 5 ms",
+            "search errors 0.0200, limit 0.01",
+        ];
+        assert_eq!(missed(limits, &calls), expected);
+        assert_eq!(missed(limits, &calls[1..])[1], "search p99 without a response, limit 5 ms");
+        assert_eq!(missed("[call.echo]\np95 = \"2ms\"", &[]), ["echo p95 3.00 ms, limit 2 ms"]);
+    }
+}
