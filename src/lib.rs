@@ -116,8 +116,8 @@ pub mod options {
         ClientCertificateMode, DemoServices, DpopMode, EngineOptions, ExecutorKind, FileOptions,
         HttpOptions, LimitOptions, ListenerTlsOptions, LogFormat, LogLevel, LogOptions,
         MemoryGuardOptions, OverloadOptions, ParityMode, ParityOptions, ParityTimeouts, Profile,
-        RateOptions, RingBackend, SecondStream, ServiceOptions, StdioOptions, TcpOptions,
-        Utf8CloseCode, WebSocketOptions,
+        RateOptions, Ratio, RingBackend, SecondStream, SecretFields, ServiceOptions, StdioOptions,
+        TcpOptions, TraceOptions, TraceSampler, Utf8CloseCode, WebSocketOptions,
     };
 }
 

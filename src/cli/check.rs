@@ -3,7 +3,7 @@
 //! Standard output is itself a valid configuration file, with the source of every value as a
 //! comment. The ring that a shard gets here, warnings, errors and at the end `ok` go to standard
 //! error. What would keep `serve` from starting is an error: an address in use, a directory, a
-//! certificate, a file of authentication or a ring that cannot be used.
+//! certificate, a file of authentication or of traces, or a ring that cannot be used.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,7 +17,9 @@ use crate::config::options::RingBackend;
 use crate::config::table::Row;
 use crate::config::{ConfigIssue, EffectiveConfig, MachineLimits, Options, machine};
 use crate::files::{Files, Prompts};
-use crate::server::{StartFault, check_auth, check_tls, find_start_faults, probe_ring};
+use crate::server::{
+    StartFault, check_auth, check_tls, check_traces, find_start_faults, probe_ring,
+};
 use crate::service::Catalog;
 
 /// Prints the options that differ from their defaults, or all, and the warnings about them.
@@ -106,6 +108,10 @@ impl Findings {
         if let Err(error) = check_auth(options) {
             let hint = "correct the option or the file";
             self.errors.push((AUTH, Diagnostic::new(error, hint)));
+        }
+        if let Err(error) = check_traces(&options.traces) {
+            let hint = "correct the option or the file";
+            self.errors.push(("traces.endpoint", Diagnostic::new(error, hint)));
         }
         if has_directories && let Err(error) = serve::build_server(options.clone()) {
             let hint = "correct the option or the files";

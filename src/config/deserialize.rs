@@ -89,7 +89,7 @@ fn raw_value(value: &Value) -> RawValue<'_> {
     match value {
         Value::Null => RawValue::Null,
         Value::Bool(switch) => RawValue::Switch(*switch),
-        Value::Number(number) if number.is_f64() => RawValue::Fraction,
+        Value::Number(number) if number.is_f64() => RawValue::Fraction(number.to_string()),
         Value::Number(number) => {
             let written = number.to_string();
             RawValue::Integer { number: written.parse().ok(), written }

@@ -20,7 +20,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub static RULES: [Rule; 21] = [
+pub static RULES: [Rule; 23] = [
     Rule { keys: &["http.address", "tcp.address"], check: listener_addresses_differ },
     Rule {
         keys: &[MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH, PARITY_PATH],
@@ -63,7 +63,19 @@ pub static RULES: [Rule; 21] = [
     Rule { keys: &[RATE_CONNECTIONS], check: rate_of_connections_is_valid },
     Rule { keys: &["auth.audit"], check: audit_names_tools },
     Rule { keys: &["overload.tool_calls"], check: limits_name_tools },
+    Rule { keys: &["traces.endpoint"], check: endpoint_of_traces_is_valid },
+    Rule { keys: &["traces.resource_attributes"], check: resource_attributes_are_valid },
 ];
+
+fn endpoint_of_traces_is_valid(options: &Options) -> Option<Diagnostic> {
+    let error = options.traces.endpoint_url().err()?;
+    Some(Diagnostic::new(error, "write a URL such as http://127.0.0.1:4318/v1/traces"))
+}
+
+fn resource_attributes_are_valid(options: &Options) -> Option<Diagnostic> {
+    let error = options.traces.resource_attributes().err()?;
+    Some(Diagnostic::new(error, "write attributes such as service.namespace=shop"))
+}
 
 fn audit_names_tools(options: &Options) -> Option<Diagnostic> {
     let names = options.auth.audit.iter();

@@ -10,7 +10,7 @@ use crate::config::options::{
     ACCEPTS, AdminOptions, AuthOptions, BreakerOptions, EngineOptions, FileOptions, HttpOptions,
     LimitOptions, ListenerTlsOptions, LogOptions, MESH, MemoryGuardOptions, Options,
     OverloadOptions, PROFILE, ParityOptions, ParityTimeouts, RING, RateOptions, ServiceOptions,
-    StdioOptions, TcpOptions, WebSocketOptions,
+    StdioOptions, TcpOptions, TraceOptions, WebSocketOptions,
 };
 #[cfg(feature = "cli")]
 use crate::config::unit::Unit;
@@ -27,7 +27,7 @@ pub struct Section {
 }
 
 /// All sections, in the order of `--help`.
-pub static SECTIONS: [Section; 20] = [
+pub static SECTIONS: [Section; 21] = [
     Section { heading: "Server", groups: &[PROFILE, EngineOptions::SERVER, LogOptions::SERVER] },
     Section { heading: "TCP", groups: &[TcpOptions::LISTENER, ACCEPTS, TcpOptions::CONNECTIONS] },
     Section { heading: "HTTP", groups: &[HttpOptions::HTTP] },
@@ -52,6 +52,7 @@ pub static SECTIONS: [Section; 20] = [
     Section { heading: "Overload", groups: &[OverloadOptions::OVERLOAD] },
     Section { heading: "Circuit breakers of tools", groups: &[BreakerOptions::BREAKER] },
     Section { heading: "Memory guard", groups: &[MemoryGuardOptions::MEMORY_GUARD] },
+    Section { heading: "Traces for OpenTelemetry", groups: &[TraceOptions::TRACES] },
     Section { heading: "Services", groups: &[ServiceOptions::SERVICES] },
     Section { heading: "Files as resources and prompts", groups: &[FileOptions::FILES] },
     Section { heading: "Blocking handlers", groups: &[EngineOptions::BLOCKING_HANDLERS] },

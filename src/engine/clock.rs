@@ -31,3 +31,11 @@ pub fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// Returns the system's wall clock in nanoseconds since 1970-01-01 UTC, or zero if it is earlier.
+/// Read at the begin and the end of each span that is exported.
+#[expect(clippy::disallowed_methods, reason = "the engine's clock")]
+pub fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

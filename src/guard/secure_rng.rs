@@ -30,6 +30,9 @@ pub enum Purpose {
     ProofKeys,
     /// The key of resume tokens.
     ResumeTokens,
+    /// The seeds of the ids of traces and spans.
+    #[cfg(feature = "otlp")]
+    SpanIds,
 }
 
 /// One stream of random numbers under a secret.
@@ -79,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Purpose; 7] = [
+    const ALL: &[Purpose] = &[
         Purpose::TaskIds,
         Purpose::SessionIds,
         Purpose::ParityIds,
@@ -87,6 +90,8 @@ mod tests {
         Purpose::RateHashes,
         Purpose::ProofKeys,
         Purpose::ResumeTokens,
+        #[cfg(feature = "otlp")]
+        Purpose::SpanIds,
     ];
 
     fn numbers(secret: u8, purpose: Purpose, shard: u16) -> Vec<u128> {
@@ -106,7 +111,7 @@ mod tests {
         let each = |secret| {
             let of_shards =
                 move |purpose| [0, 1, 2, u16::MAX].map(|it| numbers(secret, purpose, it));
-            ALL.into_iter().flat_map(of_shards).flatten()
+            ALL.iter().copied().flat_map(of_shards).flatten()
         };
         let all: Vec<u128> = each(1).chain(each(2)).collect();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 2 * 4 * 100 * ALL.len());

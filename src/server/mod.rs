@@ -17,6 +17,10 @@
 
 pub mod options;
 
+mod fetch;
+
+mod traces;
+
 mod auth;
 mod extension_slot;
 mod owner_id;
@@ -90,3 +94,5 @@ pub use self::start::{ShardBuilder, ShardInput};
 #[cfg(feature = "cli")]
 pub use self::start::{StartFault, check_tls, find_start_faults, probe_ring};
 pub use self::subscriptions::STREAM_BYTES;
+#[cfg(feature = "cli")]
+pub use self::traces::check_traces;

@@ -28,6 +28,7 @@ use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
 use crate::telemetry::event::parity::{self as parity_event, RejectedFields, SentError};
 use crate::telemetry::label::Transport;
+use crate::telemetry::trace::{OpenSpan, Tracer};
 
 /// What a component wants done outside of its own state; [`Outbox::push`] adds one, and the shard
 /// applies it at the end of the step.
@@ -152,10 +153,11 @@ pub(super) struct Effects {
     pub(super) texts: Vec<u8>,
 }
 
-/// The effects that are not applied yet, and the counters of all components.
+/// The effects that are not applied yet, and the counters and spans of all components.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     pub(super) counters: Counters,
+    pub(super) tracer: Tracer,
     pushed: Effects,
     /// Connections to read again once all effects are applied.
     resumed: VecDeque<Key>,
@@ -207,12 +209,13 @@ impl Outbox {
     }
 
     /// Sends the response that `write` appends to the buffer, which may be an error instead.
+    /// Returns the code of the error.
     pub(super) fn respond(
         &mut self,
         to: ReplyTo,
         id: IdBuf,
         write: impl FnOnce(&IdBuf, &mut Vec<u8>) -> Result<(), Error>,
-    ) {
+    ) -> Option<i32> {
         let texts = &mut self.pushed.texts;
         let start = texts.len();
         let written = write(&id, texts);
@@ -224,7 +227,9 @@ impl Outbox {
                 Err(Box::new(error))
             }
         };
+        let error_code = response.as_ref().err().map(|error| error.code);
         self.push(Effect::Respond { to, id, response });
+        error_code
     }
 
     /// Sends the notification that `write` appends to the buffer.
@@ -328,7 +333,7 @@ impl Outbox {
         error: &ParityError,
     ) {
         self.count_rejection(error.code);
-        if !parity_event::is_enabled() {
+        if !parity_event::is_enabled() && !self.tracer.is_on() {
             return;
         }
         let message: serde_json::Value = serde_json::from_slice(message).unwrap_or_default();
@@ -346,7 +351,20 @@ impl Outbox {
         };
         let ParityError { code, retryable, retry_after_ms, .. } = *error;
         let error = SentError { code: code.as_str(), retryable, retry_after_ms };
-        parity_event::record_refusal(transport, &fields, error);
+        let exported = self.begin_request_span(fields.is_request, fields.traceparent);
+        parity_event::record_refusal(transport, &fields, error, exported);
+    }
+
+    /// Begins the span of a message of the parity dialect, if it is a request.
+    pub(super) fn begin_request_span(
+        &mut self,
+        is_request: bool,
+        traceparent: Option<&str>,
+    ) -> Option<OpenSpan> {
+        if !is_request {
+            return None;
+        }
+        self.tracer.begin_parity(parity_event::REQUEST, traceparent)
     }
 
     /// Counts an error that is sent.

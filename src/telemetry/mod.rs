@@ -13,6 +13,8 @@ pub mod throttle;
 pub mod auth_event;
 pub mod certificate;
 
+pub mod trace;
+
 pub mod counters;
 pub mod metrics;
 

@@ -19,6 +19,7 @@ mod shards;
 mod slow_readers;
 mod streams;
 mod timeouts;
+mod traces;
 mod transports;
 
 use corelane_test_support::http_and_tcp_options as options;

@@ -81,7 +81,7 @@ fn raw_value<'a>(value: &'a DeValue<'a>) -> RawValue<'a> {
             written: number.as_str().to_owned(),
             number: i128::from_str_radix(number.as_str(), number.radix()).ok(),
         },
-        DeValue::Float(_) => RawValue::Fraction,
+        DeValue::Float(number) => RawValue::Fraction(number.as_str().to_owned()),
         DeValue::Boolean(switch) => RawValue::Switch(*switch),
         DeValue::Datetime(date) => RawValue::Date(date.to_string()),
         DeValue::Array(items) => {

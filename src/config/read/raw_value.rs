@@ -29,8 +29,8 @@ pub enum RawValue<'a> {
         /// The number.
         number: Option<i128>,
     },
-    /// A number with a fraction.
-    Fraction,
+    /// A number with a fraction, as it is written.
+    Fraction(String),
     /// `true` or `false`.
     Switch(bool),
     /// A date.
@@ -59,6 +59,7 @@ impl RawValue<'_> {
         match self {
             Self::Text(text) => Ok((*text).to_owned()),
             Self::Switch(switch) if row.unit == Unit::Switch => Ok(switch.to_string()),
+            Self::Fraction(written) if row.unit == Unit::Ratio => Ok(written.clone()),
             // TOML parses a revision without quotes as a date.
             Self::Date(date) if matches!(row.unit, Unit::Choice(_)) => Ok(date.clone()),
             Self::Integer { written, number }
@@ -96,7 +97,7 @@ impl RawValue<'_> {
         match self {
             Self::Text(_) => "a string",
             Self::Integer { .. } => "a whole number",
-            Self::Fraction => "a number with a fraction",
+            Self::Fraction(_) => "a number with a fraction",
             Self::Switch(_) => "true or false",
             Self::Date(_) => "a date",
             Self::List(_) => "a list",

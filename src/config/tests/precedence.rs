@@ -22,7 +22,9 @@ fn other_than_default(row: &'static Row) -> String {
         Unit::Hosts => vec!["mcp.example.com,[::1]:80".to_owned()],
         Unit::Origins => vec!["https://a.example,http://b.example:*".to_owned()],
         Unit::Switch => vec!["false".to_owned(), "true".to_owned()],
-        Unit::Text => ["another text", "rate=9/s"].map(str::to_owned).to_vec(),
+        Unit::Text => ["another text", "rate=9/s", "http://a.example:4318/v1/traces"]
+            .map(str::to_owned)
+            .to_vec(),
         // Rules have a grammar of their own.
         Unit::Words => ["another text", "another 4", "ping rate=9/s"].map(str::to_owned).to_vec(),
         Unit::UriPrefix => vec!["docs://another/".to_owned()],

@@ -20,10 +20,10 @@ use url::Url;
 use url::form_urlencoded::{self, Serializer};
 
 use super::AuthTime;
-use super::fetch::{self, Fetcher, Form};
 use crate::guard::auth::AuthError;
 use crate::guard::auth::introspection::{IntrospectedToken, TokenStatus};
 use crate::guard::auth::token_table::TokenDigest;
+use crate::server::fetch::{self, Fetcher, Form};
 use crate::server::options::AuthOptions;
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;

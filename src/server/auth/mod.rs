@@ -16,7 +16,6 @@ mod credential;
 mod checks;
 mod key_requests;
 
-mod fetch;
 mod introspection;
 
 mod settings;

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::fetch::{self, Fetcher};
 use super::introspection::Introspector;
 use crate::guard::auth::access::AccessRules;
 use crate::guard::auth::api_keys::ApiKeys;
@@ -15,6 +14,7 @@ use crate::guard::auth::introspection::IntrospectionRules;
 use crate::guard::auth::jwt::{ALGORITHMS, ClaimRules, Issuer, JwtVerifier, KeySet};
 use crate::guard::auth::metadata::{ResourceMetadata, TokenMetadata};
 use crate::guard::auth::{Authenticator, TokenVerifier, is_scope};
+use crate::server::fetch::{self, Fetcher};
 use crate::server::options::{AuthOptions, DpopMode};
 
 /// What the options and files say.

@@ -11,6 +11,8 @@ use corelane_engine::mesh::SharedCounter;
 use crate::connection::tls::TlsCounters;
 use crate::server::acceptance::ConnectionCount;
 use crate::server::diagnostics::ConfigReloads;
+use crate::server::traces::TraceSource;
+use crate::telemetry::trace::TraceTotals;
 
 /// Numbers that one shard has reported, and the totals over all shards.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +25,8 @@ pub struct SharedGauges {
     tls: Option<Arc<TlsCounters>>,
     /// Reloads of the configuration.
     reloads: Arc<ConfigReloads>,
+    /// Spans that are exported.
+    traces: Arc<TraceSource>,
     reported: GaugeValues,
 }
 
@@ -47,17 +51,24 @@ pub struct GaugeValues {
 }
 
 impl SharedGauges {
-    /// Creates gauges with the counts of open HTTP and WebSocket connections, and those of TLS.
+    /// Creates gauges with the counts of open HTTP and WebSocket connections, those of TLS, and of
+    /// spans.
     pub(in crate::server) fn new(
         connections: [Arc<ConnectionCount>; 2],
         tls: Option<Arc<TlsCounters>>,
+        traces: Arc<TraceSource>,
     ) -> Self {
-        Self { connections, tls, ..Self::default() }
+        Self { connections, tls, traces, ..Self::default() }
     }
 
     /// Returns the numbers of TLS, if a listener is encrypted.
     pub(in crate::server) fn tls(&self) -> Option<&TlsCounters> {
         self.tls.as_deref()
+    }
+
+    /// Returns the numbers of spans, if they are exported.
+    pub(in crate::server) fn traces(&self) -> Option<TraceTotals> {
+        self.traces.totals()
     }
 
     /// Returns where reloads of the configuration are counted.

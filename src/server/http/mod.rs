@@ -52,6 +52,7 @@ use crate::telemetry::event::Event;
 use crate::telemetry::label::EvictionReason;
 use crate::telemetry::metrics::ReloadTotals;
 use crate::telemetry::throttle::MinuteThrottle;
+use crate::telemetry::trace::TraceTotals;
 
 /// Returns the `X-Request-ID` of a response that no shard has written, from the values of the
 /// request; `None` if the system has no random source.
@@ -247,6 +248,11 @@ impl HttpTransport {
     /// Returns the reloads of the configuration.
     pub fn reloads(&self) -> ReloadTotals {
         self.gauges.config_reloads().totals()
+    }
+
+    /// Returns the numbers of spans, if they are exported.
+    pub fn traces(&self) -> Option<TraceTotals> {
+        self.gauges.traces()
     }
 
     /// Returns the gauges of all shards.

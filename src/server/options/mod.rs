@@ -18,6 +18,7 @@ mod parity;
 mod services;
 mod tcp;
 mod tls;
+mod traces;
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -36,6 +37,8 @@ pub(crate) use self::services::check_uri_prefix;
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub use self::tcp::{StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions};
 pub use self::tls::{ClientCertificateMode, ListenerTlsOptions};
+pub use self::traces::{SecretFields, TraceOptions, TraceSampler};
+pub use self::value::Ratio;
 use self::value::{Choice, choice};
 
 /// All options of the server.
@@ -74,6 +77,8 @@ pub struct Options {
     pub files: FileOptions,
     /// Logging to standard error.
     pub log: LogOptions,
+    /// Spans of requests for a collector of OpenTelemetry.
+    pub traces: TraceOptions,
 }
 
 options! {
@@ -128,6 +133,7 @@ impl Options {
             service: ServiceOptions::tiny(),
             files: FileOptions::tiny(),
             log: LogOptions::tiny(),
+            traces: TraceOptions::tiny(),
         }
     }
 

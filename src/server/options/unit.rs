@@ -80,6 +80,8 @@ pub enum Unit {
     },
     /// A list of values of the `Origin` header, or `default` for an empty one.
     Origins,
+    /// A number from 0 to 1, in millionths.
+    Ratio,
     /// Milliseconds, of which a number without suffix stands for a thousand.
     Seconds {
         /// Smallest accepted value.
@@ -135,6 +137,10 @@ impl Unit {
 
     /// Formats a number with the largest suffix that divides it.
     pub fn format(&self, number: u64) -> String {
+        if *self == Self::Ratio {
+            let (whole, part) = (number / 1_000_000, number % 1_000_000);
+            return format!("{whole}.{part:06}").trim_end_matches('0').trim_end_matches('.').into();
+        }
         let suffixes: &[(&str, u64)] = match self {
             Self::Bytes { .. } | Self::BytesOrOff { .. } => &SIZES,
             Self::Milliseconds { .. } | Self::Seconds { .. } => &TIMES,
@@ -165,6 +171,7 @@ impl Unit {
             Self::Files => "FILES|off".to_owned(),
             Self::Hosts | Self::Origins | Self::Words => "LIST|default".to_owned(),
             Self::Milliseconds { .. } | Self::Seconds { .. } => "TIME".to_owned(),
+            Self::Ratio => "RATIO".to_owned(),
             Self::Switch => "true|false".to_owned(),
             Self::Text => "TEXT|default".to_owned(),
             Self::UriPrefix => "URI|off".to_owned(),
@@ -185,6 +192,7 @@ impl Unit {
             Self::Hosts => "a list of hosts",
             Self::Milliseconds { .. } | Self::Seconds { .. } => "a time",
             Self::Origins => "a list of origins",
+            Self::Ratio => "a number from 0 to 1",
             Self::Switch => "true or false",
             Self::Text => "a text",
             Self::UriPrefix => "the beginning of a URI",
@@ -208,6 +216,7 @@ impl Unit {
             | Self::Milliseconds { min: least, max: most }
             | Self::Seconds { min: least, max: most } => (least, most),
             Self::Cpus { max: most } => (0, most),
+            Self::Ratio => (0, 1_000_000),
             Self::Address
             | Self::Choice(_)
             | Self::Directory
@@ -243,6 +252,7 @@ impl Unit {
             Self::Origins => {
                 "write a list such as https://app.example.com,http://dev.example:*, or default"
             }
+            Self::Ratio => "write a number from 0 to 1, such as 0.05",
             Self::Seconds { .. } => "write seconds, or a time such as 500ms, 30s, 5min or 1h",
             Self::Switch => "write true or false",
             Self::Text => "write a text of at most 4 KiB, or default",

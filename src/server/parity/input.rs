@@ -524,15 +524,17 @@ fn explain_json_rpc(invalid: &mut InvalidEnvelope<'_>, value: Value<'_>) {
 
 /// Writes the line and span of a handshake.
 fn record_handshake(
-    path: &ParityPath<'_>,
+    path: &mut ParityPath<'_>,
     key: ParityKey,
     handshake: &Handshake<'_>,
     error: Option<&ParityError>,
 ) {
-    if parity_event::is_enabled()
+    let traceparent = handshake.traceparent;
+    let exported = path.outbox.tracer.begin_parity(parity_event::HANDSHAKE, traceparent);
+    if (parity_event::is_enabled() || exported.is_some())
         && let Some(session) = path.parity.get(key)
     {
-        let error = error.map(sent_error);
-        parity_event::record_handshake(&session.log_fields(), handshake.traceparent, error);
+        let (fields, error) = (session.log_fields(), error.map(sent_error));
+        parity_event::record_handshake(&fields, traceparent, error, exported);
     }
 }

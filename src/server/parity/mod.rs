@@ -108,6 +108,12 @@ impl ParitySessions {
         }
     }
 
+    /// Takes the empty buffer of a response.
+    fn take_response_buffer(&mut self) -> Vec<u8> {
+        self.response.clear();
+        std::mem::take(&mut self.response)
+    }
+
     /// Returns the number of sessions.
     pub const fn len(&self) -> usize {
         self.sessions.len()

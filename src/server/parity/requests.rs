@@ -28,6 +28,7 @@ use crate::telemetry::counters::ParityRequestCounters;
 use crate::telemetry::event::parity::{
     self as parity_event, RejectedFields, RequestFields, RequestRecord,
 };
+use crate::telemetry::trace::OpenSpan;
 
 /// Counts a request by its method.
 fn count(requests: &mut ParityRequestCounters, method: &str) {
@@ -115,8 +116,7 @@ impl ParityPath<'_> {
         request: &Request<'_>,
     ) -> Option<Dispatched> {
         let Self { parity, connections, dispatcher, outbox, now, .. } = self;
-        let mut text = std::mem::take(&mut parity.response);
-        text.clear();
+        let mut text = parity.take_response_buffer();
         let session = parity.get_mut(key)?;
         let peer_addr = match carrier {
             Carrier::Connection(connection) => {
@@ -130,10 +130,11 @@ impl ParityPath<'_> {
             Carrier::Exchange { caller, .. } => caller.peer_addr,
         };
         let number = stream.unwrap_or_else(|| session.requests.next_number());
-        // More than its number has to be known at its end.
-        let is_described = request.idempotency_key.is_some() || parity_event::is_enabled();
+        // The span of a stream began with it.
+        let exported = outbox.begin_request_span(stream.is_none(), request.traceparent);
+        let is_described = exported.is_some() || is_described(request);
         if stream.is_none() && is_described {
-            add(session, number, request, *now);
+            add(session, number, request, *now, exported);
         }
         if let Carrier::Exchange { address, .. } = carrier
             && stream.is_none()
@@ -169,8 +170,8 @@ impl ParityPath<'_> {
         if stream.is_none() && !is_described && !outcome.is_response() {
             session.requests.add(number, *now, None, None);
         }
-        if let Carrier::Connection(connection) = carrier
-            && let Some(violation) = session.state.violation
+        if let Some(violation) = session.state.violation
+            && let Carrier::Connection(connection) = carrier
             && let Some(connection) = connections.table.get_mut(connection)
         {
             connection.state.violation.get_or_insert(violation);
@@ -206,7 +207,8 @@ impl ParityPath<'_> {
                 return None;
             }
         };
-        add(session, number, request, self.now);
+        let exported = self.outbox.begin_request_span(true, request.traceparent);
+        add(session, number, request, self.now, exported);
         if let Some(record) = session.requests.record_mut(number) {
             record.open_stream(&stream_id);
         }
@@ -243,9 +245,8 @@ impl ParityPath<'_> {
         error: &ParityError,
     ) {
         self.outbox.count_rejection(error.code);
-        let Some(session) = self.parity.get(key).filter(|_| parity_event::is_enabled()) else {
-            return;
-        };
+        let is_recorded = parity_event::is_enabled() || self.outbox.tracer.is_on();
+        let Some(session) = self.parity.get(key).filter(|_| is_recorded) else { return };
         let object = message.and_then(Value::as_object).unwrap_or_default();
         let text_of = |name| object.find(name).and_then(Value::as_str);
         let is_id = |id: &Value<'_>| matches!(id.kind(), ValueKind::String | ValueKind::Number);
@@ -257,7 +258,9 @@ impl ParityPath<'_> {
             tool: tool_of(object.find("params")),
             traceparent: text_of("traceparent"),
         };
-        parity_event::record_rejection(&session.log_fields(), &fields, sent_error(error));
+        let exported = self.outbox.begin_request_span(fields.is_request, fields.traceparent);
+        let error = sent_error(error);
+        parity_event::record_rejection(&session.log_fields(), &fields, error, exported);
     }
 
     /// Counts a request that is rejected, and writes its line.
@@ -269,9 +272,8 @@ impl ParityPath<'_> {
         error: &ParityError,
     ) {
         self.outbox.count_rejection(error.code);
-        let Some(session) = self.parity.get(key).filter(|_| parity_event::is_enabled()) else {
-            return;
-        };
+        let is_recorded = parity_event::is_enabled() || self.outbox.tracer.is_on();
+        let Some(session) = self.parity.get(key).filter(|_| is_recorded) else { return };
         let mut id = Vec::new();
         request.id.write(&mut id);
         let fields = RejectedFields {
@@ -281,7 +283,9 @@ impl ParityPath<'_> {
             tool: tool_of(request.params),
             traceparent: request.traceparent,
         };
-        parity_event::record_rejection(&session.log_fields(), &fields, sent_error(error));
+        let exported = self.outbox.begin_request_span(fields.is_request, fields.traceparent);
+        let error = sent_error(error);
+        parity_event::record_rejection(&session.log_fields(), &fields, error, exported);
     }
 
     /// Cancels a request or stream, and writes its end. One that is not in flight is ignored: its
@@ -336,6 +340,11 @@ impl ParityPath<'_> {
     }
 }
 
+/// Returns whether more than the number of a request has to be known at its end.
+fn is_described(request: &Request<'_>) -> bool {
+    request.idempotency_key.is_some() || parity_event::is_enabled()
+}
+
 /// Returns the name in the params of a request, such as that of a tool.
 fn tool_of(params: Option<Value<'_>>) -> Option<&str> {
     params?.as_object()?.find("name")?.as_str()
@@ -348,9 +357,16 @@ fn written(value: Value<'_>) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Adds a request to those that wait for their end.
-fn add(session: &mut ParitySession, number: u32, request: &Request<'_>, now: Instant) {
-    let record = parity_event::is_enabled().then(|| {
+/// Adds a request to those that wait for their end. `exported`: its span for the exporter, if there
+/// is one.
+fn add(
+    session: &mut ParitySession,
+    number: u32,
+    request: &Request<'_>,
+    now: Instant,
+    exported: Option<OpenSpan>,
+) {
+    let record = (parity_event::is_enabled() || exported.is_some()).then(|| {
         let mut id = Vec::new();
         request.id.write(&mut id);
         let fields = RequestFields {
@@ -359,7 +375,7 @@ fn add(session: &mut ParitySession, number: u32, request: &Request<'_>, now: Ins
             tool: tool_of(request.params),
             traceparent: request.traceparent,
         };
-        RequestRecord::begin(session.log_fields(), &fields)
+        RequestRecord::begin(session.log_fields(), &fields, exported)
     });
     let keyed = request.idempotency_key.map(|key| (request.id, key));
     session.requests.add(number, now, keyed, record);

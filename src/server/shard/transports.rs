@@ -201,6 +201,7 @@ impl Transports {
             overload,
             queues,
             reloads: self.http.reloads(),
+            traces: self.http.traces(),
         }
     }
 

@@ -32,6 +32,7 @@ use crate::server::rate::RateSource;
 use crate::server::shard_message::{
     Broadcast, BroadcastMessage, Busy, ReportMessage, ShardMessage,
 };
+use crate::server::traces::TraceSource;
 use crate::service::{Catalog, CatalogBuilder, CatalogError};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::{Event, OverloadEvent};
@@ -60,6 +61,7 @@ pub struct Handle {
     pub(super) auth: Arc<AuthSource>,
     pub(super) memory: Arc<MemoryWatch>,
     pub(super) rate: Arc<RateSource>,
+    pub(super) traces: Arc<TraceSource>,
     #[cfg(feature = "signals")]
     pub(super) reloads: Arc<ConfigReloads>,
 }

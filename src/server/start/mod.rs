@@ -71,6 +71,7 @@ use super::options::Options;
 use super::overload::RunningCalls;
 use super::rate::RateSource;
 use super::shard_message::Broadcast;
+use super::traces::TraceSource;
 use crate::guard::auth::TokenVerifier;
 use crate::service::{Catalog, CatalogError};
 #[cfg(feature = "signals")]
@@ -429,6 +430,7 @@ impl Server {
     fn start_guards(&mut self, handle: &Handle) -> Result<Vec<Guard>, StartError> {
         let mut guards = vec![handle.watch_memory()];
         guards.extend(handle.watch_auth()?);
+        guards.extend(handle.traces.start()?);
         guards.extend(self.on_start_callbacks.drain(..).map(|start| start(handle.clone())));
         Ok(guards)
     }
@@ -472,7 +474,9 @@ impl Server {
         let pool = || UpdateExecutor::Pool(Arc::clone(&blocking));
         let update_executor = self.updates.clone().map_or_else(pool, UpdateExecutor::Channel);
         let counted = [&connections.http, &connections.websocket].map(Arc::clone);
-        let gauges = SharedGauges::new(counted, self.tls.counters().map(Arc::clone));
+        let traces = TraceSource::load(&options.traces, self.services.catalog.server_info());
+        let traces = traces.map(Arc::new).map_err(io::Error::other)?;
+        let gauges = SharedGauges::new(counted, self.tls.counters().cloned(), Arc::clone(&traces));
         let running = RunningCalls::default();
         let builder = |endpoint| ShardBuilder {
             entropy,
@@ -492,6 +496,7 @@ impl Server {
             auth: auth.shard_part(&entropy.secret, requires_scopes),
             running: running.clone(),
             rate: Arc::clone(&rate),
+            traces: Arc::clone(&traces),
             stdio_credential: self.stdio_credential.clone(),
         };
         let handle = Handle {
@@ -504,6 +509,7 @@ impl Server {
             auth: Arc::clone(&auth),
             memory: Arc::default(),
             rate: Arc::clone(&rate),
+            traces: Arc::clone(&traces),
             #[cfg(feature = "signals")]
             reloads: Arc::clone(gauges.config_reloads()),
         };

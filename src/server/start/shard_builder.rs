@@ -54,6 +54,7 @@ use crate::server::shard::{
 use crate::server::shard_message::{ShardLimits, ShardMessage};
 use crate::server::subscriptions::SubscriptionRegistry;
 use crate::server::tasks::{TaskTable, Tasks};
+use crate::server::traces::TraceSource;
 use crate::server::waiting_requests::{HeldMessages, WaitingRequests};
 use crate::server::websocket::WebSocketTransport;
 use crate::service::Catalog;
@@ -134,6 +135,7 @@ pub struct ShardBuilder {
     /// Running calls of all shards.
     pub(in crate::server) running: RunningCalls,
     pub(in crate::server) rate: Arc<RateSource>,
+    pub(in crate::server) traces: Arc<TraceSource>,
     /// The credential of the client over standard input, not verified yet.
     pub(in crate::server) stdio_credential: Option<Credential>,
 }
@@ -277,6 +279,8 @@ impl ShardBuilder {
             rate: self.rate.shard_part(shard, shards),
             shard_count: shards,
         };
+        let mut outbox = Outbox::default();
+        outbox.tracer = self.traces.tracer(&self.entropy, shard);
         let transports = Transports {
             connections: Connections::new(limits.connections),
             acceptor: Acceptor::new(shard, self.connections, self.rate, &limits),
@@ -296,7 +300,7 @@ impl ShardBuilder {
             broadcaster: Broadcaster::default(),
             phase: ShardPhase::new(limits.drain),
             inbox: self.endpoint.open(ring.waker()),
-            outbox: Outbox::default(),
+            outbox,
             unsent_messages: UnsentMessages::default(),
             messages: Vec::new(),
             events: Vec::new(),

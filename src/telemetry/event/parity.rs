@@ -1,13 +1,16 @@
-//! Log lines and spans of the parity dialect, at debug level.
+//! Log lines and spans of the parity dialect, at debug level; and what the spans that are exported
+//! have, at any level.
 //!
 //! Invariants: no payload, argument or token is recorded; ids, methods and names of tools that a
 //! client has chosen are cut at 128 bytes. The names of the fields are those of the specification
-//! of the dialect. Below debug level a request costs one comparison.
+//! of the dialect. Below debug level and without an exporter a request costs two comparisons.
 
 use corelane_base::transport::Transport;
 use tracing::field::Empty;
 use tracing::span::EnteredSpan;
 use tracing::{Level, Span, debug, debug_span};
+
+use crate::telemetry::trace::OpenSpan;
 
 /// The `tracing` target of the lines and spans.
 const TARGET: &str = "corelane::parity";
@@ -15,7 +18,14 @@ const TARGET: &str = "corelane::parity";
 /// Bytes of a text that a client has chosen.
 const TEXT_BYTES_MAX: usize = 128;
 
-/// Returns whether lines and spans are recorded.
+/// The name of the span of a handshake.
+pub const HANDSHAKE: &str = "MCP Handshake";
+/// The name of the span of a request.
+pub const REQUEST: &str = "MCP Request";
+/// The name of the span of a stream, in that of its request.
+const STREAM: &str = "MCP Stream";
+
+/// Returns whether lines and spans are logged.
 #[inline]
 pub fn is_enabled() -> bool {
     tracing::enabled!(target: TARGET, Level::DEBUG)
@@ -71,12 +81,19 @@ pub struct RejectedFields<'a> {
     pub traceparent: Option<&'a str>,
 }
 
-/// The handshake of a session has ended. In the span `MCP Handshake`.
+/// The handshake of a session has ended. In the span `MCP Handshake`; `exported` is the one of the
+/// exporter, if there is one.
 pub fn record_handshake(
-    SessionFields { session, transport, tier }: &SessionFields,
+    fields: &SessionFields,
     traceparent: Option<&str>,
     error: Option<SentError>,
+    exported: Option<OpenSpan>,
 ) {
+    let SessionFields { session, transport, tier } = fields;
+    if let Some(mut exported) = exported {
+        set_session(&mut exported, fields);
+        end(exported, error);
+    }
     let span = debug_span!(
         target: TARGET, parent: None, "MCP Handshake",
         sessionId = session, %transport, auth.tier = tier,
@@ -94,14 +111,33 @@ pub fn record_handshake(
     );
 }
 
-/// A message of a session was rejected. A request is in the span `MCP Request`.
-pub fn record_rejection(session: &SessionFields, message: &RejectedFields<'_>, error: SentError) {
+/// A message of a session was rejected. A request is in the span `MCP Request`; `exported` is the
+/// one of the exporter, if there is one.
+pub fn record_rejection(
+    session: &SessionFields,
+    message: &RejectedFields<'_>,
+    error: SentError,
+    exported: Option<OpenSpan>,
+) {
+    if let Some(mut exported) = exported {
+        set_session(&mut exported, session);
+        end_rejected(exported, message, error);
+    }
     let SessionFields { session, transport, tier } = session;
     write_rejection(Some(session), *transport, Some(tier), message, error);
 }
 
 /// A message was rejected that has no session, or is no JSON; as [`record_rejection`].
-pub fn record_refusal(transport: Transport, message: &RejectedFields<'_>, error: SentError) {
+pub fn record_refusal(
+    transport: Transport,
+    message: &RejectedFields<'_>,
+    error: SentError,
+    exported: Option<OpenSpan>,
+) {
+    if let Some(mut exported) = exported {
+        exported.set("transport", transport.as_str());
+        end_rejected(exported, message, error);
+    }
     write_rejection(None, transport, None, message, error);
 }
 
@@ -134,6 +170,37 @@ fn write_rejection(
     );
 }
 
+/// Sets the attributes of a session.
+fn set_session(span: &mut OpenSpan, SessionFields { session, transport, tier }: &SessionFields) {
+    span.set_text("sessionId", session);
+    span.set("transport", transport.as_str());
+    span.set_text("auth.tier", tier);
+}
+
+/// Ends the span of a rejected message.
+fn end_rejected(mut span: OpenSpan, message: &RejectedFields<'_>, error: SentError) {
+    let RejectedFields { request_id, method, tool, .. } = *message;
+    for (key, text) in [("requestId", request_id), ("method", method), ("tool", tool)] {
+        if let Some(text) = text {
+            span.set_text(key, text);
+        }
+    }
+    end(span, Some(error));
+}
+
+/// Ends a span, with its error.
+fn end(mut span: OpenSpan, error: Option<SentError>) {
+    if let Some(error) = error {
+        span.set("error.code", error.code);
+        span.set("retryable", error.retryable);
+        if let Some(seconds) = error.retry_after_seconds() {
+            span.set("retryAfter", seconds);
+        }
+        span.set_failed();
+    }
+    span.end();
+}
+
 /// What a log line and the spans have of one request, until it ends.
 #[derive(Debug)]
 pub struct RequestRecord {
@@ -145,14 +212,30 @@ pub struct RequestRecord {
     stream_id: Option<Box<str>>,
     request: Span,
     stream: Span,
+    /// The spans of the exporter, if there is one.
+    exported: Option<OpenSpan>,
+    exported_stream: Option<OpenSpan>,
 }
 
 impl RequestRecord {
-    /// Begins the span `MCP Request`.
-    pub fn begin(session: SessionFields, request: &RequestFields<'_>) -> Box<Self> {
+    /// Begins the span `MCP Request`. `exported`: that of the exporter, if there is one.
+    pub fn begin(
+        session: SessionFields,
+        request: &RequestFields<'_>,
+        mut exported: Option<OpenSpan>,
+    ) -> Box<Self> {
         let RequestFields { request_id, method, tool, traceparent } = request;
         let (request_id, method, tool) = (cut(request_id), cut(method), tool.map(cut));
-        let trace_id = traceparent.and_then(trace_id);
+        if let Some(exported) = &mut exported {
+            set_session(exported, &session);
+            exported.set_text("requestId", request_id);
+            exported.set_text("method", method);
+            if let Some(tool) = tool {
+                exported.set_text("tool", tool);
+            }
+        }
+        let exported_id = exported.as_ref().map(OpenSpan::trace_id);
+        let trace_id = traceparent.and_then(trace_id).or(exported_id.as_deref());
         let request = debug_span!(
             target: TARGET, parent: None, "MCP Request",
             sessionId = session.session, transport = %session.transport, requestId = request_id,
@@ -168,6 +251,8 @@ impl RequestRecord {
             stream_id: None,
             request,
             stream: Span::none(),
+            exported,
+            exported_stream: None,
             session,
         })
     }
@@ -178,6 +263,11 @@ impl RequestRecord {
             target: TARGET, parent: &self.request, "MCP Stream",
             streamId = stream_id, seq = Empty,
         );
+        self.exported_stream = self.exported.as_ref().map(|exported| {
+            let mut stream = exported.begin_child(STREAM);
+            stream.set_text("streamId", stream_id);
+            stream
+        });
         self.stream_id = Some(stream_id.into());
     }
 
@@ -188,7 +278,16 @@ impl RequestRecord {
 
     /// Ends the request, and writes its line. `seq`: the number of the chunk with its outcome, if
     /// it is a stream.
-    pub fn end(self, latency_ms: f64, seq: Option<u64>, error: Option<SentError>) {
+    pub fn end(mut self, latency_ms: f64, seq: Option<u64>, error: Option<SentError>) {
+        if let Some(mut stream) = self.exported_stream.take() {
+            if let Some(seq) = seq {
+                stream.set("seq", seq);
+            }
+            end(stream, error);
+        }
+        if let Some(request) = self.exported.take() {
+            end(request, error);
+        }
         if let Some(seq) = seq {
             self.stream.record("seq", seq);
         }
@@ -197,8 +296,9 @@ impl RequestRecord {
             self.request.record("retryable", error.retryable);
             self.request.record("retryAfter", error.retry_after_seconds());
         }
-        let Self { session, request_id, method, tool, trace_id, stream_id, request, stream } =
-            &self;
+        let Self {
+            session, request_id, method, tool, trace_id, stream_id, request, stream, ..
+        } = &self;
         let SessionFields { session, transport, tier } = session;
         let _entered = if stream.is_disabled() { request.enter() } else { stream.enter() };
         debug!(
@@ -249,7 +349,7 @@ mod tests {
                 tool: Some("echo"),
                 traceparent: Some(TRACEPARENT),
             };
-            let mut record = RequestRecord::begin(session(), &request);
+            let mut record = RequestRecord::begin(session(), &request, None);
             record.open_stream("st-1");
             let error =
                 SentError { code: "error.internal", retryable: true, retry_after_ms: Some(1_500) };
@@ -288,7 +388,7 @@ mod tests {
             tool: Some("echo"),
             traceparent: Some(TRACEPARENT),
         };
-        let text = logged_at(Level::DEBUG, || record_rejection(&session(), &message, error));
+        let text = logged_at(Level::DEBUG, || record_rejection(&session(), &message, error, None));
         let line = text.lines().find(|line| line.contains(": message rejected "));
         let (spans, line) = line.and_then(|line| line.split_once(": message rejected ")).unwrap();
         for text in [spans, line] {
@@ -306,14 +406,14 @@ mod tests {
             tool: None,
             traceparent: Some("malformed"),
         };
-        let text = logged_at(Level::DEBUG, || record_rejection(&session(), &unread, error));
+        let text = logged_at(Level::DEBUG, || record_rejection(&session(), &unread, error, None));
         assert!(!text.contains("MCP Request") && !text.contains("traceId"), "{text}");
     }
 
     #[test]
     fn handshake_has_line_in_span() {
         let text =
-            logged_at(Level::DEBUG, || record_handshake(&session(), Some(TRACEPARENT), None));
+            logged_at(Level::DEBUG, || record_handshake(&session(), Some(TRACEPARENT), None, None));
         assert!(text.contains("MCP Handshake{sessionId=\"s-1\" transport=tcp"), "{text}");
         assert!(text.contains(": handshake sessionId=\"s-1\""), "{text}");
     }
@@ -324,7 +424,7 @@ mod tests {
             let id = format!("\"{}\"", "é".repeat(200));
             let request =
                 RequestFields { request_id: &id, method: "m", tool: None, traceparent: None };
-            RequestRecord::begin(session(), &request).end(0.0, None, None);
+            RequestRecord::begin(session(), &request, None).end(0.0, None, None);
         });
         assert!(text.contains(&"é".repeat(63)) && !text.contains(&"é".repeat(64)), "{text}");
     }
@@ -333,7 +433,7 @@ mod tests {
     fn nothing_is_recorded_above_debug_level() {
         let text = logged_at(Level::INFO, || {
             assert!(!is_enabled());
-            record_handshake(&session(), None, None);
+            record_handshake(&session(), None, None, None);
         });
         assert_eq!(text, "");
     }

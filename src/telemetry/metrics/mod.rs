@@ -15,6 +15,7 @@ use super::certificate::CertificateExpiry;
 use super::counters::{CounterValue, Counters};
 use super::label::Transport;
 use super::open_work::QueueDepths;
+use super::trace::TraceTotals;
 
 /// The value of `Content-Type` of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -42,6 +43,8 @@ pub struct Gauges {
     pub queues: Vec<QueueDepths>,
     /// Reloads of the configuration.
     pub reloads: ReloadTotals,
+    /// Spans, if they are exported.
+    pub traces: Option<TraceTotals>,
 }
 
 /// Reloads of the configuration since the start.
@@ -127,6 +130,7 @@ impl Metrics<'_> {
         self.write_overload(out)?;
         self.write_queues(out)?;
         self.write_reloads(out)?;
+        self.write_traces(out)?;
         write_head(out, "shards", "gauge", "Shards of the server.")?;
         writeln!(out, "corelane_shards {shards}")?;
         write_head(out, "build_info", "gauge", "Version of the server.")?;
@@ -172,6 +176,20 @@ impl Metrics<'_> {
         let description = "Unix time of the last successful reload, 0 before the first.";
         write_head(out, RELOADED_AT, "gauge", description)?;
         writeln!(out, "corelane_{RELOADED_AT} {succeeded_at}")
+    }
+
+    fn write_traces(&self, out: &mut impl Write) -> fmt::Result {
+        let Some(totals) = self.gauges.traces else { return Ok(()) };
+        let TraceTotals { exported, dropped_full, dropped_failed } = totals;
+        let description = "Spans that the collector of traces has accepted.";
+        write_head(out, "spans_exported_total", "counter", description)?;
+        writeln!(out, "corelane_spans_exported_total {exported}")?;
+        let description = "Spans dropped, as the queue was full or the collector refused.";
+        write_head(out, "spans_dropped_total", "counter", description)?;
+        for (reason, count) in [("queue_full", dropped_full), ("not_accepted", dropped_failed)] {
+            writeln!(out, "corelane_spans_dropped_total{{reason=\"{reason}\"}} {count}")?;
+        }
+        Ok(())
     }
 
     fn write_tls(&self, out: &mut impl Write) -> fmt::Result {
@@ -257,6 +275,7 @@ mod tests {
             overload: OverloadGauges { breakers_open: 3, ..OverloadGauges::default() },
             queues: vec![QueueDepths { shard: 1, calls: 6, ..QueueDepths::default() }],
             reloads: ReloadTotals { succeeded: 5, failed: 2, succeeded_at: 1_700_000_000 },
+            traces: Some(TraceTotals { exported: 3, dropped_full: 2, dropped_failed: 1 }),
         };
         Metrics { counters, gauges }.to_string()
     }
@@ -270,9 +289,10 @@ mod tests {
         let mut values = 0;
         counters.for_each(|_| values += 1);
         // Two errors, three transports, sessions, streams, keys, two of TLS, four of overload,
-        // seven queues, three of reloads, shards, version, and the latency of the parity dialect.
+        // seven queues, three of reloads, three of spans, shards, version, and the latency of the
+        // parity dialect.
         let latency = LatencyHistogram::BOUNDS_MS.len() + 3;
-        assert_eq!(samples, values - SUMS.len() + 26 + latency);
+        assert_eq!(samples, values - SUMS.len() + 29 + latency);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);
@@ -327,6 +347,8 @@ mod tests {
             "corelane_config_reload_total{result=\"success\"} 5",
             "corelane_config_reload_total{result=\"failure\"} 2",
             "corelane_config_last_reload_timestamp_seconds 1700000000",
+            "corelane_spans_exported_total 3",
+            "corelane_spans_dropped_total{reason=\"queue_full\"} 2",
             "corelane_queue_depth{shard=\"1\",queue=\"calls\"} 6",
             "corelane_connections_open{transport=\"tcp\"} 3",
             "corelane_connections_open{transport=\"websocket\"} 1",

@@ -11,6 +11,7 @@
 )]
 
 pub mod alloc_counter;
+pub mod collector;
 pub mod damage;
 pub mod mcp_schema;
 pub mod messages;

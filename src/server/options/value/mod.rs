@@ -122,6 +122,49 @@ impl Value for bool {
     }
 }
 
+/// A part of all, in millionths.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ratio(u32);
+
+impl Ratio {
+    /// All.
+    pub const ONE: Self = Self(1_000_000);
+
+    /// Returns this many millionths, at most all.
+    pub const fn from_millionths(millionths: u32) -> Self {
+        Self(if millionths > 1_000_000 { 1_000_000 } else { millionths })
+    }
+
+    /// Returns the millionths.
+    pub const fn millionths(self) -> u32 {
+        self.0
+    }
+}
+
+impl Value for Ratio {
+    fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
+        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let number: f64 = text.parse().ok().filter(|_| is_decimal).ok_or_else(|| {
+            Diagnostic::new(format!("{text:?} is not {}", unit.type_name()), unit.notation())
+        })?;
+        if number > 1.0 {
+            return Err(unit.out_of_range(text));
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 0 to a million"
+        )]
+        let millionths = (number * 1e6).round() as u32;
+        *self = Self(millionths);
+        Ok(())
+    }
+
+    fn format(&self, unit: &Unit) -> String {
+        unit.format(self.0.into())
+    }
+}
+
 /// A number, or `auto` for `None`.
 impl Value for Option<u16> {
     fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {

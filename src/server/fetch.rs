@@ -1,7 +1,7 @@
-//! Fetches key sets, and asks about tokens, over HTTP on a thread that may wait.
+//! Sends requests over HTTP on a thread that may wait: for key sets, about tokens, with spans.
 //!
-//! Invariants: time and size are bounded; no redirect is followed; `http` reaches loopback
-//! addresses only.
+//! Invariants: time and size are bounded; no redirect is followed; keys and tokens go to loopback
+//! addresses only by `http`.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use corelane_base::time::Instant;
-use corelane_engine::clock::Clock;
+use corelane_engine::clock::{Clock, unix_ms};
 use corelane_tls::{Roots, TlsStream};
 #[cfg(feature = "_tls")]
 use corelane_tls::{TlsClient, TlsClientOptions, Trust};
@@ -40,6 +40,31 @@ pub(super) struct Form<'a> {
     pub(super) authorization: Option<&'a str>,
     /// The encoded form.
     pub(super) body: &'a str,
+}
+
+/// A request.
+#[derive(Clone, Copy)]
+pub(super) struct FetchRequest<'a> {
+    /// What the response may be.
+    pub(super) accept: &'a str,
+    /// Further fields, a line with its end each.
+    pub(super) fields: &'a str,
+    /// The body of a POST, and its media type; `None` for a GET.
+    pub(super) content: Option<(&'a str, &'a [u8])>,
+    /// Time for the whole exchange.
+    pub(super) timeout: Duration,
+}
+
+/// A response, whatever its status.
+#[derive(Debug)]
+pub(super) struct FetchResponse {
+    pub(super) status: u16,
+    /// How long its sender is to wait, by `Retry-After`.
+    #[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "only the exporter repeats"))]
+    pub(super) retry_after: Option<Duration>,
+    pub(super) body: Vec<u8>,
+    /// The head, and what came with it.
+    head: Vec<u8>,
 }
 
 /// Opens connections to servers of keys, whose certificates are of these authorities.
@@ -106,20 +131,44 @@ impl Fetcher {
     ///
     /// Why it cannot be had.
     pub(super) fn fetch(&self, url: &Url, form: Option<&Form<'_>>) -> Result<Fetched, String> {
+        let response = match form {
+            None => self.send(url, &DOCUMENT)?,
+            Some(Form { authorization, body }) => {
+                let fields = authorization
+                    .map(|value| format!("Authorization: {value}\r\n"))
+                    .unwrap_or_default();
+                let content = Some((FORM_TYPE, body.as_bytes()));
+                self.send(url, &FetchRequest { fields: &fields, content, ..DOCUMENT })?
+            }
+        };
+        response.into_document()
+    }
+
+    /// Sends a request. Returns the response, whatever its status.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none.
+    pub(super) fn send(
+        &self,
+        url: &Url,
+        request: &FetchRequest<'_>,
+    ) -> Result<FetchResponse, String> {
         let clock = Clock::start();
-        let deadline = clock.now().after(TIMEOUT);
-        let stream = connect(url).map_err(|error| format!("cannot connect: {error}"))?;
-        let request = write_request(url, form);
+        let deadline = clock.now().after(request.timeout);
+        let connected = connect(url, request.timeout);
+        let stream = connected.map_err(|error| format!("cannot connect: {error}"))?;
+        let request = write_request(url, request);
         let limit = |stream: &TcpStream| limit_time(stream, &clock, deadline);
         if url.scheme() == "https" {
             let mut stream = self.open_tls(url, stream, limit)?;
-            stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
+            stream.write_all(&request).map_err(|error| error.to_string())?;
             return read_response(&mut stream, || {
                 if clock.now() < deadline { Ok(()) } else { Err(timed_out()) }
             });
         }
         let mut stream = stream;
-        stream.write_all(request.as_bytes()).map_err(|error| error.to_string())?;
+        stream.write_all(&request).map_err(|error| error.to_string())?;
         let watched = stream.try_clone().map_err(|error| error.to_string())?;
         read_response(&mut stream, || limit(&watched))
     }
@@ -157,41 +206,56 @@ impl Fetcher {
     }
 }
 
-/// Returns the text of a request.
-fn write_request(url: &Url, form: Option<&Form<'_>>) -> String {
+impl FetchResponse {
+    /// Returns the document that was asked for.
+    fn into_document(self) -> Result<Fetched, String> {
+        if self.status != 200 {
+            return Err(format!("the server responds with status {}", self.status));
+        }
+        Ok(Fetched { body: self.body, max_age: max_age(&self.head) })
+    }
+}
+
+/// A request for a JSON document.
+const DOCUMENT: FetchRequest<'_> =
+    FetchRequest { accept: "application/json", fields: "", content: None, timeout: TIMEOUT };
+
+const FORM_TYPE: &str = "application/x-www-form-urlencoded";
+
+/// Returns the bytes of a request.
+fn write_request(url: &Url, request: &FetchRequest<'_>) -> Vec<u8> {
+    let FetchRequest { accept, fields, content, .. } = request;
     let target = &url[Position::BeforePath..Position::AfterQuery];
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     let host = url.host_str().unwrap_or_default();
-    let method = if form.is_some() { "POST" } else { "GET" };
-    let fields = match form {
-        None => "\r\n".to_owned(),
-        Some(Form { authorization, body }) => {
-            let authorization = authorization
-                .map(|value| format!("Authorization: {value}\r\n"))
-                .unwrap_or_default();
-            let length = body.len();
-            format!(
-                "{authorization}Content-Type: application/x-www-form-urlencoded\r\n\
-                 Content-Length: {length}\r\n\r\n{body}"
-            )
-        }
-    };
-    format!(
-        "{method} {target} HTTP/1.1\r\nHost: {host}{port}\r\nAccept: application/json\r\n\
+    let method = if content.is_some() { "POST" } else { "GET" };
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nHost: {host}{port}\r\nAccept: {accept}\r\n\
          Connection: close\r\n{fields}"
-    )
+    );
+    let mut bytes = head.into_bytes();
+    match content {
+        None => bytes.extend_from_slice(b"\r\n"),
+        Some((media_type, body)) => {
+            let length = body.len();
+            let rest = format!("Content-Type: {media_type}\r\nContent-Length: {length}\r\n\r\n");
+            bytes.extend_from_slice(rest.as_bytes());
+            bytes.extend_from_slice(body);
+        }
+    }
+    bytes
 }
 
-fn connect(url: &Url) -> io::Result<TcpStream> {
+fn connect(url: &Url, timeout: Duration) -> io::Result<TcpStream> {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let port = url.port_or_known_default().unwrap_or(443);
     let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in addresses {
-        match TcpStream::connect_timeout(&address, TIMEOUT) {
+        match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
-                stream.set_read_timeout(Some(TIMEOUT))?;
-                stream.set_write_timeout(Some(TIMEOUT))?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
                 return Ok(stream);
             }
             Err(error) => failure = error,
@@ -217,7 +281,7 @@ fn timed_out() -> io::Error {
 fn read_response(
     stream: &mut impl Read,
     before_read: impl Fn() -> io::Result<()>,
-) -> Result<Fetched, String> {
+) -> Result<FetchResponse, String> {
     let limits = ResponseLimits { body_bytes_max: BODY_BYTES_MAX, ..ResponseLimits::default() };
     let (mut reader, mut body, mut head) = (ResponseReader::new(), Vec::new(), Vec::new());
     let mut input = vec![0; READ_BYTES];
@@ -243,10 +307,8 @@ fn read_response(
         };
         if is_complete {
             let status = reader.head().map_or(0, |head| head.status);
-            if status != 200 {
-                return Err(format!("the server responds with status {status}"));
-            }
-            return Ok(Fetched { body, max_age: max_age(&head) });
+            let retry_after = reader.head().and_then(|head| head.retry_delay(unix_ms()));
+            return Ok(FetchResponse { status, retry_after, body, head });
         }
     }
 }
@@ -266,18 +328,19 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Fetched, String> {
-        read_response(&mut text.as_bytes(), || Ok(()))
+        read_response(&mut text.as_bytes(), || Ok(()))?.into_document()
     }
 
     #[test]
-    fn form_is_sent_with_its_credential() {
+    fn request_has_fields_and_body() {
         let url = Url::parse("https://as.test:444/in?x=1#y").unwrap();
-        let form = Form { authorization: Some("Basic YTpi"), body: "token=a" };
-        let text = write_request(&url, Some(&form));
+        let content = Some((FORM_TYPE, &b"token=a"[..]));
+        let request = FetchRequest { fields: "Authorization: Basic YTpi\r\n", content, ..DOCUMENT };
+        let text = String::from_utf8(write_request(&url, &request)).unwrap();
         assert!(text.starts_with("POST /in?x=1 HTTP/1.1\r\nHost: as.test:444\r\n"), "{text}");
         assert!(text.contains("\r\nAuthorization: Basic YTpi\r\n"), "{text}");
         assert!(text.ends_with("\r\nContent-Length: 7\r\n\r\ntoken=a"), "{text}");
-        let text = write_request(&url, None);
+        let text = String::from_utf8(write_request(&url, &DOCUMENT)).unwrap();
         assert!(text.starts_with("GET /in?x=1 HTTP/1.1\r\n") && text.ends_with("\r\n\r\n"));
         assert!(!text.contains("Authorization"));
     }
