@@ -22,6 +22,7 @@ mod signals;
 mod standard_streams;
 mod startup;
 mod stdio;
+mod traces;
 
 /// The program under test.
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");

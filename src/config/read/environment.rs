@@ -1,13 +1,15 @@
 //! Reads options from environment variables. No other module reads the environment.
 //!
-//! Invariants: only names that begin with `CORELANE_` are read. An empty variable counts as unset,
-//! because container files write it so. An unknown one that differs from a known one by up to two
-//! characters is an error, as it is misspelled. Any other is a warning: a cluster may define
-//! `CORELANE_PORT` and the like for a service of that name.
+//! Invariants: only names that begin with `CORELANE_`, and those of OpenTelemetry, are read. An
+//! empty variable counts as unset, because container files write it so. An unknown one that begins
+//! with `CORELANE_` and differs from a known one by up to two characters is an error, as it is
+//! misspelled. Any other is a warning: a cluster may define `CORELANE_PORT` and the like for a
+//! service of that name.
 
 use std::ffi::OsString;
 
 use crate::config::issue::{ConfigIssue, Diagnostic, Source};
+use crate::config::read::open_telemetry;
 use crate::config::read::raw_value::Assignment;
 use crate::config::table::{self, Row};
 use crate::config::unit::nearest;
@@ -18,14 +20,15 @@ pub const PREFIX: &str = "CORELANE_";
 /// Variable that names the configuration file, as `--config` does.
 pub const FILE_VARIABLE: &str = "CORELANE_CONFIG";
 
-/// Returns the variables of this process that begin with [`PREFIX`] and are not empty, sorted by
-/// name.
+/// Returns the variables of this process that begin with [`PREFIX`] or are those of OpenTelemetry,
+/// and are not empty, sorted by name.
 pub fn variables() -> Vec<(String, OsString)> {
     #[expect(clippy::disallowed_methods, reason = "this module alone reads the environment")]
     let all = std::env::vars_os();
     let mut prefixed: Vec<_> = all
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-        .filter(|(name, value)| name.starts_with(PREFIX) && !value.is_empty())
+        .filter(|(name, _)| name.starts_with(PREFIX) || open_telemetry::has_meaning(name))
+        .filter(|(_, value)| !value.is_empty())
         .collect();
     prefixed.sort_unstable();
     prefixed
@@ -38,7 +41,7 @@ pub fn read(
     warnings: &mut Vec<ConfigIssue>,
 ) -> Vec<Assignment> {
     let mut assignments = Vec::new();
-    for (name, value) in variables {
+    for (name, value) in variables.iter().filter(|(name, _)| name.starts_with(PREFIX)) {
         let source = Source::Environment { variable: name.clone() };
         match (table::rows().find(|row| row.has_variable(name)), value.to_str()) {
             (Some(row), Some(text)) => {

@@ -1,7 +1,8 @@
 //! Combines file, environment and flags into options, or reports every error.
 //!
 //! Invariants: a flag takes precedence over the environment, the environment over the file, the
-//! file over the profile's default. Overridden values are validated, too. [`assemble`] is pure;
+//! file over the profile's default. The variables of OpenTelemetry come between the file and those
+//! of Corelane. Overridden values are validated, too. [`assemble`] is pure;
 //! [`load`] reads the file and the environment at every call, so that a reload is a second call.
 
 use std::ffi::OsString;
@@ -15,7 +16,7 @@ use rustix::fs::OFlags;
 use crate::config::issue::{ConfigErrors, ConfigIssue, Diagnostic, Source};
 use crate::config::options::{Options, Profile};
 use crate::config::read::raw_value::Assignment;
-use crate::config::read::{apply, environment, file, source_of};
+use crate::config::read::{apply, environment, file, open_telemetry, source_of};
 use crate::config::table::{self, Row};
 use crate::config::warnings;
 
@@ -33,7 +34,7 @@ pub struct CommandLine {
 pub struct ConfigInputs {
     /// Name and text of the configuration file.
     pub file: Option<(String, String)>,
-    /// Environment variables that begin with [`environment::PREFIX`].
+    /// Environment variables that begin with [`environment::PREFIX`], and those of OpenTelemetry.
     pub variables: Vec<(String, OsString)>,
     /// Key and text of each flag.
     pub flags: Vec<(&'static str, String)>,
@@ -120,14 +121,20 @@ pub fn assemble(inputs: &ConfigInputs) -> Result<EffectiveConfig, ConfigErrors> 
         Some((path, text)) => file::read(path, text, &mut problems),
         None => Vec::new(),
     };
-    assignments.extend(environment::read(&inputs.variables, &mut problems, &mut warnings));
-    assignments.extend(inputs.flags.iter().filter_map(|(key, text)| {
+    let mut later = environment::read(&inputs.variables, &mut problems, &mut warnings);
+    later.extend(inputs.flags.iter().filter_map(|(key, text)| {
         let row = table::find(key)?;
         let source = Source::Flag { flag: format!("--{}", row.flag()) };
         Some(Assignment { row, text: text.clone(), source })
     }));
+    let has_endpoint = assignments.iter().chain(&later).any(open_telemetry::is_endpoint);
+    let standard = open_telemetry::read(&inputs.variables, has_endpoint, &mut problems);
+    assignments.extend(standard.assignments);
+    assignments.extend(later);
+    assignments.extend(standard.disabling);
 
-    let (options, sources) = apply(assignments, problems)?;
+    let (mut options, sources) = apply(assignments, problems)?;
+    options.traces.header_fields = standard.header_fields;
     let mut effective = EffectiveConfig { options, warnings, sources };
     effective.add_warnings();
     Ok(effective)

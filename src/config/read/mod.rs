@@ -6,6 +6,9 @@
 pub mod raw_value;
 
 #[cfg(feature = "cli")]
+pub mod open_telemetry;
+
+#[cfg(feature = "cli")]
 pub mod environment;
 #[cfg(feature = "cli")]
 pub mod file;
