@@ -22,6 +22,7 @@ mod subscriptions;
 mod tasks;
 mod tls;
 mod tower;
+mod traces;
 mod transcripts;
 mod websocket;
 

@@ -69,7 +69,7 @@ impl CallTable {
         outbox.counters.client_requests.input_required += u64::from(needs_input);
         let (mut is_failed, mut is_answered) = (false, false);
         let (mut is_handler, mut failure) = (false, None);
-        outbox.respond(reply_to, id, |id, text| match result {
+        let error_code = outbox.respond(reply_to, id, |id, text| match result {
             CallResult::Handler(result) => {
                 is_handler = true;
                 let written = catalog.write_output(revision, id.as_id(), result, text);
@@ -97,6 +97,9 @@ impl CallTable {
         // The handler of another call of the round trip, or a task, decides otherwise.
         if let Some(permit) = records.permit.filter(|_| is_handler) {
             permit.record(outcome_of(failure.map_or(Ok(is_failed), Err)));
+        }
+        if let Some(span) = records.span {
+            span.end_request(error_code, is_failed);
         }
         if let Some(audited) = records.audited {
             audited.log(match () {
@@ -136,6 +139,7 @@ impl CallTable {
         let Some(call) = self.find_awaited(call_id) else { return false };
         let (reply_to, id) = (call.reply_to, call.id.clone());
         self.log_end(call_id, "cancelled");
+        let span = self.take_span(call_id);
         let left = self.cancel_work(call_id);
         let error = match reason {
             CancelReason::Error(error) => error,
@@ -144,7 +148,10 @@ impl CallTable {
             }
             CancelReason::Drain => Error::cut_by_drain(),
         };
-        outbox.respond(reply_to, id, |_, _| Err(error));
+        let error_code = outbox.respond(reply_to, id, |_, _| Err(error));
+        if let Some(span) = span {
+            span.end_request(error_code, false);
+        }
         true
     }
 
@@ -159,6 +166,9 @@ impl CallTable {
             client_requests.cancel(number, outbox);
         }
         self.log_end(call_id, "cancelled");
+        if let Some(span) = self.take_span(call_id) {
+            span.end_cancelled();
+        }
         self.cancel(call_id)
     }
 

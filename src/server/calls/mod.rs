@@ -27,6 +27,7 @@ use super::overload::CallPermit;
 use super::reply_to::ReplyTo;
 use crate::service::Catalog;
 use crate::telemetry::auth_event::AuditedCall;
+use crate::telemetry::trace::OpenSpan;
 
 /// One call that is answered later.
 #[derive(Debug)]
@@ -61,6 +62,8 @@ struct CallRecords {
     audited: Option<Box<AuditedCall>>,
     /// The id of its HTTP request.
     request_id: Option<RequestIdBuf>,
+    /// Its span, if that is exported.
+    span: Option<Box<OpenSpan>>,
 }
 
 /// The running handler of a call.
@@ -162,6 +165,13 @@ pub(super) struct CallTable {
 }
 
 impl Call {
+    /// Ends the span of a call that has become a task.
+    pub(super) fn end_span(&mut self) {
+        if let Some(span) = self.records.span.take() {
+            span.end();
+        }
+    }
+
     /// Logs how the call has ended, if its tool is marked.
     pub(super) fn log_end(&self, outcome: &'static str) {
         if let Some(audited) = &self.records.audited {
@@ -196,7 +206,7 @@ impl CallTable {
             open_requests: None,
             deadline,
             work,
-            records: CallRecords { permit, audited: None, request_id },
+            records: CallRecords { permit, audited: None, request_id, span: None },
             is_awaited: true,
             timer_expired: false,
         };
@@ -241,6 +251,18 @@ impl CallTable {
         if let Some(call) = self.find_awaited(call_id) {
             call.records.audited = Some(audited);
         }
+    }
+
+    /// Has the span of a call end with it.
+    pub(super) fn attach_span(&mut self, call_id: CallId, span: OpenSpan) {
+        if let Some(call) = self.find_awaited(call_id) {
+            call.records.span = Some(Box::new(span));
+        }
+    }
+
+    /// Takes the span of a call that ends.
+    fn take_span(&mut self, call_id: CallId) -> Option<Box<OpenSpan>> {
+        self.find_awaited(call_id)?.records.span.take()
     }
 
     /// Logs the end of a call, if its tool is marked.

@@ -241,6 +241,7 @@ impl DeferredWork {
         };
         let Some(mut call) = calls.remove(call_id) else { return };
         call.log_end("task");
+        call.end_span();
         outbox.counters.requests.tasks_created += 1;
         outbox.respond(call.reply_to, call.id, |id, text| {
             tasks.write_create_result(id.as_id(), text, key, catalog);

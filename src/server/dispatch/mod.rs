@@ -30,6 +30,8 @@ mod catalog_requests;
 
 mod other_messages;
 
+mod spans;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -276,9 +278,24 @@ impl Dispatcher {
         Outcome::Response
     }
 
-    /// Validates a request against its protocol era, then dispatches it by method.
+    /// Dispatches a request, in a span if such are exported. One of the parity dialect has its span
+    /// already.
     #[inline]
     pub(super) fn dispatch_request(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        raw: &RawRequest<'_>,
+    ) -> Outcome {
+        if peer.outbox.tracer.is_on() && !matches!(ctx.reply_to.peer_id, PeerId::Parity(_)) {
+            return self.dispatch_traced(ctx, peer, raw);
+        }
+        self.dispatch_valid(ctx, peer, raw)
+    }
+
+    /// Validates a request against its protocol era, then dispatches it by method.
+    #[inline]
+    fn dispatch_valid(
         &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,

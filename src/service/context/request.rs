@@ -432,7 +432,7 @@ impl RequestSource for DetachedRequest {
 }
 
 /// Returns the value of the field `name` in the head of an HTTP request, without spaces around it.
-fn find_header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
+pub fn find_header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
     let lines = head.split(|byte| *byte == b'\n').skip(1);
     let mut fields = lines.filter_map(|line| line.split_at_checked(name.len()));
     let value = fields.find_map(|(key, rest)| {

@@ -313,7 +313,9 @@ impl StatelessRequest<'_> {
         let reply_to = ReplyTo::standalone(PeerId::HttpSession(created.key));
         let ctx = MessageContext { reply_to, now, in_batch: false, is_modern: false };
         let request_id = echoed.request_id_or(heads);
-        let details = &OriginDetails { request_id, ..OriginDetails::default() };
+        let (http_head, session_id) = (self.incoming.bytes, Some(created.id));
+        let details =
+            &OriginDetails { http_head, request_id, session_id, ..OriginDetails::default() };
         let mut peer = PeerState {
             origin: MessageOrigin { peer_addr: None, details },
             state,
