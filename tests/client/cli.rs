@@ -63,6 +63,35 @@ fn call_prints_text_of_result() {
 }
 
 #[test]
+fn repeated_call_prints_what_it_takes() {
+    let server = TestServer::start(tcp_options());
+    let echo = ["call", "TARGET", "echo", "message=hi", "--repeat"];
+    let text = output(&server, &[&echo[..], &["20"]].concat());
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("20 calls, 0 failed, in "), "{text}");
+    assert!(lines[0].ends_with("/s, one at a time") && lines.len() == 2, "{text}");
+    let names: Vec<&str> = lines[1].split(" · ").filter_map(|it| it.split(' ').next()).collect();
+    assert_eq!(names, ["min", "median", "p95", "max"]);
+    let document = json_output(&server, &[&echo[..], &["3", "--json"]].concat());
+    assert_eq!((&document["calls"], &document["failed"]), (&json!(3), &json!(0)));
+    let most = document["max_ms"].as_f64().expect("a number");
+    assert!(document["median_ms"].as_f64().is_some_and(|median| median <= most), "{document}");
+    assert_eq!(server.close().requests.tools_call, 23);
+}
+
+#[test]
+fn repeated_call_that_fails_is_counted() {
+    let server = TestServer::start(tcp_options());
+    let result = run(&server, &["call", "TARGET", "none", "--repeat", "2"]);
+    assert_eq!(result.status, 1, "{}", result.stdout);
+    assert!(result.stdout.starts_with("2 calls, 2 failed, in "), "{}", result.stdout);
+    assert!(result.stderr.contains("the tool none failed: "), "{}", result.stderr);
+    let refused = failure(&server, &["call", "TARGET", "echo", "--repeat", "0"]);
+    assert_eq!(refused.0, 2, "{}", refused.1);
+    server.close();
+}
+
+#[test]
 fn json_flag_prints_result_as_sent() {
     let server = TestServer::start(tcp_options());
     let text = output(&server, &["call", "TARGET", "echo", "message=hi", "--json"]);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use corelane_client::{CallToolResult, ClientError, ClientErrorKind, ToolInfo};
+use corelane_engine::clock::Clock;
 use corelane_protocol::eras::Method;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -11,8 +12,9 @@ use serde_json::{Map, Value, json};
 use super::arguments::{Argument, GivenArguments, arguments_of, describe, find_mistakes};
 use super::connection::{Connection, read, read_item};
 use super::failure::Failure;
-use super::flags::{NAME, TASK, TTL, given_arguments};
+use super::flags::{NAME, REPEAT, TASK, TTL, given_arguments};
 use super::output::{Output, error_text};
+use super::repeat::RepeatedCalls;
 use super::tasks::follow;
 use super::text::clip;
 use crate::config::unit::nearest;
@@ -29,6 +31,8 @@ pub(crate) struct ToolCall {
     name: String,
     given: GivenArguments,
     task: TaskChoice,
+    /// How often it is made, if what the calls take is printed.
+    repeat: Option<u32>,
 }
 
 /// Whether a call runs as a task.
@@ -48,7 +52,8 @@ impl ToolCall {
         } else {
             TaskChoice::Default
         };
-        Ok(Self { name, given: given_arguments(matches)?, task })
+        let repeat = matches.get_one(REPEAT).copied();
+        Ok(Self { name, given: given_arguments(matches)?, task, repeat })
     }
 
     /// Calls the tool and prints its result. The server decides whether the arguments are valid;
@@ -62,6 +67,9 @@ impl ToolCall {
             Vec::new()
         };
         let arguments = self.given.to_object(&declared);
+        if let Some(count) = self.repeat {
+            return self.run_repeatedly(count, &arguments, server, output);
+        }
         let sent = match self.send(server, &arguments) {
             Err(error) if tools.is_none() && server.repeats_declared(&error) => {
                 // Whether the call may run twice is known once the tools are listed.
@@ -96,6 +104,38 @@ impl ToolCall {
             return Err(Failure::call(text, None));
         }
         if output.is_json() { Ok(()) } else { output.write_result(&result) }
+    }
+
+    /// Makes the call `count` times and prints what the calls took. A call that is refused counts
+    /// as failed; without a connection no further one is made.
+    fn run_repeatedly(
+        &self,
+        count: u32,
+        arguments: &Map<String, Value>,
+        server: &Connection,
+        output: &mut Output,
+    ) -> Result<(), Failure> {
+        let clock = Clock::start();
+        let started = clock.now();
+        let mut calls = RepeatedCalls::default();
+        for _ in 0..count {
+            let sent_at = clock.now();
+            let sent = self.send(server, arguments);
+            let time = clock.now().since(sent_at);
+            let result = match sent {
+                Ok(document) => match read::<CallToolResult>(&document)? {
+                    result if result.is_error => Err(error_text(&result)),
+                    _ => Ok(()),
+                },
+                Err(error) if is_answer(&error.kind()) => Err(error.to_string()),
+                Err(error) => return Err(error.into()),
+            };
+            calls.record(time, result);
+        }
+        let failure =
+            calls.first_failure().map(|why| format!("the tool {} failed: {why}", self.name));
+        calls.write(clock.now().since(started), output)?;
+        failure.map_or(Ok(()), |failure| Err(Failure::call(failure, None)))
     }
 
     fn send(
@@ -168,6 +208,14 @@ fn list_tools(server: &Connection) -> Result<Vec<ToolInfo>, ClientError> {
             _ => Err(error),
         },
     }
+}
+
+/// Returns whether an error is the answer to a request, after which the connection goes on.
+const fn is_answer(kind: &ClientErrorKind) -> bool {
+    matches!(
+        kind,
+        ClientErrorKind::Rpc { .. } | ClientErrorKind::Parity { .. } | ClientErrorKind::Timeout
+    )
 }
 
 /// Returns whether the server has answered so because of the name or the arguments. The parity

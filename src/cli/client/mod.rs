@@ -20,6 +20,8 @@ mod output;
 
 mod tasks;
 
+mod repeat;
+
 mod call;
 
 mod requests;

@@ -22,6 +22,7 @@ pub(crate) const URIS: &str = "uris";
 pub(crate) const COUNT: &str = "count";
 pub(crate) const TASK: &str = "task";
 pub(crate) const TTL: &str = "ttl";
+pub(crate) const REPEAT: &str = "repeat";
 pub(crate) const ACTION: &str = "action";
 pub(crate) const TASK_ID: &str = "id";
 pub(crate) const JSON: &str = "json";
@@ -67,7 +68,10 @@ const ROWS: [Row; 11] = [
         name: "call",
         about: "Call a tool of a server and print its result",
         arguments: |command| {
-            with_arguments(command.arg(name("TOOL", "Name of the tool"))).args(task()).arg(output())
+            with_arguments(command.arg(name("TOOL", "Name of the tool")))
+                .args(task())
+                .arg(repeat())
+                .arg(output())
         },
         example: "corelane call http://127.0.0.1:8080 echo message=hi",
     },
@@ -317,6 +321,15 @@ fn output() -> Arg {
         .value_parser(value_parser!(PathBuf))
         .conflicts_with(JSON)
         .help("Write the image, audio, blob or text of the result to a file")
+}
+
+fn repeat() -> Arg {
+    Arg::new(REPEAT)
+        .long(REPEAT)
+        .value_name("N")
+        .value_parser(value_parser!(u32).range(1..))
+        .conflicts_with_all([TASK, OUTPUT])
+        .help("Make the call N times, one after the other, and print what the calls took")
 }
 
 /// Flags of a call that runs as a task.
