@@ -98,6 +98,7 @@ pub(crate) fn build_server(options: Options) -> Result<Server, Box<dyn Error>> {
         DemoServices::Off => builder,
         DemoServices::Conformance => demo::add_services(builder),
         DemoServices::Auto | DemoServices::Basic => builder.tools(demo::tools()),
+        DemoServices::Sized { tools, bytes } => builder.tools(demo::sized_tools(tools, bytes)),
     };
     let catalog = builder.build()?;
     let files = Files::from_options(&options.files)?;

@@ -160,6 +160,20 @@ fn running_task_does_not_delay_end_of_input() {
 }
 
 #[test]
+fn sized_demo_has_tools_and_texts() {
+    let mut process = start(&["--demo", "tools=130,bytes=2KiB", "--page-size", "100"]);
+    let mut session = McpClient::legacy(process.take_pipes(), LEGACY_REVISIONS[3]);
+    let first = session.expect_result("tools/list", json!({}));
+    assert_eq!(first["tools"].as_array().map(Vec::len), Some(100));
+    let rest = session.expect_result("tools/list", json!({"cursor": first["nextCursor"]}));
+    assert_eq!(rest["tools"].as_array().map(Vec::len), Some(30));
+    let result = session.expect_result("tools/call", json!({"name": "tool_130"}));
+    assert_eq!(result["content"][0]["text"].as_str().map(str::len), Some(2_048));
+    drop(session);
+    assert_eq!(process.wait().status, 0);
+}
+
+#[test]
 fn configured_identity_is_sent_to_clients() {
     let options = [
         "--server-name",

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::{GIB, KIB, MINUTE, options};
-use super::value::{Choice, choice};
+use super::unit::{Diagnostic, Unit};
+use super::value::Value;
 
 options! {
     /// The content that `corelane` serves.
@@ -40,9 +41,10 @@ options! {
         pub instructions: Option<String> = None;
 
         /// Demo services: basic offers the tools echo, add, slow and hash; conformance also each
-        /// MCP feature once, as the official conformance suite requires; auto is off with
-        /// `--resources` or `--prompts`, otherwise basic.
-        #[option("demo", Choice(DemoServices::NAMES), restart)]
+        /// MCP feature once, as the official conformance suite requires; tools=N,bytes=M offers N
+        /// tools whose results have M bytes of text; auto is off with `--resources` or
+        /// `--prompts`, otherwise basic.
+        #[option("demo", Demo, restart)]
         #[cost = "clients see them beside the services in use"]
         pub demo: DemoServices = DemoServices::Auto;
 
@@ -72,20 +74,73 @@ options! {
     }
 }
 
-choice! {
-    /// The demo services that `corelane` offers.
+/// The demo services that `corelane` offers.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum DemoServices {
+    /// `Off` if directories of resources or prompts are served, otherwise `Basic`.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+    /// The tools `echo`, `add`, `slow` and `hash`.
+    Basic,
+    /// The basic tools, and each feature of MCP once, as the official conformance suite requires.
+    Conformance,
+    /// Tools without arguments, to measure how cost grows with their number and their results.
     #[non_exhaustive]
-    pub enum DemoServices {
-        /// `Off` if directories of resources or prompts are served, otherwise `Basic`.
-        #[default]
-        Auto = "auto",
-        /// None.
-        Off = "off",
-        /// The tools `echo`, `add`, `slow` and `hash`.
-        Basic = "basic",
-        /// The basic tools, and each feature of MCP once, as the official conformance suite
-        /// requires.
-        Conformance = "conformance",
+    Sized {
+        /// Number of tools, from 1 to 100,000.
+        tools: u32,
+        /// Bytes of the text in each result, at most 16 MiB.
+        bytes: u32,
+    },
+}
+
+impl DemoServices {
+    /// The services that have no numbers, with their names.
+    const NAMED: [(&'static str, Self); 4] = [
+        ("auto", Self::Auto),
+        ("off", Self::Off),
+        ("basic", Self::Basic),
+        ("conformance", Self::Conformance),
+    ];
+    const TOOLS: Unit = Unit::Count { min: 1, max: 100_000 };
+    const BYTES: Unit = Unit::Bytes { min: 0, max: 16 << 20 };
+
+    /// Returns tools of this number with texts of this size.
+    pub const fn sized(tools: u32, bytes: u32) -> Self {
+        Self::Sized { tools, bytes }
+    }
+}
+
+impl Value for DemoServices {
+    fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
+        if let Some((_, named)) = Self::NAMED.iter().find(|(name, _)| *name == text) {
+            *self = *named;
+            return Ok(());
+        }
+        let (mut tools, mut bytes) = (1_u32, 0_u32);
+        for part in text.split(',') {
+            match part.split_once('=') {
+                Some(("tools", number)) => tools.parse_from(number, &Self::TOOLS)?,
+                Some(("bytes", number)) => bytes.parse_from(number, &Self::BYTES)?,
+                _ => {
+                    let message = format!("{text:?} is not {}", unit.type_name());
+                    return Err(Diagnostic::new(message, unit.notation()));
+                }
+            }
+        }
+        *self = Self::Sized { tools, bytes };
+        Ok(())
+    }
+
+    fn format(&self, _: &Unit) -> String {
+        if let Self::Sized { tools, bytes } = self {
+            return format!("tools={tools},bytes={bytes}");
+        }
+        let named = Self::NAMED.iter().find(|(_, named)| named == self);
+        named.map(|(name, _)| (*name).to_owned()).unwrap_or_default()
     }
 }
 

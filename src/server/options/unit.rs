@@ -63,6 +63,8 @@ pub enum Unit {
         /// Highest accepted cpu number.
         max: u64,
     },
+    /// The demo services.
+    Demo,
     /// A directory, or `off`.
     Directory,
     /// The path of a URL.
@@ -166,6 +168,7 @@ impl Unit {
             Self::Count { .. } => "N".to_owned(),
             Self::CountOrAuto { .. } => "N|auto".to_owned(),
             Self::Cpus { .. } => "LIST|auto".to_owned(),
+            Self::Demo => "auto|off|basic|conformance|tools=N,bytes=M".to_owned(),
             Self::Directory => "DIR|off".to_owned(),
             Self::EndpointPath => "PATH".to_owned(),
             Self::Files => "FILES|off".to_owned(),
@@ -187,6 +190,7 @@ impl Unit {
             Self::Choice(_) => "one of its values",
             Self::Count { .. } | Self::CountOrAuto { .. } => "a whole number",
             Self::Cpus { .. } => "a list of cpus",
+            Self::Demo => "a kind of demo services",
             Self::Directory => "the path of a directory",
             Self::Files => "a list of files",
             Self::Hosts => "a list of hosts",
@@ -219,6 +223,7 @@ impl Unit {
             Self::Ratio => (0, 1_000_000),
             Self::Address
             | Self::Choice(_)
+            | Self::Demo
             | Self::Directory
             | Self::EndpointPath
             | Self::Files
@@ -242,6 +247,7 @@ impl Unit {
             Self::Count { .. } => "write digits",
             Self::CountOrAuto { .. } => "write digits, or auto",
             Self::Cpus { .. } => "write a list such as 0,2-5, or auto",
+            Self::Demo => "write auto, off, basic, conformance, or tools=100,bytes=1024",
             Self::Directory => "write the path of a directory in quotes, or off",
             Self::EndpointPath => "write a path such as /mcp",
             Self::Files => "write paths such as a.pem,b.pem, or off",

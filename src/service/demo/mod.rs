@@ -12,6 +12,7 @@
 
 pub mod fixture;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use corelane_protocol::json::Value;
@@ -84,6 +85,22 @@ pub fn tools() -> [Tool; 4] {
             .skip_output_validation()
             .blocking(|Hash { bytes }, ctx| hash(bytes, &ctx)),
     ]
+}
+
+/// Returns so many tools whose results have a text of so many bytes.
+pub fn sized_tools(count: u32, bytes: u32) -> impl Iterator<Item = Tool> {
+    let letters = (b'a'..=b'z').cycle().take(usize::try_from(bytes).unwrap_or_default());
+    let text: Arc<str> = letters.map(char::from).collect::<String>().into();
+    (1..=count).map(move |number| {
+        let text = Arc::clone(&text);
+        Tool::new(format!("tool_{number}"))
+            .description(format!("Returns a text of {bytes} bytes."))
+            .annotations(ToolAnnotations::pure())
+            .inline_raw(json!({ "type": "object" }), move |_, out| {
+                out.text(&text);
+                Ok(())
+            })
+    })
 }
 
 fn echo_schema() -> serde_json::Value {
