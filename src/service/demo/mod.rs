@@ -89,8 +89,8 @@ pub fn tools() -> [Tool; 4] {
 
 /// Returns so many tools whose results have a text of so many bytes.
 pub fn sized_tools(count: u32, bytes: u32) -> impl Iterator<Item = Tool> {
-    let letters = (b'a'..=b'z').cycle().take(usize::try_from(bytes).unwrap_or_default());
-    let text: Arc<str> = letters.map(char::from).collect::<String>().into();
+    let alphabet = (b'a'..=b'z').cycle().take(usize::try_from(bytes).unwrap_or_default());
+    let text: Arc<str> = alphabet.map(char::from).collect::<String>().into();
     (1..=count).map(move |number| {
         let text = Arc::clone(&text);
         Tool::new(format!("tool_{number}"))
