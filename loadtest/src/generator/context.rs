@@ -60,10 +60,16 @@ impl RunContext {
             recorder: PeriodRecorder {
                 period: Box::default(),
                 measured_from: Instant::ORIGIN,
+                earlier_open: 0,
                 has_mix,
                 publish_call,
             },
         }
+    }
+
+    /// Returns whether the current turn is in the measured window.
+    pub(super) fn is_in_window(&self) -> bool {
+        self.phase == RunPhase::Sending && self.now >= self.recorder.measured_from
     }
 
     /// Processes data received on an open connection and records its results.
@@ -90,13 +96,15 @@ impl RunContext {
                         .add_first(failure, HttpField::redact_all(fields, answer_text(&answer)));
                 }
             }
-            ReceiveEvent::Notification => recorder.period.outcomes.notifications += 1,
+            ReceiveEvent::Notification => {
+                recorder.period.outcomes.notifications += u64::from(is_warm);
+            }
             ReceiveEvent::Chunk => recorder.period.outcomes.chunks += u64::from(is_measured),
             // A server closes a connection that sends nothing in return.
             ReceiveEvent::Keepalive(hint) => {
                 actions.output.extend_from_slice(&settings.keepalive(hint.unwrap_or_default()));
             }
-            ReceiveEvent::Streamed => recorder.period.outcomes.streamed += 1,
+            ReceiveEvent::Streamed => recorder.period.outcomes.streamed += u64::from(is_warm),
             ReceiveEvent::ServerRequest { id, is_ping } => {
                 actions.server_requests.push((id, is_ping));
             }

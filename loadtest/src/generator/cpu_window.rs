@@ -1,65 +1,64 @@
-//! CPU time of the measured time: that of opening the connections and of the warm-up is left out.
+//! CPU time of the measured window, read at its borders.
+//!
+//! The window begins at the end of the warm-up and ends at the end of the schedule, so that neither
+//! opening the connections nor the drain counts. A closed loop with a number of requests has no
+//! schedule; its window ends with the last response. A reading may be late, so that each has its
+//! time.
 
 use std::time::Duration;
+
+use corelane_base::time::Instant;
+
+use crate::metrics::host::CoreTime;
 
 /// CPU time so far.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct CpuReading {
+    /// When it was read.
+    pub(super) at: Instant,
     /// Of the generator.
     pub(super) generator: Duration,
-    /// Of the busy polling in it.
-    pub(super) spun: Duration,
     /// Of the server, if it is observed.
     pub(super) server: Option<Duration>,
+    /// Of all cores of the machine, if the system provides it.
+    pub(super) cores: Option<CoreTime>,
+    /// Time for which the generator had to wait because its control group has a CPU limit.
+    pub(super) throttled: Option<Duration>,
 }
 
-/// The part of a run for which CPU time is counted.
-///
-/// Invariant: it begins at the last whole second of the warm-up that is complete.
+/// Readings at the borders of the window.
 #[derive(Debug)]
 pub(super) struct CpuWindow {
-    warm_up_seconds: usize,
-    skipped: Duration,
-    begin: CpuReading,
-}
-
-/// CPU time of the measured time, and what lies before it.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct WindowCpu {
-    /// Time from the first request until the CPU time counts.
-    pub(super) skipped: Duration,
-    /// CPU time.
-    pub(super) cpu: CpuReading,
+    /// Beginning and end; no end if the window ends with the last response.
+    borders: [Option<Instant>; 2],
+    readings: [Option<CpuReading>; 2],
 }
 
 impl CpuWindow {
-    /// Begins at the first request, with the `reading` of that time.
-    pub(super) fn new(warm_up: Duration, reading: CpuReading) -> Self {
-        let warm_up_seconds = usize::try_from(warm_up.as_secs()).unwrap_or(usize::MAX);
-        Self { warm_up_seconds, skipped: Duration::ZERO, begin: reading }
+    /// Returns a window with these borders and no readings.
+    pub(super) const fn new(begin: Instant, end: Option<Instant>) -> Self {
+        Self { borders: [Some(begin), end], readings: [None; 2] }
     }
 
-    /// Begins anew once the warm-up is over, after so many `complete` seconds.
-    pub(super) fn pass_second(&mut self, complete: usize, read: impl FnOnce() -> CpuReading) {
-        let is_over = complete >= self.warm_up_seconds && complete > 0;
-        if is_over && self.skipped.is_zero() && self.warm_up_seconds > 0 {
-            self.skipped = Duration::from_secs(u64::try_from(complete).unwrap_or_default());
-            self.begin = read();
+    /// Returns the next border that was not read.
+    pub(super) fn next_border(&self) -> Option<Instant> {
+        let borders = self.borders.iter().zip(&self.readings);
+        borders.filter(|(_, reading)| reading.is_none()).find_map(|(border, _)| *border)
+    }
+
+    /// Reads at the borders that have passed at `now`.
+    pub(super) fn pass(&mut self, now: Instant, read: impl Fn() -> CpuReading) {
+        for (border, reading) in self.borders.iter().zip(&mut self.readings) {
+            if border.is_some_and(|border| border <= now) && reading.is_none() {
+                *reading = Some(read());
+            }
         }
     }
 
-    /// Ends with the `reading` of the last response.
-    pub(super) fn end(&self, reading: CpuReading) -> WindowCpu {
-        let Self { skipped, begin, .. } = self;
-        let server = begin.server.zip(reading.server);
-        WindowCpu {
-            skipped: *skipped,
-            cpu: CpuReading {
-                generator: reading.generator.saturating_sub(begin.generator),
-                spun: reading.spun.saturating_sub(begin.spun),
-                server: server.map(|(before, after)| after.saturating_sub(before)),
-            },
-        }
+    /// Returns the readings at the beginning and at the end; borders that have not passed are read
+    /// now.
+    pub(super) fn finish(self, read: impl Fn() -> CpuReading) -> [CpuReading; 2] {
+        self.readings.map(|reading| reading.unwrap_or_else(&read))
     }
 }
 
@@ -67,38 +66,34 @@ impl CpuWindow {
 mod tests {
     use super::*;
 
-    const fn reading(generator: u64, spun: u64, server: u64) -> CpuReading {
-        let milliseconds = Duration::from_millis;
-        CpuReading {
-            generator: milliseconds(generator),
-            spun: milliseconds(spun),
-            server: Some(milliseconds(server)),
-        }
+    const fn at(milliseconds: u64) -> Instant {
+        Instant::from_milliseconds(milliseconds)
+    }
+
+    fn read_at(milliseconds: u64) -> impl Fn() -> CpuReading {
+        move || CpuReading { at: at(milliseconds), ..CpuReading::default() }
     }
 
     #[test]
-    fn cpu_of_warm_up_is_not_counted() {
-        let mut window = CpuWindow::new(Duration::from_millis(2_500), reading(100, 0, 50));
-        window.pass_second(1, || unreachable!("the warm-up is not over"));
-        window.pass_second(2, || reading(900, 40, 1_950));
-        window.pass_second(3, || unreachable!("the measured time has begun"));
-        let expected = WindowCpu { skipped: Duration::from_secs(2), cpu: reading(100, 10, 50) };
-        assert_eq!(window.end(reading(1_000, 50, 2_000)), expected);
+    fn cpu_is_read_once_at_each_border() {
+        let mut window = CpuWindow::new(at(2_000), Some(at(5_000)));
+        window.pass(at(1_999), || unreachable!("the warm-up is not over"));
+        assert_eq!(window.next_border(), Some(at(2_000)));
+        window.pass(at(2_001), read_at(2_001));
+        window.pass(at(4_999), || unreachable!("the window has not ended"));
+        assert_eq!(window.next_border(), Some(at(5_000)));
+        window.pass(at(5_003), read_at(5_003));
+        window.pass(at(9_000), || unreachable!("the drain does not count"));
+        assert_eq!(window.next_border(), None);
+        let [begin, end] = window.finish(|| unreachable!("both are read"));
+        assert_eq!([begin.at, end.at], [at(2_001), at(5_003)]);
     }
 
     #[test]
-    fn cpu_counts_from_first_request_without_warm_up() {
-        for warm_up in [Duration::ZERO, Duration::from_millis(999)] {
-            let mut window = CpuWindow::new(warm_up, reading(100, 0, 50));
-            window.pass_second(1, || unreachable!("there is no whole second"));
-            let expected = WindowCpu { skipped: Duration::ZERO, cpu: reading(900, 50, 1_950) };
-            assert_eq!(window.end(reading(1_000, 50, 2_000)), expected);
-        }
-    }
-
-    #[test]
-    fn server_without_readings_has_no_cpu() {
-        let none = CpuReading { server: None, ..reading(1, 0, 0) };
-        assert_eq!(CpuWindow::new(Duration::ZERO, none).end(none).cpu.server, None);
+    fn window_without_schedule_ends_with_last_response() {
+        let mut window = CpuWindow::new(at(0), None);
+        window.pass(at(0), read_at(0));
+        assert_eq!(window.next_border(), None);
+        assert_eq!(window.finish(read_at(700))[1].at, at(700));
     }
 }

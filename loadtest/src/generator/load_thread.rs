@@ -9,6 +9,7 @@ use std::time::Duration;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Completion, ParkTimeout, Ring};
 
+use super::backlog_sampler::BacklogSampler;
 use super::connections::Connections;
 use super::context::{RunContext, RunPhase};
 use super::period::Period;
@@ -29,6 +30,7 @@ pub(super) struct LoadThread<R> {
     ctx: RunContext,
     connections: Connections<R>,
     requests: RequestSchedule,
+    backlog: BacklogSampler,
     /// Whether the last turn left requests that could be sent.
     has_more_to_send: bool,
     last_sweep: Instant,
@@ -49,6 +51,7 @@ impl<R: Ring> LoadThread<R> {
         Self {
             connections: Connections::new(ring, &ctx, processes),
             requests: RequestSchedule::new(&ctx),
+            backlog: BacklogSampler::new(&ctx),
             has_more_to_send: false,
             last_sweep: now,
             completions: Vec::with_capacity(1_024),
@@ -107,6 +110,9 @@ impl<R: Ring> LoadThread<R> {
         let mut end = begin.after(self.ctx.config.mode.span());
         self.start(begin, end);
         let mut next = begin.after(SECOND);
+        // The measured window ends with the schedule, or without one with the last response.
+        let window_end = self.requests.is_scheduled().then_some(end);
+        let mut is_in_window = true;
         let mut last = end.after(self.ctx.config.limits.drain_duration());
         loop {
             let is_end = self.ctx.now >= end || self.requests.has_ended(&self.ctx);
@@ -114,19 +120,29 @@ impl<R: Ring> LoadThread<R> {
                 end = end.min(self.ctx.now);
                 last = end.after(self.ctx.config.limits.drain_duration());
                 self.ctx.phase = RunPhase::Draining;
-                self.requests.record_backlog(&mut self.ctx);
+                self.requests.record_waiting(&mut self.ctx);
             }
-            let is_over = self.ctx.phase == RunPhase::Draining
-                && (self.is_complete() || self.ctx.now >= last);
+            // A late thread ends its seconds first, so that all threads have the same periods.
+            let is_draining = self.ctx.phase == RunPhase::Draining;
+            let is_window_end =
+                is_in_window && is_draining && window_end.is_some_and(|end| end <= next);
+            let can_end = !is_in_window || is_window_end || window_end.is_none();
+            let is_over = is_draining && can_end && (self.is_complete() || self.ctx.now >= last);
             if is_over {
+                self.ctx.recorder.period.backlog = self.backlog.finish(&self.ctx.recorder);
                 self.connections.lifecycle.finish(&mut self.ctx);
                 self.requests.finish(&mut self.ctx);
             }
-            if self.ctx.now >= next || is_over {
-                next = next.after(SECOND);
+            if self.ctx.now >= next || is_window_end || is_over {
+                if self.ctx.now >= next {
+                    next = next.after(SECOND);
+                }
+                self.backlog.end_period(&self.ctx.recorder);
                 let mut period = std::mem::take(&mut self.ctx.recorder.period);
                 period.open = self.open_count();
                 period.until = self.ctx.now.since(begin);
+                period.is_drain = !is_in_window;
+                is_in_window &= !is_window_end;
                 self.ctx.recorder.period = on_period(period);
             }
             if is_over {
@@ -152,6 +168,7 @@ impl<R: Ring> LoadThread<R> {
         self.ctx.phase = RunPhase::Sending;
         self.connections.start(&self.ctx, begin);
         self.requests.start(&self.ctx, begin);
+        self.backlog.start(&self.ctx);
     }
 
     /// Returns whether no request is scheduled, queued or in flight, no reconnect is pending and
@@ -187,10 +204,14 @@ impl<R: Ring> LoadThread<R> {
             let spun = ctx.now.since(started);
             if spun <= SPIN_TURN_MAX {
                 ctx.recorder.period.spun += spun;
+                if ctx.is_in_window() {
+                    ctx.recorder.period.window_spun += spun;
+                }
             }
         }
         if ctx.now >= self.last_sweep.after(SWEEP_INTERVAL) {
             self.last_sweep = ctx.now;
+            self.backlog.sample(ctx);
             self.connections.sweep_timeouts(ctx);
             self.connections.drive_slow_readers(&mut self.requests, ctx);
         }

@@ -47,6 +47,7 @@ mod lifecycle;
 
 mod connections;
 
+mod backlog_sampler;
 mod load_thread;
 
 mod ring_set;
@@ -67,5 +68,5 @@ pub use self::run_config::{
     ConnectConfig, Endpoint, LoadMode, RunConfig, RunLimits, ScenarioConfig, SubscribeConfig,
 };
 pub use self::run_error::RunError;
-pub use self::seconds::Second;
+pub use self::seconds::{Second, WindowTotals};
 pub use self::thread_pool::{GeneratorSetup, Measurements, ResourceUsage, run};

@@ -6,12 +6,13 @@ use corelane_base::time::Instant;
 use hdrhistogram::Histogram;
 
 use crate::mcp::CompletedRequest;
+use crate::metrics::backlog::{BacklogSamples, RequestCounts};
 use crate::metrics::connects::ConnectMetrics;
 use crate::metrics::failure_examples::ErrorTexts;
 use crate::metrics::fanout::FanoutMetrics;
 use crate::metrics::histogram::histogram;
 use crate::metrics::latency::{Latencies, RequestTimes};
-use crate::metrics::outcome::{Outcomes, SlowReaderOutcomes};
+use crate::metrics::outcome::{Failure, Outcomes, SlowReaderOutcomes};
 
 /// Measurements of a part of a run. Takes about 800 KiB, independent of the number of requests,
 /// plus the histograms of connect times and of the kinds of requests in a mix.
@@ -32,6 +33,12 @@ pub struct Period {
     pub sent: u64,
     /// Time the generator spun while waiting for the next due request.
     pub spun: Duration,
+    /// The part of `spun` within the measured window.
+    pub window_spun: Duration,
+    /// Whether the period follows the measured window.
+    pub is_drain: bool,
+    /// Samples of the backlog of the whole run, in its last period.
+    pub backlog: BacklogSamples,
     /// Connections open at the end of the period.
     pub open: u64,
     /// Connect times; connects before the first request count to the first second.
@@ -55,6 +62,9 @@ impl Period {
             due: 0,
             sent: 0,
             spun: Duration::ZERO,
+            window_spun: Duration::ZERO,
+            is_drain: false,
+            backlog: BacklogSamples::default(),
             open: 0,
             connects: ConnectMetrics::new(),
             slow_readers: SlowReaderOutcomes::default(),
@@ -85,6 +95,9 @@ impl Period {
         self.due += other.due;
         self.sent += other.sent;
         self.spun += other.spun;
+        self.window_spun += other.window_spun;
+        self.is_drain |= other.is_drain;
+        self.backlog.add(&other.backlog);
         self.until = self.until.max(other.until);
         self.connects.add(&other.connects);
         self.slow_readers.add(&other.slow_readers);
@@ -98,7 +111,8 @@ impl Period {
         self.errors.clear();
         self.outcomes = Outcomes::default();
         (self.due, self.sent, self.open) = (0, 0, 0);
-        self.spun = Duration::ZERO;
+        (self.spun, self.window_spun, self.is_drain) = (Duration::ZERO, Duration::ZERO, false);
+        self.backlog.clear();
         self.connects.clear();
         self.slow_readers = SlowReaderOutcomes::default();
         self.until = Duration::ZERO;
@@ -112,6 +126,8 @@ pub(super) struct PeriodRecorder {
     pub(super) period: Box<Period>,
     /// Requests with an earlier intended send time are not measured.
     pub(super) measured_from: Instant,
+    /// Requests of the warm-up of an open loop that are queued or in flight.
+    pub(super) earlier_open: u64,
     /// Whether kinds of requests are measured apart, too.
     pub(super) has_mix: bool,
     /// Index of the publish request, which is counted separately.
@@ -141,7 +157,7 @@ impl PeriodRecorder {
     pub(super) fn record_completed(&mut self, completed: CompletedRequest, answered: Instant) {
         let CompletedRequest { call, intended, sent, failure } = completed;
         if intended < self.measured_from {
-            return;
+            return self.record_earlier(completed, answered);
         }
         if self.publish_call == Some(call) {
             return self.period.fanout.record_publish(failure);
@@ -157,6 +173,28 @@ impl PeriodRecorder {
             }
             Some(failure) => self.period.outcomes.record_failure(failure),
         }
+    }
+}
+
+impl PeriodRecorder {
+    /// Records a completed request of the warm-up. Its response counts if it arrives after that.
+    #[cold]
+    fn record_earlier(&mut self, completed: CompletedRequest, answered: Instant) {
+        if self.publish_call == Some(completed.call) {
+            return;
+        }
+        self.earlier_open = self.earlier_open.saturating_sub(1);
+        if completed.failure.is_none() && answered >= self.measured_from {
+            self.period.outcomes.earlier_answered += 1;
+        }
+    }
+
+    /// Returns the requests of the current period.
+    pub(super) fn counts(&self) -> RequestCounts {
+        let Period { due, outcomes, .. } = &*self.period;
+        // A request that was not sent never completes.
+        let completed = outcomes.requests() - outcomes.failed(Failure::Unsent);
+        RequestCounts { due: *due, completed }
     }
 }
 

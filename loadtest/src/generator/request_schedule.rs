@@ -87,6 +87,7 @@ impl RequestSchedule {
         let Some(arrivals) = &mut self.arrivals else { return false };
         let is_warm = ctx.now >= ctx.recorder.measured_from;
         if is_warm && !std::mem::replace(&mut self.is_warm, true) {
+            ctx.recorder.earlier_open -= self.queued.len() as u64;
             self.queued.clear();
         }
         for _ in 0..SEND_BATCH_MAX {
@@ -103,6 +104,7 @@ impl RequestSchedule {
             }
             if self.queued.len() < ctx.config.limits.queued_max {
                 self.queued.push_back(intended);
+                ctx.recorder.earlier_open += u64::from(!is_measured);
             } else if is_measured {
                 ctx.recorder.period.outcomes.record_failure(Failure::Unsent);
             }
@@ -143,6 +145,11 @@ impl RequestSchedule {
             .is_some_and(|limit| limit.left == 0 || ctx.now.since(limit.sent_at) > longest)
     }
 
+    /// Returns whether the requests have a schedule, or a closed loop has a time, which ends.
+    pub(super) const fn is_scheduled(&self) -> bool {
+        self.limit.is_none()
+    }
+
     /// Draws a request template by weight.
     #[inline]
     pub(super) fn draw_call(&mut self) -> u16 {
@@ -167,10 +174,10 @@ impl RequestSchedule {
     }
 
     /// Counts the requests that wait for a connection when no more become due.
-    pub(super) fn record_backlog(&self, ctx: &mut RunContext) {
+    pub(super) fn record_waiting(&self, ctx: &mut RunContext) {
         let from = ctx.recorder.measured_from;
         let waiting = self.queued.iter().filter(|intended| **intended >= from);
-        ctx.recorder.period.outcomes.backlog += waiting.count() as u64;
+        ctx.recorder.period.outcomes.waiting += waiting.count() as u64;
     }
 
     /// Counts the requests that are not sent at the end of the run.

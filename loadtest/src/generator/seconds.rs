@@ -8,8 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::period::Period;
-use super::second_summary::SecondSummarizer;
-use crate::metrics::process::Sample;
+use super::second_summary::{ProcessSamples, SecondSummarizer};
 use crate::metrics::second::SecondResult;
 
 /// One second of a run, over all load threads.
@@ -17,10 +16,8 @@ use crate::metrics::second::SecondResult;
 pub struct Second {
     /// Measurements of the second.
     pub period: Period,
-    /// Sample of the server process at its end, if it is observed.
-    pub server: Option<Sample>,
-    /// Sample of the generator process at its end, if the system provides it.
-    pub generator: Option<Sample>,
+    /// Samples of the processes at its end.
+    pub(super) samples: ProcessSamples,
     /// Summary of the second.
     pub summary: SecondResult,
 }
@@ -30,8 +27,7 @@ impl Second {
     pub fn new() -> Self {
         Self {
             period: Period::new(),
-            server: None,
-            generator: None,
+            samples: ProcessSamples::default(),
             summary: SecondResult::default(),
         }
     }
@@ -43,18 +39,45 @@ impl Default for Second {
     }
 }
 
+/// Totals of the measured window: from the end of the warm-up to the end of the schedule.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct WindowTotals {
+    /// Requests that were due.
+    pub due: u64,
+    /// Requests that were due and completed.
+    pub completed: u64,
+    /// Successful responses, also to requests of the warm-up.
+    pub answered: u64,
+    /// End of the window, from the beginning of the run, warm-up included.
+    pub until: Duration,
+    /// Time the generator spun while waiting for the next due request.
+    pub spun: Duration,
+}
+
+impl WindowTotals {
+    fn add(&mut self, period: &Period) {
+        self.due += period.due;
+        self.completed += period.outcomes.requests();
+        self.answered += period.outcomes.answered + period.outcomes.earlier_answered;
+        self.until = self.until.max(period.until);
+        self.spun += period.window_spun;
+    }
+}
+
 /// Collector of the seconds of a run.
 #[derive(Debug)]
 pub(super) struct SecondCollector {
     threads: usize,
     /// Sum of the complete seconds.
     pub(super) total: Period,
+    /// The part of the total that lies in the measured window.
+    pub(super) window: WindowTotals,
     /// The total at the time slow readers began, if they began after the warm-up.
     pub(super) before_slow_readers: Option<Box<Period>>,
     before_seconds: usize,
     pub(super) seconds: Vec<SecondResult>,
-    /// Highest resident memory of the server, in bytes.
-    pub(super) resident_bytes_max: u64,
+    /// Highest resident memory of the server, in bytes, if it is observed.
+    pub(super) resident_bytes_max: Option<u64>,
     /// Incomplete seconds from the first on, each with its number of reports.
     incomplete: VecDeque<(usize, Second)>,
     summarizer: SecondSummarizer,
@@ -70,10 +93,11 @@ impl SecondCollector {
         Self {
             threads,
             total: Period::new(),
+            window: WindowTotals::default(),
             before_slow_readers: None,
             before_seconds,
             seconds: Vec::new(),
-            resident_bytes_max: 0,
+            resident_bytes_max: None,
             incomplete: VecDeque::new(),
             summarizer: SecondSummarizer::new(warm_up),
             spare: Vec::new(),
@@ -86,7 +110,7 @@ impl SecondCollector {
         &mut self,
         number: usize,
         period: &Period,
-        sample: impl Fn() -> [Option<Sample>; 2],
+        sample: impl Fn() -> ProcessSamples,
         on_second: &mut impl FnMut(usize, &Second),
     ) {
         // Each load thread reports in order, so a complete second gets no further report.
@@ -98,7 +122,7 @@ impl SecondCollector {
         second.period.add(period);
         *reports += 1;
         if *reports == self.threads {
-            [second.server, second.generator] = sample();
+            second.samples = sample();
         }
         while self.incomplete.front().is_some_and(|(reports, _)| *reports >= self.threads) {
             self.complete_first(on_second);
@@ -114,18 +138,20 @@ impl SecondCollector {
 
     fn complete_first(&mut self, on_second: &mut impl FnMut(usize, &Second)) {
         let Some((_, mut second)) = self.incomplete.pop_front() else { return };
-        second.summary =
-            self.summarizer.summarize(&second.period, [second.server, second.generator]);
+        second.summary = self.summarizer.summarize(&second.period, second.samples);
         on_second(self.seconds.len(), &second);
         self.total.append_later(&second.period);
-        let resident_bytes = second.server.map(|sample| sample.resident_bytes);
-        self.resident_bytes_max = self.resident_bytes_max.max(resident_bytes.unwrap_or_default());
+        if !second.period.is_drain {
+            self.window.add(&second.period);
+        }
+        let resident_bytes = second.samples.server.map(|sample| sample.resident_bytes);
+        self.resident_bytes_max = self.resident_bytes_max.max(resident_bytes);
         self.seconds.push(std::mem::take(&mut second.summary));
         if self.seconds.len() == self.before_seconds {
             self.before_slow_readers = Some(Box::new(self.total.clone()));
         }
         second.period.clear();
-        (second.server, second.generator) = (None, None);
+        second.samples = ProcessSamples::default();
         self.spare.push(second);
     }
 }
@@ -147,7 +173,8 @@ mod tests {
         let mut on_second =
             |number, second: &Second| completed.push((number, second.period.outcomes.answered));
         for (number, answered) in reports {
-            seconds.add(*number, &period(*answered, 1), || [None, None], &mut on_second);
+            let samples = ProcessSamples::default;
+            seconds.add(*number, &period(*answered, 1), samples, &mut on_second);
         }
         completed
     }

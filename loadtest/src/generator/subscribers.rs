@@ -126,7 +126,7 @@ impl Subscribers {
         let fanout = &mut ctx.recorder.period.fanout;
         tracker.advance(now, &mut fanout.deliveries);
         let is_measured = tracker.is_measured(now);
-        if is_measured {
+        if ctx.phase == RunPhase::Sending && is_measured {
             fanout.bytes += bytes.len() as u64;
         }
         let stream = (index - *first) * subscription.streams();

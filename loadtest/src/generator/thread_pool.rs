@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -17,19 +17,21 @@ use corelane_engine::ring::poll::PollRing;
 use corelane_engine::ring::uring::UringRing;
 use corelane_engine::ring::{Ring, RingOptions};
 
-use super::cpu_window::{CpuReading, CpuWindow, WindowCpu};
+use super::cpu_window::{CpuReading, CpuWindow};
 use super::load_thread::LoadThread;
 use super::period::Period;
 use super::processes::Processes;
 #[cfg(target_os = "linux")]
 use super::ring_set::RingSet;
-use super::run_config::{CONNECT_HINT, RunConfig};
+use super::run_config::{CONNECT_HINT, LoadMode, RunConfig};
 use super::run_error::RunError;
-use super::seconds::{Second, SecondCollector};
+use super::second_summary::ProcessSamples;
+use super::seconds::{Second, SecondCollector, WindowTotals};
 use super::thread_plan::{ThreadPlan, ring_options};
 use crate::children::ProcessPool;
+use crate::metrics::control_group::throttled_time;
 use crate::metrics::fanout::{DeliveryCollector, Publication};
-use crate::metrics::host::CoreTime;
+use crate::metrics::host::{CoreTime, MachineUse};
 use crate::metrics::process::{Process, Sample};
 use crate::metrics::process_group::{Accounting, ProcessGroup, ProgramCounts, SAMPLES_MAX};
 use crate::metrics::second::SecondResult;
@@ -44,6 +46,8 @@ const START_DELAY: Duration = Duration::from_millis(50);
 pub struct Measurements {
     /// Everything that was measured.
     pub total: Period,
+    /// The part of it that lies in the measured window.
+    pub window: WindowTotals,
     /// The part measured before slow readers began, if they began after the warm-up.
     pub before_slow_readers: Option<Box<Period>>,
     /// One entry per second, warm-up included; during warm-up only connections are counted.
@@ -64,24 +68,24 @@ pub struct Measurements {
     pub setup: GeneratorSetup,
 }
 
-/// CPU time and memory of a run.
+/// CPU time and memory of a run. CPU times are those of the measured window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceUsage {
-    /// Time from the first request until CPU time counts: the whole seconds of the warm-up.
-    pub skipped: Duration,
-    /// CPU time of the generator from then on.
+    /// Time between the two readings of CPU times, about the length of the window.
+    pub span: Duration,
+    /// CPU time of the generator.
     pub cpu: Duration,
-    /// Busy polling in it.
-    pub spun: Duration,
-    /// CPU time of the server process over the same time, if it is observed.
+    /// CPU time of the server, if it is observed.
     pub server_cpu: Option<Duration>,
-    /// Which processes count as the server's, if it is observed.
+    /// Which processes count as the server's.
     pub server_accounting: Option<Accounting>,
-    /// Highest resident memory of the server process, in bytes; 0 if there is none.
-    pub server_resident_bytes_max: u64,
-    /// Fraction of the CPU time of all cores stolen by the hypervisor over that time; `None` if the
-    /// system does not report it.
-    pub steal_ratio: Option<f64>,
+    /// Highest resident memory of the server, in bytes, if it is observed.
+    pub server_resident_bytes_max: Option<u64>,
+    /// Use of all cores of the machine, if the system reports it.
+    pub machine: Option<MachineUse>,
+    /// Part of the window for which the generator waited because of the CPU limit of its control
+    /// group, from 0 to 1, if it is in one.
+    pub throttled_ratio: Option<f64>,
 }
 
 /// What the load generator ran with.
@@ -189,21 +193,35 @@ pub fn run(
     }
 }
 
-/// Returns the usage of a run whose cores had spent `core_time` at its first request.
+/// Returns the window of a run that begins at `begin`.
+fn cpu_window(job: &RunConfig, begin: Instant) -> CpuWindow {
+    let has_schedule = !matches!(job.mode, LoadMode::Closed { requests: Some(_), .. });
+    let end = has_schedule.then(|| begin.after(job.mode.span()));
+    CpuWindow::new(begin.after(job.warm_up), end)
+}
+
+/// Returns the usage between two readings.
 fn resource_usage(
-    WindowCpu { skipped, cpu }: WindowCpu,
-    server_resident_bytes_max: u64,
-    core_time: Option<CoreTime>,
+    [begin, end]: [CpuReading; 2],
+    server_resident_bytes_max: Option<u64>,
 ) -> ResourceUsage {
-    let core_time = core_time.zip(CoreTime::read_current());
+    let span = end.at.since(begin.at).max(Duration::from_millis(1));
+    let cores = begin.cores.zip(end.cores);
+    let spent = |before: Duration, after: Duration| after.saturating_sub(before);
+    let throttled = begin.throttled.zip(end.throttled);
     ResourceUsage {
-        skipped,
-        cpu: cpu.generator,
-        spun: cpu.spun,
-        server_cpu: cpu.server,
+        span,
+        cpu: spent(begin.generator, end.generator),
+        server_cpu: begin.server.zip(end.server).map(|(before, after)| spent(before, after)),
         server_accounting: None,
         server_resident_bytes_max,
-        steal_ratio: core_time.map(|(from, to)| to.steal_ratio_since(from)),
+        machine: cores.map(|(before, after)| MachineUse {
+            cores: after.cores(),
+            busy_cores: after.busy_cores_since(before),
+            steal_ratio: after.steal_ratio_since(before),
+        }),
+        throttled_ratio: throttled
+            .map(|(before, after)| spent(before, after).div_duration_f64(span)),
     }
 }
 
@@ -373,60 +391,79 @@ impl ThreadPool {
         mut on_second: impl FnMut(usize, &Second),
     ) -> Result<Measurements, RunError> {
         let started = clock.now();
-        let ConnectSummary { opened, open_streams: listening, ring, last_error: refused } =
-            self.wait_until_connected(job)?;
+        let connected = self.wait_until_connected(job)?;
         let now = clock.now();
         let (opening, begin) = (now.since(started), now.after(START_DELAY));
-        for order in &self.commands {
-            drop(order.send(ThreadCommand::Start(begin)));
-        }
-        let core_time = CoreTime::read_current();
-        let read_cpu = |spun| CpuReading {
+        self.commands.iter().for_each(|it| drop(it.send(ThreadCommand::Start(begin))));
+        let read_cpu = || CpuReading {
+            at: clock.now(),
             generator: Process::current_cpu(),
-            spun,
             server: sample_server(usize::MAX).map(|sample| sample.cpu),
+            cores: CoreTime::read_current(),
+            throttled: throttled_time(),
         };
-        let mut window = CpuWindow::new(job.warm_up, read_cpu(Duration::ZERO));
+        let sample = || ProcessSamples {
+            at: clock.now(),
+            server: sample_server(SAMPLES_MAX),
+            generator: Process::current().sample(),
+        };
+        let mut window = cpu_window(job, begin);
         let mut seconds =
             SecondCollector::new(self.commands.len(), job.warm_up, job.slow_reading_start());
         let mut deliveries = DeliveryCollector::default();
-        while let Ok((worker, report)) = self.reports.recv() {
+        loop {
+            let report = self.receive(window.next_border(), clock);
+            window.pass(clock.now(), read_cpu);
+            let (worker, report) = match report {
+                Ok(report) => report,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             let ThreadReport::Period { second, mut period } = report else { continue };
-            let server = sample_server(SAMPLES_MAX);
             deliveries.add(&mut period.fanout.deliveries, self.commands.len());
-            seconds.add(second, &period, || [server, Process::current().sample()], &mut on_second);
-            window.pass_second(seconds.seconds.len(), || read_cpu(seconds.total.spun));
+            seconds.add(second, &period, sample, &mut on_second);
             period.clear();
             if let Some(order) = self.commands.get(worker as usize) {
                 drop(order.send(ThreadCommand::ReusePeriod(period)));
             }
         }
-        // Sampled before the connections close: closing is not part of the load.
-        let last = read_cpu(Duration::ZERO);
-        let workers = u32::try_from(self.commands.len()).unwrap_or(u32::MAX);
+        // Before the connections close: closing is not part of the load.
+        let readings = window.finish(read_cpu);
         seconds.finish(&mut on_second);
         // A later error is more specific.
-        if let (None, Some(error)) = (seconds.total.errors.last(), refused) {
+        if let (None, Some(error)) = (seconds.total.errors.last(), connected.last_error) {
             seconds.total.errors.set_last(error);
         }
-        let window = window.end(CpuReading { spun: seconds.total.spun, ..last });
         Ok(Measurements {
             total: seconds.total,
+            window: seconds.window,
             before_slow_readers: seconds.before_slow_readers,
             seconds: seconds.seconds,
-            usage: resource_usage(window, seconds.resident_bytes_max, core_time),
+            usage: resource_usage(readings, seconds.resident_bytes_max),
             programs: None,
-            opened,
+            opened: connected.opened,
             connect_time: opening,
-            open_streams: listening,
+            open_streams: connected.open_streams,
             publications: deliveries.finish(),
             setup: GeneratorSetup {
-                ring,
-                threads: workers,
+                ring: connected.ring,
+                threads: u32::try_from(self.commands.len()).unwrap_or(u32::MAX),
                 sources: job.connect.sources.clone(),
                 tls: job.tls.as_ref().map(RunTls::describe),
             },
         })
+    }
+
+    /// Waits for a report, at most until a time.
+    fn receive(
+        &self,
+        until: Option<Instant>,
+        clock: Clock,
+    ) -> Result<(u32, ThreadReport), RecvTimeoutError> {
+        match until {
+            Some(until) => self.reports.recv_timeout(until.since(clock.now())),
+            None => self.reports.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        }
     }
 
     /// Ends all load threads and joins them; returns whether none panicked.

@@ -62,6 +62,14 @@ impl ControlGroup {
     }
 }
 
+/// Returns for how long the CPU limits of the control groups of this process have made it wait, or
+/// `None` if it is in none.
+pub fn throttled_time() -> Option<Duration> {
+    let ControlGroup { path } = ControlGroup::own()?;
+    let texts = path.ancestors().map_while(|path| fs::read_to_string(path.join("cpu.stat")).ok());
+    texts.filter_map(|text| parse_microseconds(&text, "throttled_usec ")).reduce(|a, b| a + b)
+}
+
 /// A control group that was created here. All processes in it are killed when it is dropped.
 #[derive(Debug)]
 pub struct OwnedControlGroup(ControlGroup);
@@ -148,8 +156,13 @@ fn locate(mounts: &str, groups: &str) -> Option<PathBuf> {
 
 /// Parses `cpu.stat`.
 fn parse_cpu(text: &str) -> Option<Duration> {
-    let usage = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
-    Some(Duration::from_micros(usage.trim().parse().ok()?))
+    parse_microseconds(text, "usage_usec ")
+}
+
+/// Parses the line of `cpu.stat` that begins with `name`.
+fn parse_microseconds(text: &str, name: &str) -> Option<Duration> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(Duration::from_micros(value.trim().parse().ok()?))
 }
 
 #[cfg(test)]

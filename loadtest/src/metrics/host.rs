@@ -7,8 +7,22 @@
 /// CPU time of all cores so far, in kernel ticks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CoreTime {
+    /// Number of cores.
+    cores: u32,
     all: u64,
+    idle: u64,
     stolen: u64,
+}
+
+/// Use of all cores of the machine over a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MachineUse {
+    /// Number of cores.
+    pub cores: u32,
+    /// How many of them programs used.
+    pub busy_cores: f64,
+    /// CPU steal: the part of the time of all cores taken by the hypervisor, from 0 to 1.
+    pub steal_ratio: f64,
 }
 
 impl CoreTime {
@@ -19,11 +33,30 @@ impl CoreTime {
 
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
+        let cores = text.lines().skip(1).take_while(|line| line.starts_with("cpu")).count();
         // user, nice, system, idle, iowait, irq, softirq, steal; guest times are included in these.
         let ticks: Option<Vec<u64>> =
             line.split_whitespace().take(8).map(|ticks| ticks.parse().ok()).collect();
         let ticks = ticks.filter(|ticks| ticks.len() == 8)?;
-        Some(Self { all: ticks.iter().sum(), stolen: ticks[7] })
+        Some(Self {
+            cores: u32::try_from(cores).ok()?,
+            all: ticks.iter().sum(),
+            idle: ticks[3] + ticks[4],
+            stolen: ticks[7],
+        })
+    }
+
+    /// Returns the number of cores.
+    pub const fn cores(self) -> u32 {
+        self.cores
+    }
+
+    /// Returns how many of the cores programs used since `before`.
+    #[expect(clippy::cast_precision_loss, reason = "displayed ratio")]
+    pub fn busy_cores_since(self, before: Self) -> f64 {
+        let all = self.all.saturating_sub(before.all).max(1);
+        let unused = (self.idle + self.stolen).saturating_sub(before.idle + before.stolen);
+        f64::from(self.cores) * (1.0 - unused as f64 / all as f64)
     }
 
     /// Returns the fraction of CPU time stolen since `before`, from 0 to 1.
@@ -41,8 +74,10 @@ mod tests {
     #[test]
     fn steal_ratio_covers_all_cores() {
         let before = CoreTime::parse("cpu  10 0 10 70 0 0 5 5 3 0\ncpu0 1 2 3").unwrap();
-        let after = CoreTime::parse("cpu  60 0 30 80 0 0 5 25 53 0\n").unwrap();
+        let after =
+            CoreTime::parse("cpu  60 0 30 80 0 0 5 25 53 0\ncpu0 1\ncpu1 1\nintr 1").unwrap();
         assert!((after.steal_ratio_since(before) - 0.2).abs() < 1e-9);
+        assert!((after.busy_cores_since(before) - 1.4).abs() < 1e-9);
         assert!(after.steal_ratio_since(after).abs() < 1e-9, "no time passed");
     }
 

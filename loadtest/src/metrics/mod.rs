@@ -1,5 +1,6 @@
 //! Measurements of a run: latency, outcomes, per-second results, CPU time and memory of processes.
 
+pub mod backlog;
 pub mod connects;
 pub mod control_group;
 pub mod fanout;

@@ -159,14 +159,16 @@ pub struct Outcomes {
     pub unsolicited: u64,
     /// Responses to requests that had timed out, in the measured time.
     pub late: u64,
-    /// Notifications of the server, warm-up included.
+    /// Notifications of the server after the warm-up.
     pub notifications: u64,
-    /// Responses that arrived as SSE streams, warm-up included.
+    /// Responses that arrived as SSE streams after the warm-up.
     pub streamed: u64,
     /// Chunks of streams that arrived in the measured time.
     pub chunks: u64,
     /// Requests that waited for a connection when the last one became due.
-    pub backlog: u64,
+    pub waiting: u64,
+    /// Successful requests of the warm-up whose responses arrived after it.
+    pub earlier_answered: u64,
     failures: [u64; Failure::ALL.len()],
 }
 
@@ -213,7 +215,8 @@ impl Outcomes {
         self.notifications += other.notifications;
         self.streamed += other.streamed;
         self.chunks += other.chunks;
-        self.backlog += other.backlog;
+        self.waiting += other.waiting;
+        self.earlier_answered += other.earlier_answered;
         for (all, some) in self.failures.iter_mut().zip(other.failures) {
             *all += some;
         }

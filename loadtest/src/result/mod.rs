@@ -30,7 +30,8 @@ use self::threshold_checks::threshold_checks;
 use self::verdict::RunMeasurements;
 pub use self::verdict::Verdict;
 use crate::generator::{Measurements, Period};
-use crate::metrics::outcome::{Failure, Outcomes};
+use crate::metrics::backlog::{BacklogGrowth, BacklogWindow};
+use crate::metrics::outcome::Failure;
 use crate::metrics::process_group::{Accounting, ProgramCounts};
 pub use crate::metrics::second::SecondResult;
 use crate::plan::Plan;
@@ -96,13 +97,23 @@ pub struct Totals {
     pub due: u64,
     /// Requests sent.
     pub sent: u64,
-    /// Requests that waited for a connection when the last one became due.
+    /// Requests that were due and not completed at the end of the measured window, those in flight
+    /// included.
     #[serde(default)]
     pub backlog: u64,
-    /// Requests answered successfully.
+    /// By how many requests a second the backlog grew over the window; `None` in a closed loop, or
+    /// if nothing completed.
+    #[serde(default)]
+    pub backlog_growth: Option<f64>,
+    /// Requests answered successfully, also those whose responses arrived in the drain.
     pub answered: u64,
-    /// Successful responses a second.
+    /// Successful responses a second that arrived in the measured window: from the end of the
+    /// warm-up to the end of the schedule. Responses to requests of the warm-up are included,
+    /// responses in the drain are not.
     pub rate: f64,
+    /// Requests that were due a second; `None` in a closed loop.
+    #[serde(default)]
+    pub due_rate: Option<f64>,
     /// Failed requests by kind.
     pub failures: BTreeMap<String, u64>,
     /// Failed requests divided by all requests.
@@ -133,10 +144,10 @@ pub struct Totals {
 /// Totals of what is received besides single responses.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub struct StreamTotals {
-    /// Notifications received, including the warm-up.
+    /// Notifications received after the warm-up.
     #[serde(default)]
     pub notifications: u64,
-    /// Responses received as event streams, including the warm-up.
+    /// Responses received as event streams after the warm-up.
     #[serde(default)]
     pub streamed: u64,
     /// Chunks of streams of the parity dialect received in the measured time.
@@ -230,26 +241,15 @@ impl RunResult {
         let total = &finding.total;
         let whole = if plan.requests.is_some() { total.until } else { plan.profile().span() };
         let span = whole.saturating_sub(plan.warm_up.get());
-        let totals = totals(finding, span);
+        let growth = backlog_growth(&plan, total, span);
+        let mut totals = totals(finding, plan.warm_up.get(), span);
+        totals.due_rate = (!plan.closed).then(|| ratio(totals.due, span));
+        totals.backlog_growth = growth.map(|growth| growth.requests_per_second);
         let response = Percentiles::from_histogram(total.latencies.response());
         let service = Percentiles::from_histogram(total.latencies.service());
         let lag = Percentiles::from_histogram(&total.lag);
-        // CPU time counts from the last whole second of the warm-up, whose share is removed.
-        let counted = whole.saturating_sub(finding.usage.skipped);
-        let part = span.as_secs_f64() / counted.as_secs_f64().max(f64::MIN_POSITIVE);
-        let cost = |cpu: Duration| cost(cpu.mul_f64(part), span, total.outcomes);
-        let awake = finding.usage.spun.min(finding.usage.cpu);
-        let own = finding.seconds.iter().filter_map(|second| second.generator_resident_bytes);
-        let generator = ProcessCost {
-            spin_cores: awake.as_secs_f64() / counted.as_secs_f64().max(f64::MIN_POSITIVE),
-            resident_bytes_max: own.max().unwrap_or_default(),
-            ..cost(finding.usage.cpu.saturating_sub(awake))
-        };
-        let server = finding.usage.server_cpu.map(cost).map(|cost| ProcessCost {
-            resident_bytes_max: finding.usage.server_resident_bytes_max,
-            accounting: finding.usage.server_accounting,
-            ..cost
-        });
+        let generator = generator_cost(finding, totals.rate);
+        let server = server_cost(finding, totals.rate);
         let drift = drift(finding, plan.warm_up.get(), span);
         let slow_readers = plan.slow_readers.map(|_| SlowReadersResult::of(finding));
         let connections = ConnectionsResult::of(&total.connects);
@@ -261,6 +261,8 @@ impl RunResult {
             generator: &generator,
             threads: finding.setup.threads,
             open_at_end: total.open,
+            waiting: total.outcomes.waiting,
+            growth,
         };
         let mut verdict = Verdict::evaluate(&plan, &totals, &measurements);
         if finding.programs.is_some() {
@@ -321,8 +323,10 @@ fn failure_examples(
     counted.chain(Some(unsent).filter(|(kind, _)| totals.failures.contains_key(kind))).collect()
 }
 
-fn totals(finding: &Measurements, span: Duration) -> Totals {
-    let total = &finding.total;
+fn totals(finding: &Measurements, warm_up: Duration, span: Duration) -> Totals {
+    let Measurements { total, window, .. } = finding;
+    // A load thread may end late.
+    let window_span = window.until.saturating_sub(warm_up).max(span);
     let outcomes = total.outcomes;
     let failures = Failure::ALL.into_iter().map(|kind| (kind, outcomes.failed(kind)));
     let failures = failures.filter(|(_, count)| *count > 0);
@@ -330,9 +334,11 @@ fn totals(finding: &Measurements, span: Duration) -> Totals {
         duration_s: span.as_secs_f64(),
         due: total.due,
         sent: total.sent,
-        backlog: outcomes.backlog,
+        backlog: window.due.saturating_sub(window.completed),
+        backlog_growth: None,
         answered: outcomes.answered,
-        rate: ratio(outcomes.answered, span),
+        rate: ratio(window.answered, window_span),
+        due_rate: None,
         failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),
         failure_ratio: if total.due == 0 { 0.0 } else { outcomes.failure_ratio() },
         unsolicited: outcomes.unsolicited,
@@ -346,7 +352,7 @@ fn totals(finding: &Measurements, span: Duration) -> Totals {
         connect_s: finding.connect_time.as_secs_f64(),
         lost: total.connects.lost,
         last_error: total.errors.last().map(ToOwned::to_owned),
-        steal_ratio: finding.usage.steal_ratio,
+        steal_ratio: finding.usage.machine.map(|machine| machine.steal_ratio),
     }
 }
 
@@ -355,14 +361,51 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-fn cost(cpu: Duration, span: Duration, outcomes: Outcomes) -> ProcessCost {
-    let per_answer = match outcomes.answered {
-        0 => 0.0,
-        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-        answered => cpu.as_secs_f64() * 1e6 / answered as f64,
-    };
-    let cores = cpu.as_secs_f64() / span.as_secs_f64().max(f64::MIN_POSITIVE);
-    ProcessCost { cpu_us_per_response: per_answer, cores, ..ProcessCost::default() }
+/// Returns the growth of the backlog; `None` in a closed loop, or if nothing completed.
+fn backlog_growth(plan: &Plan, total: &Period, span: Duration) -> Option<BacklogGrowth> {
+    let timeout_ratio = part_of(total.outcomes.failed(Failure::Timeout), total.due);
+    let window = BacklogWindow { span, timeout_ratio, is_poisson: plan.poisson };
+    total.backlog.growth(window).filter(|_| !plan.closed)
+}
+
+/// Returns the drift over the seconds of the window.
+fn drift(finding: &Measurements, warm_up: Duration, span: Duration) -> Option<Drift> {
+    let warm_up = usize::try_from(warm_up.as_secs()).unwrap_or(usize::MAX);
+    let measured = usize::try_from(span.as_secs()).unwrap_or(usize::MAX);
+    let measured = finding.seconds.get(warm_up..warm_up.saturating_add(measured));
+    measured.and_then(Drift::of)
+}
+
+fn generator_cost(finding: &Measurements, rate: f64) -> ProcessCost {
+    let Measurements { usage, window, seconds, .. } = finding;
+    let span = usage.span.max(Duration::from_millis(1));
+    let spun = window.spun.min(usage.cpu);
+    let resident = seconds.iter().filter_map(|second| second.generator_resident_bytes);
+    ProcessCost {
+        spin_cores: spun.div_duration_f64(span),
+        resident_bytes_max: resident.max().unwrap_or_default(),
+        ..cost(usage.cpu.saturating_sub(spun).div_duration_f64(span), rate)
+    }
+}
+
+fn server_cost(finding: &Measurements, rate: f64) -> Option<ProcessCost> {
+    let usage = &finding.usage;
+    Some(ProcessCost {
+        resident_bytes_max: usage.server_resident_bytes_max.unwrap_or_default(),
+        accounting: usage.server_accounting,
+        ..cost(usage.server_cpu?.div_duration_f64(usage.span), rate)
+    })
+}
+
+/// Returns the cost of so many cores at this rate of successful responses.
+fn cost(cores: f64, rate: f64) -> ProcessCost {
+    let cpu_us_per_response = if rate > 0.0 { cores / rate * 1e6 } else { 0.0 };
+    ProcessCost { cpu_us_per_response, cores, ..ProcessCost::default() }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+fn part_of(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]

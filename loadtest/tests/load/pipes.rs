@@ -131,8 +131,8 @@ fn stdio_server_cost_is_measured_without_pid() {
     assert!(finding.usage.server_cpu.unwrap() > Duration::ZERO);
     // Two processes, each with its own libraries and heap.
     assert!(
-        finding.usage.server_resident_bytes_max > 2 << 20,
-        "{}",
+        finding.usage.server_resident_bytes_max.unwrap() > 2 << 20,
+        "{:?}",
         finding.usage.server_resident_bytes_max
     );
 }

@@ -3,14 +3,16 @@
 //! A run fails, with or without thresholds, if nothing was answered, if too many due requests got
 //! no good answer, if connections did not open or were lost for good, or if a program ended. A late
 //! or CPU-bound load generator invalidates a run that it could have changed. The server is
-//! saturated if requests could not be sent although the generator was neither.
+//! saturated if the backlog grew over the measured window ([`crate::metrics::backlog`] has the
+//! rule), or if requests could not be sent, although the generator was neither.
 
 use serde::{Deserialize, Serialize};
 
 use super::run_status::RunStatus;
 use super::threshold_checks::{latency_text, threshold_checks};
 use super::{CallResult, ConnectionsResult, ListenResult, Percentiles, ProcessCost, Totals};
-use crate::figure::{duration, round_duration};
+use crate::figure::{self, duration, round_duration};
+use crate::metrics::backlog::BacklogGrowth;
 use crate::metrics::outcome::Failure;
 use crate::plan::{Plan, Thresholds};
 
@@ -31,8 +33,8 @@ pub struct Verdict {
     /// Reasons why the run failed independent of thresholds.
     #[serde(default)]
     pub failed: Vec<String>,
-    /// Reasons why the server is saturated: due requests could not be sent because all connections
-    /// were busy. Such a run measures nothing at its rate, but shows that the rate is above
+    /// Reasons why the server is saturated: requests became due faster than they completed. Such a
+    /// run measures nothing at its rate, but shows that the rate is above
     /// capacity.
     #[serde(default)]
     pub saturated: Vec<String>,
@@ -53,6 +55,10 @@ pub(super) struct RunMeasurements<'a> {
     pub(super) threads: u32,
     /// Connections that are open at the end.
     pub(super) open_at_end: u64,
+    /// Requests that waited for a connection at the end of the measured window.
+    pub(super) waiting: u64,
+    /// Growth of the backlog; `None` in a closed loop.
+    pub(super) growth: Option<BacklogGrowth>,
 }
 
 impl Verdict {
@@ -249,31 +255,40 @@ impl Verdict {
         }
     }
 
-    /// Checks the share of the due requests that were sent in time.
+    /// Checks that requests completed as fast as they became due, and were sent.
     fn check_sent(&mut self, totals: &Totals, is_generator_slow: bool, run: &RunMeasurements<'_>) {
-        // Those of the backlog may have been sent after the end of the schedule.
-        let in_time = totals.sent.min(totals.due.saturating_sub(totals.backlog));
-        let sent = ratio(in_time, totals.due);
-        if totals.due == 0 || sent >= SENT_MIN {
+        let sent = ratio(totals.sent, totals.due);
+        let is_growing = run.growth.is_some_and(|growth| growth.is_saturation);
+        if totals.due == 0 || (sent >= SENT_MIN && !is_growing) {
             return;
         }
-        let only = format!("only {:.1} % of the due requests were sent in time", sent * 100.0);
+        let only = if is_growing {
+            growth_text(totals)
+        } else {
+            format!("only {:.1} % of the due requests were sent", sent * 100.0)
+        };
         if is_generator_slow {
             self.invalid.push(format!("{only}, and the load generator was late or busy"));
             return;
         }
-        let lost = match (totals.lost, &totals.last_error) {
-            (0, None) => String::new(),
-            (lost, None) => format!(", {lost} were lost"),
-            (lost, Some(error)) => {
-                self.failed.push(format!("{only}: {lost} connections were lost, {error}"));
-                return;
-            }
+        if let (1.., Some(error)) = (totals.lost, &totals.last_error) {
+            let lost = totals.lost;
+            self.failed.push(format!("{only}: {lost} connections were lost, {error}"));
+            return;
+        }
+        let (change, waited) = if run.waiting > 0 || !is_growing {
+            let lost = match totals.lost {
+                0 => String::new(),
+                lost => format!(", {lost} were lost"),
+            };
+            let waited = format!(", but every connection was busy{lost}");
+            ("lower the rate, or allow more connections or depth", waited)
+        } else {
+            ("lower the rate", String::new())
         };
         self.saturated.push(format!(
             "the server is saturated: {only}. The load generator was in time ({:.2} of {} cores \
-             used), but every connection was busy{lost}: lower the rate, or allow more connections \
-             or depth",
+             used){waited}: {change}",
             run.generator.cores, run.threads,
         ));
     }
@@ -340,6 +355,13 @@ impl Lateness {
             self.limit
         )
     }
+}
+
+/// Describes the growth of the backlog.
+fn growth_text(totals: &Totals) -> String {
+    let [due, added] = [totals.due_rate, totals.backlog_growth]
+        .map(|rate| figure::rate(rate.unwrap_or_default().max(0.0)));
+    format!("answered {}/s of {due}/s due, backlog +{added}/s", figure::rate(totals.rate))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]

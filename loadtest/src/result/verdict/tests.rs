@@ -33,6 +33,8 @@ fn verdict_at(
         generator: &generator,
         threads: 1,
         open_at_end: 64,
+        waiting: 0,
+        growth: None,
     };
     Verdict::evaluate(&plan, &totals, &run)
 }
@@ -120,12 +122,35 @@ fn late_generator_invalidates_the_run() {
 }
 
 #[test]
-fn backlog_means_server_saturated() {
-    let verdict = verdict(|_, totals, _, _| totals.backlog = 100);
-    assert!(verdict.saturated[0].contains("90.0 %"), "{verdict:?}");
-    let unsent = self::verdict(|_, totals, _, _| (totals.sent, totals.backlog) = (400, 700));
-    assert!(unsent.saturated[0].contains("30.0 %"), "{unsent:?}");
+fn growing_backlog_means_server_saturated() {
+    let growth = |is_saturation| BacklogGrowth { is_saturation, ..BacklogGrowth::default() };
+    let judge = |growth, lag_us, waiting| {
+        let plan = Plan::new("tcp://localhost:1");
+        let mut totals = Totals { due: 450, sent: 450, answered: 450, ..Totals::default() };
+        (totals.opened, totals.rate) = (64, 73.0);
+        (totals.due_rate, totals.backlog_growth) = (Some(150.0), Some(77.0));
+        let run = RunMeasurements {
+            response: &Percentiles { count: 450, p99_us: 1e3, ..Percentiles::default() },
+            calls: &[],
+            lag: &Percentiles { p99_us: lag_us, ..Percentiles::default() },
+            generator: &ProcessCost::default(),
+            threads: 1,
+            open_at_end: 64,
+            waiting,
+            growth: Some(growth),
+        };
+        Verdict::evaluate(&plan, &totals, &run)
+    };
+    assert!(judge(growth(false), 0.0, 9).has_passed());
+    let verdict = judge(growth(true), 0.0, 0);
+    let expected = "answered 73/s of 150/s due, backlog +77/s.";
+    assert!(verdict.saturated[0].contains(expected), "{verdict:?}");
+    assert!(!verdict.saturated[0].contains("connection"), "{verdict:?}");
     assert_eq!(verdict.status(&Thresholds::default()), RunStatus::Failed);
+    let verdict = judge(growth(true), 0.0, 9);
+    assert!(verdict.saturated[0].contains("more connections"), "{verdict:?}");
+    let verdict = judge(growth(true), 5e3, 0);
+    assert_eq!(verdict.status(&Thresholds::default()), RunStatus::Invalid);
 }
 
 #[test]
@@ -145,6 +170,8 @@ fn lost_connections_fail_even_a_late_run() {
             generator: &generator,
             threads: 1,
             open_at_end: open,
+            waiting: 0,
+            growth: None,
         };
         let verdict = Verdict::evaluate(&plan, &totals, &run);
         (verdict.status(&plan.thresholds), verdict.reason_texts().concat())
@@ -168,6 +195,8 @@ fn closed_loop_without_connections_at_end_fails() {
             generator: &ProcessCost::default(),
             threads: 1,
             open_at_end: open,
+            waiting: 0,
+            growth: None,
         };
         Verdict::evaluate(&plan, totals, &run).failed
     };

@@ -6,8 +6,10 @@
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
 mod compare;
+mod cpu;
 mod figures;
 mod framing;
+mod saturation;
 mod server;
 mod thresholds;
 mod timeouts;

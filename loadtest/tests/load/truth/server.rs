@@ -185,12 +185,12 @@ impl TruthServer {
 
     /// Returns the number of calls that were answered in this time, counted from the arrival of the
     /// first call.
-    pub(crate) fn answered_within(&self, from: Duration, until: Duration) -> u64 {
+    pub(crate) fn answered_within(&self, from: Duration, until: Duration) -> u32 {
         let calls = self.shared.calls();
         let Some(first) = calls.log.first().map(|call| call.arrived) else { return 0 };
         let times = first.after(from)..first.after(until);
         let answered = calls.log.iter().filter_map(|call| call.answered);
-        answered.filter(|answered| times.contains(answered)).count() as u64
+        u32::try_from(answered.filter(|answered| times.contains(answered)).count()).unwrap()
     }
 }
 

@@ -1,0 +1,64 @@
+//! A run is saturated if the backlog grows, and only then.
+
+use std::time::Duration;
+
+use corelane_load::result::RunStatus;
+use corelane_load::target::Transport;
+
+use super::{Run, ServerModel, run};
+
+const NO_WARM_UP: &str = "--warm-up=0s";
+
+#[test]
+fn excessive_rate_is_saturated_with_any_connections() {
+    for (transport, connections) in
+        [(Transport::Tcp, "--connections=500"), (Transport::Http, "--connections=8")]
+    {
+        let model = ServerModel { transport, ..ServerModel::default() };
+        let flags = [connections, NO_WARM_UP, "--rate=150", "--duration=2s"];
+        let Run { result, server, ended } = run(model, &flags);
+        assert_eq!((result.status(), ended.status), (RunStatus::Failed, 1), "{}", ended.stdout);
+        assert!(result.verdict.saturated.len() == 1, "{}", ended.stdout);
+        let expected = ["saturated", "of 150/s due, backlog +"];
+        assert!(expected.iter().all(|part| ended.stdout.contains(part)), "{}", ended.stdout);
+        let totals = &result.totals;
+        assert_eq!((totals.due, totals.answered), (300, 300));
+        let truth = server.answered_within(Duration::ZERO, Duration::from_secs(2));
+        assert!((totals.rate - f64::from(truth) / 2.0).abs() <= 2.0, "{truth} {}", ended.stdout);
+        assert!(totals.rate <= 101.0 && totals.backlog >= 98, "{totals:?}");
+        let growth = totals.backlog_growth.unwrap();
+        assert!((growth - (150.0 - totals.rate)).abs() <= 2.0, "{totals:?}");
+    }
+}
+
+#[test]
+fn responses_to_warm_up_requests_count() {
+    // When the window begins, 50 requests are in flight, which are answered within it.
+    let flags = ["--connections=500", "--warm-up=1s", "--rate=150", "--duration=1s"];
+    let Run { result, server, ended } = run(ServerModel::default(), &flags);
+    assert_eq!(result.status(), RunStatus::Failed, "{}", ended.stdout);
+    let truth = server.answered_within(Duration::from_secs(1), Duration::from_secs(2));
+    assert!((result.totals.rate - f64::from(truth)).abs() <= 3.0, "{truth} {}", ended.stdout);
+}
+
+#[test]
+fn sustained_rate_is_not_saturated() {
+    let stall = Some([Duration::from_millis(800), Duration::from_secs(1)]);
+    for (model, flags) in [
+        (ServerModel { stall, ..ServerModel::default() }, ["--rate=70", "--duration=2s"]),
+        (ServerModel::default(), ["--rate=5", "--duration=1s"]),
+        (
+            ServerModel {
+                workers: 500,
+                service_time: Duration::from_millis(600),
+                ..ServerModel::default()
+            },
+            ["--rate=200", "--duration=1s"],
+        ),
+        (ServerModel::default(), ["--closed", "--duration=1s"]),
+    ] {
+        let flags = [&flags[..], &["--connections=300", NO_WARM_UP]].concat();
+        let Run { result, ended, .. } = run(model, &flags);
+        assert_eq!(result.status(), RunStatus::Completed, "{flags:?}: {}", ended.stdout);
+    }
+}
