@@ -101,12 +101,15 @@ impl RequestSchedule {
             if is_measured {
                 ctx.recorder.period.due += 1;
                 ctx.recorder.record_lag(intended, ctx.now);
+            } else {
+                ctx.recorder.earlier_open += 1;
             }
             if self.queued.len() < ctx.config.limits.queued_max {
                 self.queued.push_back(intended);
-                ctx.recorder.earlier_open += u64::from(!is_measured);
             } else if is_measured {
                 ctx.recorder.period.outcomes.record_failure(Failure::Unsent);
+            } else {
+                ctx.recorder.earlier_open -= 1;
             }
         }
         true

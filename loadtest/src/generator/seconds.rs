@@ -64,10 +64,20 @@ impl WindowTotals {
     }
 }
 
+/// The last report of a load thread.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastReport {
+    /// Number of reports.
+    reports: usize,
+    /// Connections open at its end.
+    open: u64,
+}
+
 /// Collector of the seconds of a run.
 #[derive(Debug)]
 pub(super) struct SecondCollector {
-    threads: usize,
+    /// The last report of each load thread.
+    last_reports: Vec<LastReport>,
     /// Sum of the complete seconds.
     pub(super) total: Period,
     /// The part of the total that lies in the measured window.
@@ -91,7 +101,7 @@ impl SecondCollector {
         let before_seconds =
             before.map_or(0, |before| usize::try_from(before.as_secs()).unwrap_or(usize::MAX));
         Self {
-            threads,
+            last_reports: vec![LastReport::default(); threads],
             total: Period::new(),
             window: WindowTotals::default(),
             before_slow_readers: None,
@@ -104,27 +114,35 @@ impl SecondCollector {
         }
     }
 
-    /// Adds a load thread's report of a second. `sample` samples the server and the generator;
-    /// `on_second` is called for each second that this completes, with its number.
+    /// Adds the report of the next second of load thread `thread`. `sample` samples the server and
+    /// the generator; `on_second` is called for each second that this completes, with its number.
     pub(super) fn add(
         &mut self,
-        number: usize,
+        thread: usize,
         period: &Period,
         sample: impl Fn() -> ProcessSamples,
         on_second: &mut impl FnMut(usize, &Second),
     ) {
-        // Each load thread reports in order, so a complete second gets no further report.
-        let Some(place) = number.checked_sub(self.seconds.len()) else { return };
+        let Some(LastReport { reports: number, open }) = self.last_reports.get_mut(thread) else {
+            return;
+        };
+        // A second without the report of this thread is not complete.
+        let place = *number - self.seconds.len();
+        (*number, *open) = (*number + 1, period.open);
         while self.incomplete.len() <= place {
             self.incomplete.push_back((0, self.spare.pop().unwrap_or_default()));
         }
         let (reports, second) = &mut self.incomplete[place];
         second.period.add(period);
         *reports += 1;
-        if *reports == self.threads {
+        if *reports == self.last_reports.len() {
             second.samples = sample();
         }
-        while self.incomplete.front().is_some_and(|(reports, _)| *reports >= self.threads) {
+        while self
+            .incomplete
+            .front()
+            .is_some_and(|(reports, _)| *reports >= self.last_reports.len())
+        {
             self.complete_first(on_second);
         }
     }
@@ -138,6 +156,10 @@ impl SecondCollector {
 
     fn complete_first(&mut self, on_second: &mut impl FnMut(usize, &Second)) {
         let Some((_, mut second)) = self.incomplete.pop_front() else { return };
+        // The connections of threads whose drain was shorter stay open.
+        let number = self.seconds.len();
+        let ended = self.last_reports.iter().filter(|last| last.reports <= number);
+        second.period.open += ended.map(|last| last.open).sum::<u64>();
         second.summary = self.summarizer.summarize(&second.period, second.samples);
         on_second(self.seconds.len(), &second);
         self.total.append_later(&second.period);
@@ -167,14 +189,14 @@ mod tests {
         period
     }
 
-    /// Adds reports, each with its second and responses; returns the seconds that completed.
+    /// Adds reports, each with its thread and responses; returns the seconds that completed.
     fn completed(seconds: &mut SecondCollector, reports: &[(usize, u64)]) -> Vec<(usize, u64)> {
         let mut completed = Vec::new();
         let mut on_second =
             |number, second: &Second| completed.push((number, second.period.outcomes.answered));
-        for (number, answered) in reports {
+        for (thread, answered) in reports {
             let samples = ProcessSamples::default;
-            seconds.add(*number, &period(*answered, 1), samples, &mut on_second);
+            seconds.add(*thread, &period(*answered, 1), samples, &mut on_second);
         }
         completed
     }
@@ -182,20 +204,21 @@ mod tests {
     #[test]
     fn second_completes_when_all_threads_reported() {
         let mut seconds = SecondCollector::new(2, Duration::ZERO, None);
-        assert!(completed(&mut seconds, &[(0, 1), (1, 10)]).is_empty());
-        assert_eq!(completed(&mut seconds, &[(0, 2), (1, 20), (2, 5)]), [(0, 3), (1, 30)]);
+        assert!(completed(&mut seconds, &[(0, 1), (0, 10)]).is_empty());
+        assert_eq!(completed(&mut seconds, &[(1, 2), (1, 20), (1, 5)]), [(0, 3), (1, 30)]);
         let mut rest = Vec::new();
         seconds.finish(&mut |number, _| rest.push(number));
         assert_eq!(rest, [2], "one thread reported one second more");
         let kept: Vec<u64> = seconds.seconds.iter().map(|second| second.answered).collect();
         assert_eq!((kept, seconds.total.outcomes.answered), (vec![3, 30, 5], 38));
-        assert_eq!(seconds.seconds[0].open, 2);
+        assert!(seconds.seconds.iter().all(|second| second.open == 2), "{:?}", seconds.seconds);
+        assert_eq!(seconds.total.open, 2);
     }
 
     #[test]
     fn second_buffers_are_reused() {
         let mut seconds = SecondCollector::new(1, Duration::ZERO, None);
-        let parts: Vec<(usize, u64)> = (0..100).map(|number| (number, 1)).collect();
+        let parts = [(0, 1); 100];
         assert_eq!(completed(&mut seconds, &parts).len(), 100);
         assert_eq!((seconds.spare.len(), seconds.incomplete.len()), (1, 0));
         assert_eq!(seconds.total.outcomes.answered, 100);
@@ -205,7 +228,7 @@ mod tests {
     fn seconds_before_slow_readers_are_separate() {
         let mut seconds =
             SecondCollector::new(1, Duration::ZERO, Some(Duration::from_millis(2_500)));
-        completed(&mut seconds, &[(0, 1), (1, 2), (2, 4)]);
+        completed(&mut seconds, &[(0, 1), (0, 2), (0, 4)]);
         assert_eq!(seconds.before_slow_readers.unwrap().outcomes.answered, 3);
     }
 }

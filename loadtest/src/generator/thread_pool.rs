@@ -106,8 +106,8 @@ pub struct GeneratorSetup {
 enum ThreadReport {
     /// Opening the connections is finished.
     Connected { open: u64, open_streams: u64, last_error: Option<String>, ring: String },
-    /// Measurements of the second with this number.
-    Period { second: usize, period: Box<Period> },
+    /// Measurements of the next second.
+    Period(Box<Period>),
     /// The thread could not start.
     Failed(io::Error),
 }
@@ -307,10 +307,8 @@ impl ThreadSetup {
             ring: described,
         });
         let Ok(ThreadCommand::Start(begin)) = self.commands.recv() else { return };
-        let mut second = 0;
         thread.run(begin, |period| {
-            self.send_report(ThreadReport::Period { second, period });
-            second += 1;
+            self.send_report(ThreadReport::Period(period));
             match self.commands.try_recv() {
                 Ok(ThreadCommand::ReusePeriod(period)) => period,
                 _ => Box::default(),
@@ -419,9 +417,9 @@ impl ThreadPool {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            let ThreadReport::Period { second, mut period } = report else { continue };
+            let ThreadReport::Period(mut period) = report else { continue };
             deliveries.add(&mut period.fanout.deliveries, self.commands.len());
-            seconds.add(second, &period, sample, &mut on_second);
+            seconds.add(worker as usize, &period, sample, &mut on_second);
             period.clear();
             if let Some(order) = self.commands.get(worker as usize) {
                 drop(order.send(ThreadCommand::ReusePeriod(period)));

@@ -368,14 +368,6 @@ fn backlog_growth(plan: &Plan, total: &Period, span: Duration) -> Option<Backlog
     total.backlog.growth(window).filter(|_| !plan.closed)
 }
 
-/// Returns the drift over the seconds of the window.
-fn drift(finding: &Measurements, warm_up: Duration, span: Duration) -> Option<Drift> {
-    let warm_up = usize::try_from(warm_up.as_secs()).unwrap_or(usize::MAX);
-    let measured = usize::try_from(span.as_secs()).unwrap_or(usize::MAX);
-    let measured = finding.seconds.get(warm_up..warm_up.saturating_add(measured));
-    measured.and_then(Drift::of)
-}
-
 fn generator_cost(finding: &Measurements, rate: f64) -> ProcessCost {
     let Measurements { usage, window, seconds, .. } = finding;
     let span = usage.span.max(Duration::from_millis(1));
