@@ -12,9 +12,11 @@ use corelane_engine::ring::Socket;
 use corelane_tls::{TlsError, TlsFilter};
 
 use super::slow_reader::SlowReader;
+use crate::figure;
 use crate::mcp::{Closing, ConnectError, Handshake, RequestLog, Subscriber};
 use crate::metrics::outcome::Failure;
 use crate::schedule::ReconnectReason;
+use crate::wire::PartialMessage;
 use crate::wire::tls::describe_tls_error;
 
 /// State of a connection.
@@ -122,6 +124,19 @@ impl Connection {
             (Failure::Closed, "the server closed the connection".into())
         };
         ConnectError { failure, message }
+    }
+
+    /// Describes how much of an answer has arrived, if a part of it has.
+    pub(super) fn closed_inside_message(&self) -> Option<String> {
+        let ConnectionState::Open(log) = &self.state else { return None };
+        let PartialMessage { of, received, length } = log.partial_message()?;
+        let received = figure::count(received);
+        Some(match length {
+            Some(length) => {
+                format!("closed after {received} of {} bytes of {of}", figure::count(length))
+            }
+            None => format!("closed after {received} bytes of {of}, which has not ended"),
+        })
     }
 
     /// Returns the error of a handshake that timed out.

@@ -96,6 +96,10 @@ impl<R: Ring> Connections<R> {
             Some((kind, _)) => *kind == io::ErrorKind::BrokenPipe,
         };
         if let Some((_, text)) = error {
+            let text = match conn.closed_inside_message() {
+                Some(part) => format!("{part}: {text}"),
+                None => text,
+            };
             ctx.record_example(Failure::Closed, &text);
         }
         if !is_orderly {

@@ -84,6 +84,7 @@ impl RunContext {
         let fields = &settings.fields;
         let is_warm = now >= recorder.measured_from;
         let is_measured = self.phase == RunPhase::Sending && is_warm;
+        self.templates.explain_wrong(recorder.period.errors.lacks(Some(Failure::Wrong)));
         let mut actions = ReceiveActions::default();
         let received = log.receive(&mut self.templates, bytes, |event| match event {
             ReceiveEvent::Completed(completed) => recorder.record_completed(completed, now),

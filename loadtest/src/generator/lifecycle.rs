@@ -319,6 +319,7 @@ impl<R: Ring> Lifecycle<R> {
                 _ => Ending::Planned,
             };
         }
+        let partial = conn.closed_inside_message().filter(|_| failure == Failure::Closed);
         match std::mem::replace(&mut conn.state, ConnectionState::Closing) {
             ConnectionState::Open(mut log) => {
                 self.connector.count_closed();
@@ -326,7 +327,7 @@ impl<R: Ring> Lifecycle<R> {
                 if log.in_flight() > 0 {
                     let is_closed_http = failure == Failure::Closed && is_http(ctx);
                     let why = if is_closed_http { KEEP_ALIVE_HINT } else { failure.description() };
-                    ctx.record_example(failure, why);
+                    ctx.record_example(failure, partial.as_deref().unwrap_or(why));
                 }
                 ctx.fail_requests(&mut log, failure);
             }

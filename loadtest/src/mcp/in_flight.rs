@@ -51,6 +51,14 @@ struct FurtherRequests {
     streams: OpenStreams,
     /// Requests that timed out and were not answered yet.
     timed_out: TimedOutIds,
+    /// Why the response to a request is wrong, until it is complete.
+    reason: Option<WrongReason>,
+}
+
+#[derive(Debug)]
+struct WrongReason {
+    request: u64,
+    text: String,
 }
 
 impl InFlight {
@@ -115,6 +123,17 @@ impl InFlight {
     /// Returns the open streams, to add one.
     pub(super) fn streams_or_default(&mut self) -> &mut OpenStreams {
         &mut self.further.get_or_insert_default().streams
+    }
+
+    /// Keeps the reason why the response to a request is wrong.
+    pub(super) fn set_reason(&mut self, request: u64, text: String) {
+        self.further.get_or_insert_default().reason = Some(WrongReason { request, text });
+    }
+
+    /// Removes and returns that reason.
+    pub(super) fn take_reason(&mut self, request: u64) -> Option<String> {
+        let further = self.further.as_mut()?;
+        further.reason.take_if(|reason| reason.request == request).map(|reason| reason.text)
     }
 
     /// Adds the id of a request that timed out.

@@ -19,8 +19,13 @@ pub enum MessageKind<'a> {
         /// The failure, or `None` if it succeeded.
         failure: Option<Failure>,
     },
-    /// Response without one of our ids, for example an error with `id: null`.
-    UnmatchedResponse,
+    /// Response whose id is not a number, for example an error with `id: null`.
+    UnmatchedResponse {
+        /// The id as JSON text; empty without one.
+        id: &'a str,
+        /// Whether it is an error.
+        is_error: bool,
+    },
     /// Request of the server.
     Request {
         /// Its id as JSON text.
@@ -45,6 +50,19 @@ struct Envelope<'a> {
     result: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+}
+
+/// The members of an error that are examined.
+#[derive(Deserialize)]
+struct ErrorView<'a> {
+    #[serde(borrow, default)]
+    data: Option<ErrorData<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ErrorData<'a> {
+    #[serde(borrow, default, rename = "retryAfterMs")]
+    retry_after: Option<&'a RawValue>,
 }
 
 /// The members of a result that are examined.
@@ -80,10 +98,11 @@ pub fn classify_message<'a, 'b>(
         return MessageKind::Invalid;
     }
     let Some(id) = envelope.id.and_then(|id| id.get().parse().ok()) else {
-        return MessageKind::UnmatchedResponse;
+        let id = envelope.id.map_or("", RawValue::get);
+        return MessageKind::UnmatchedResponse { id, is_error: envelope.error.is_some() };
     };
     let failure = match envelope.result {
-        _ if envelope.error.is_some() => Some(Failure::Rpc),
+        _ if envelope.error.is_some() => envelope.error.map(error_failure),
         Some(result) => check_result(result.get(), check(id)),
         None => Some(Failure::Garbage),
     };
@@ -92,20 +111,32 @@ pub fn classify_message<'a, 'b>(
 
 /// Returns the failure of a result, or `None` if it is as expected.
 pub(super) fn check_result(result: &str, check: Option<&ResultCheck>) -> Option<Failure> {
-    let Ok(view) = serde_json::from_str::<ResultView<'_>>(result) else {
-        // `content` has another shape: a result must be an object, which is wrong if more is
-        // expected.
-        let is_wrong = check.is_some() || !result.starts_with('{');
-        return is_wrong.then_some(Failure::Wrong);
-    };
-    if view.is_error {
+    let view = serde_json::from_str::<ResultView<'_>>(result);
+    if view.as_ref().is_ok_and(|view| view.is_error) {
         return Some(Failure::Tool);
     }
-    let check = check?;
-    let content = view.content.as_deref();
-    let text = content.and_then(|content| content.first()?.text.as_deref());
-    let is_right = check.is_met(result, text, content.is_some());
-    (!is_right).then_some(Failure::Wrong)
+    if !result.starts_with('{') {
+        return Some(Failure::Wrong);
+    }
+    // In an unreadable view `content` has another shape.
+    let content = view.ok().and_then(|view| view.content);
+    let texts = content.as_deref().map(|all| all.iter().filter_map(|block| block.text.as_deref()));
+    (!check?.is_met(result, texts.as_ref())).then_some(Failure::Wrong)
+}
+
+/// Returns how an error object is counted.
+fn error_failure(error: &RawValue) -> Failure {
+    let data = serde_json::from_str::<ErrorView<'_>>(error.get()).ok().and_then(|error| error.data);
+    match data {
+        Some(ErrorData { retry_after: Some(_) }) => Failure::RpcRetryAfter,
+        _ => Failure::Rpc,
+    }
+}
+
+/// Explains why the result in a response is not as expected.
+pub(super) fn explain_result(text: &[u8], check: &ResultCheck) -> Option<String> {
+    let envelope = serde_json::from_slice::<Envelope<'_>>(text).ok()?;
+    check.explain(envelope.result?.get())
 }
 
 /// Returns the response to a request of the server: empty for `ping`, else "method not found".
@@ -152,6 +183,9 @@ mod tests {
         assert_eq!(failure(tool), Some(Failure::Tool));
         let error = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"no"}}"#;
         assert_eq!(failure(error), Some(Failure::Rpc));
+        let later = r#"{"id":7,"error":{"code":1002,"message":"a","data":{"retryAfterMs":9}}}"#;
+        assert_eq!(failure(later), Some(Failure::RpcRetryAfter));
+        assert_eq!(failure(&later.replace("{\"retryAfterMs\":9}", "\"a\"")), Some(Failure::Rpc));
         let both = r#"{"id":7,"result":{"content":[{"text":"hello"}]},"error":{"code":1}}"#;
         assert_eq!(failure(both), Some(Failure::Rpc));
     }
@@ -168,8 +202,9 @@ mod tests {
         let ping = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
         assert_eq!(classify(ping), MessageKind::Request { id: "\"p\"", is_ping: true });
         assert_eq!(classify(r#"{"method":"notifications/message"}"#), MessageKind::Notification);
-        assert_eq!(classify(r#"{"id":null,"error":{}}"#), MessageKind::UnmatchedResponse);
-        assert_eq!(classify(r#"{"id":"x","result":{}}"#), MessageKind::UnmatchedResponse);
+        let unmatched = |id, is_error| MessageKind::UnmatchedResponse { id, is_error };
+        assert_eq!(classify(r#"{"id":null,"error":{}}"#), unmatched("", true));
+        assert_eq!(classify(r#"{"id":"x","result":{}}"#), unmatched("\"x\"", false));
         assert_eq!(classify(r#"{"id":7}"#), MessageKind::Invalid);
         assert_eq!(classify("<html>"), MessageKind::Invalid);
         assert_eq!(classify("[]"), MessageKind::Invalid);

@@ -7,7 +7,7 @@ use super::request_templates::RequestTemplates;
 use super::response_matcher::{ReceiveEvent, ResponseMatcher, UnansweredRequest};
 use crate::metrics::failure_examples::BODY_BYTES_MAX;
 use crate::metrics::outcome::Failure;
-use crate::wire::{FramingError, Reader, WireEvent, frames, read_buffered};
+use crate::wire::{FramingError, PartialMessage, Reader, WireEvent, frames, read_buffered};
 
 /// Buffer capacity that an idle connection keeps, in bytes: enough for a session id.
 const IDLE_BUFFER_BYTES_MAX: usize = 128;
@@ -107,6 +107,11 @@ impl RequestLog {
     /// [`RequestLog::receive`] processes that without further bytes.
     pub fn end(&mut self) -> bool {
         self.reader.end()
+    }
+
+    /// Returns what has arrived of an incomplete answer.
+    pub fn partial_message(&self) -> Option<PartialMessage> {
+        self.reader.partial_message(&self.buffered)
     }
 
     /// Processes `bytes`; returns how many were consumed.

@@ -3,6 +3,7 @@
 use super::parity::messages::MessageReader;
 use super::request_template::RequestTemplate;
 use super::response_template::ResponseTemplate;
+use crate::metrics::outcome::Failure;
 
 /// Request templates of one load thread with the response templates learned so far.
 #[derive(Debug)]
@@ -11,6 +12,8 @@ pub struct RequestTemplates {
     responses: Vec<Option<ResponseTemplate>>,
     /// Reader of responses, in the parity dialect.
     parity_reader: Option<Box<MessageReader>>,
+    /// Whether the reason of a wrong response is wanted.
+    explains_wrong: bool,
 }
 
 impl RequestTemplates {
@@ -18,7 +21,20 @@ impl RequestTemplates {
     pub fn new(requests: Vec<RequestTemplate>) -> Self {
         let responses = requests.iter().map(|_| None).collect();
         let is_parity = requests.iter().any(RequestTemplate::is_parity);
-        Self { requests, responses, parity_reader: is_parity.then(Box::default) }
+        let parity_reader = is_parity.then(Box::default);
+        Self { requests, responses, parity_reader, explains_wrong: true }
+    }
+
+    /// Sets whether the reason of a wrong response is wanted, which takes long to find.
+    #[inline]
+    pub const fn explain_wrong(&mut self, is_wanted: bool) {
+        self.explains_wrong = is_wanted;
+    }
+
+    /// Returns whether the reason of a response with this failure is wanted.
+    #[inline]
+    pub(super) fn explains(&self, failure: Option<Failure>) -> bool {
+        failure == Some(Failure::Wrong) && self.explains_wrong
     }
 
     /// Takes the reader of responses in the parity dialect; `None` for those of MCP.

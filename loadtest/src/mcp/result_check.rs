@@ -2,6 +2,7 @@
 //!
 //! Evaluated only for a response that differs from the last correct one.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
@@ -13,11 +14,15 @@ use serde_json::Value;
 
 /// An expected part of a result, written as
 ///
-/// - `TEXT` or `text:TEXT`: the first text is exactly this;
-/// - `contains:TEXT`: the first text contains this;
-/// - `regex:PATTERN`: the first text matches;
+/// - `TEXT` or `text:TEXT`: a text of the result is exactly this;
+/// - `contains:TEXT`: a text contains this;
+/// - `regex:PATTERN`: a text matches;
 /// - `pointer:/PATH=JSON`: the value at this JSON pointer (RFC 6901) into the result is this;
 /// - `pointer:/PATH`: there is a value.
+///
+/// The texts of a result are those of its content blocks and embedded resources (`content`), of
+/// resources (`contents`) and of the messages of a prompt (`messages`); without any it is the JSON
+/// text of `structuredContent`.
 #[derive(Clone, Debug)]
 pub struct Expectation {
     source: String,
@@ -33,23 +38,23 @@ enum ExpectationKind {
 }
 
 impl Expectation {
-    /// Expects exactly this first text.
+    /// Expects a text that is exactly this.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { source: format!("text:{text}"), kind: ExpectationKind::Text(text) }
     }
 
-    /// Expects a first text that contains this.
+    /// Expects a text that contains this.
     pub fn contains(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { source: format!("contains:{text}"), kind: ExpectationKind::Contains(text) }
     }
 
-    fn is_met(&self, first_text: Option<&str>, result: &Value) -> bool {
+    fn is_met(&self, texts: &[Cow<'_, str>], result: &Value) -> bool {
         match &self.kind {
-            ExpectationKind::Text(text) => first_text == Some(text),
-            ExpectationKind::Contains(part) => first_text.is_some_and(|text| text.contains(part)),
-            ExpectationKind::Matches(regex) => first_text.is_some_and(|text| regex.is_match(text)),
+            ExpectationKind::Text(expected) => texts.iter().any(|text| text == expected),
+            ExpectationKind::Contains(part) => texts.iter().any(|text| text.contains(part)),
+            ExpectationKind::Matches(regex) => texts.iter().any(|text| regex.is_match(text)),
             ExpectationKind::Pointer { path, value } => {
                 let found = result.pointer(path);
                 match value {
@@ -60,7 +65,23 @@ impl Expectation {
         }
     }
 
-    /// Returns the exact first text, if that is what is expected.
+    /// Describes what was received instead.
+    fn explain(&self, texts: &[Cow<'_, str>], result: &Value) -> String {
+        let received = match &self.kind {
+            ExpectationKind::Pointer { path, .. } => result.pointer(path).map_or_else(
+                || "there is no value at this path".into(),
+                |found| format!("received {}", excerpt(&found.to_string())),
+            ),
+            _ => match texts {
+                [] => "the result has no text".into(),
+                [text] => format!("received {:?}", excerpt(text)),
+                [text, ..] => format!("received {} texts, first {:?}", texts.len(), excerpt(text)),
+            },
+        };
+        format!("expected {}, {received}", excerpt(&self.source))
+    }
+
+    /// Returns the exact text, if that is what is expected.
     fn exact_text(&self) -> Option<&str> {
         match &self.kind {
             ExpectationKind::Text(text) => Some(text),
@@ -127,6 +148,46 @@ impl Serialize for Expectation {
     }
 }
 
+/// Characters of a text that an explanation quotes.
+const EXCERPT_CHARACTERS_MAX: usize = 200;
+
+/// Returns the beginning of a text.
+fn excerpt(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(EXCERPT_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
+
+/// Returns the texts of a result.
+fn texts_of(result: &Value) -> Vec<Cow<'_, str>> {
+    let mut texts = Vec::new();
+    for blocks in ["content", "contents"].into_iter().filter_map(|name| result.get(name)) {
+        add_texts(blocks, &mut texts);
+    }
+    let messages = result.get("messages").and_then(Value::as_array);
+    for content in messages.into_iter().flatten().filter_map(|message| message.get("content")) {
+        add_texts(content, &mut texts);
+    }
+    if texts.is_empty() {
+        texts.extend(result.get("structuredContent").map(|content| content.to_string().into()));
+    }
+    texts
+}
+
+/// Adds the texts of a text, a content block or a list of those.
+fn add_texts<'a>(content: &'a Value, texts: &mut Vec<Cow<'a, str>>) {
+    match content {
+        Value::String(text) => texts.push(text.into()),
+        Value::Array(blocks) => blocks.iter().for_each(|block| add_texts(block, texts)),
+        Value::Object(block) => {
+            let text = block.get("text").or_else(|| block.get("resource")?.get("text"));
+            texts.extend(text.and_then(Value::as_str).map(Cow::from));
+        }
+        _ => {}
+    }
+}
+
 /// What the result of a request has to be.
 #[derive(Clone, Debug, Default)]
 pub struct ResultCheck {
@@ -139,7 +200,7 @@ pub struct ResultCheck {
 }
 
 impl ResultCheck {
-    /// Expects exactly this first text.
+    /// Expects a text that is exactly this.
     pub fn text(text: impl Into<String>) -> Self {
         Self { expectations: vec![Expectation::text(text)], ..Self::default() }
     }
@@ -171,32 +232,72 @@ impl ResultCheck {
         Ok(self)
     }
 
-    /// Returns the expected first text, if it is known.
+    /// Returns the exact text that is expected, if it is known.
     pub fn expected_text(&self) -> Option<&str> {
         self.expectations.iter().find_map(Expectation::exact_text)
     }
 
-    /// Returns whether `result`, which is no error, is as expected. `first_text` is the text of its
-    /// first content block.
-    pub(super) fn is_met(&self, result: &str, first_text: Option<&str>, has_content: bool) -> bool {
+    /// Returns whether `result`, which is no error, is as expected. `content` are the texts of its
+    /// content blocks, if it has any, and spare to parse the rest of it.
+    pub(super) fn is_met<'a>(
+        &self,
+        result: &str,
+        content: Option<&(impl Iterator<Item = &'a str> + Clone)>,
+    ) -> bool {
         if let Some(record) = &self.record {
             record.get_or_init(|| result.to_owned());
         }
-        let is_simple = self.output_schema.is_none()
-            && self.expectations.iter().all(|it| it.exact_text().is_some());
-        if is_simple {
-            let is_right = |it: &Expectation| it.exact_text() == first_text;
-            return (has_content || !self.is_tool) && self.expectations.iter().all(is_right);
+        if let Some(texts) = content {
+            let is_met = |it: &Expectation| {
+                it.exact_text().is_some_and(|expected| texts.clone().any(|text| text == expected))
+            };
+            if self.output_schema.is_none() && self.expectations.iter().all(is_met) {
+                return true;
+            }
+        } else if !self.is_tool && self.expectations.is_empty() {
+            return true;
         }
-        let Ok(result) = serde_json::from_str::<Value>(result) else { return false };
+        serde_json::from_str(result).is_ok_and(|result| self.mismatch(&result).is_none())
+    }
+
+    /// Explains why a result is not as expected.
+    pub(super) fn explain(&self, result: &str) -> Option<String> {
+        self.mismatch(&serde_json::from_str(result).ok()?)
+    }
+
+    /// Returns why a result is not as expected, or `None` if it is.
+    fn mismatch(&self, result: &Value) -> Option<String> {
+        if !result.is_object() {
+            return Some("the result is not an object".into());
+        }
         let structured = result.get("structuredContent");
-        let is_valid = match &self.output_schema {
-            Some(schema) => structured.is_some_and(|content| schema.is_valid(content)),
-            None => true,
-        };
-        is_valid
-            && (has_content || structured.is_some() || !self.is_tool)
-            && self.expectations.iter().all(|it| it.is_met(first_text, &result))
+        if self.is_tool
+            && structured.is_none()
+            && !result.get("content").is_some_and(Value::is_array)
+        {
+            return Some("the result has no content".into());
+        }
+        match (&self.output_schema, structured) {
+            (Some(_), None) => {
+                return Some(
+                    "the tool has an outputSchema, the result no structuredContent".into(),
+                );
+            }
+            (Some(schema), Some(structured)) => {
+                if let Err(error) = schema.validate(structured) {
+                    return Some(format!(
+                        "structuredContent{} does not match outputSchema{}: {}",
+                        error.instance_path(),
+                        error.schema_path(),
+                        excerpt(&error.to_string())
+                    ));
+                }
+            }
+            (None, _) => {}
+        }
+        let texts = texts_of(result);
+        let missed = self.expectations.iter().find(|it| !it.is_met(&texts, result))?;
+        Some(missed.explain(&texts, result))
     }
 }
 
@@ -206,10 +307,14 @@ mod tests {
 
     use super::*;
 
+    const NO_CONTENT: Option<&std::iter::Empty<&str>> = None;
+
     fn is_met(expectation: &str, result: &Value) -> bool {
-        let text = result.pointer("/content/0/text").and_then(Value::as_str);
         let check = ResultCheck::new(vec![expectation.parse().unwrap()]);
-        check.is_met(&result.to_string(), text, text.is_some())
+        let text = result.to_string();
+        let is_met = check.is_met(&text, NO_CONTENT);
+        assert_eq!(check.explain(&text).is_none(), is_met);
+        is_met
     }
 
     #[test]
@@ -247,11 +352,56 @@ mod tests {
     }
 
     #[test]
+    fn every_text_of_a_result_is_read() {
+        let blocks = json!([{ "type": "image", "data": "" }, { "type": "text", "text": "b c" }]);
+        let embedded = json!({ "type": "resource", "resource": { "uri": "a:b", "text": "b c" } });
+        for result in [
+            json!({ "content": blocks }),
+            json!({ "content": [{ "type": "text", "text": "a" }, embedded] }),
+            json!({ "contents": [{ "uri": "a:b", "blob": "" }, { "uri": "a:c", "text": "b c" }] }),
+            json!({ "messages": [{ "content": { "type": "text", "text": "b c" } }] }),
+            json!({ "messages": [{ "content": blocks }, { "content": "a" }] }),
+            json!({ "messages": [{ "content": embedded }] }),
+        ] {
+            for met in ["b c", "contains: c", "regex:^b"] {
+                assert!(is_met(met, &result), "{met} {result}");
+            }
+            assert!(!is_met("b", &result) && !is_met("contains:d", &result), "{result}");
+        }
+        let structured = json!({ "structuredContent": { "a": "b c" } });
+        assert!(is_met("contains:b c", &structured) && !is_met("b c", &structured));
+    }
+
+    #[test]
+    fn mismatch_names_what_was_expected_and_received() {
+        let result = json!({ "content": [{ "text": "a" }, { "text": "b" }], "n": 3 });
+        for (expected, why) in [
+            ("c", "expected c, received 2 texts, first \"a\""),
+            ("pointer:/n=4", "expected pointer:/n=4, received 3"),
+            ("pointer:/m", "expected pointer:/m, there is no value at this path"),
+        ] {
+            let check = ResultCheck::new(vec![expected.parse().unwrap()]);
+            assert_eq!(check.explain(&result.to_string()).as_deref(), Some(why));
+        }
+        let check = ResultCheck::text("x".repeat(300));
+        let why = check.explain(r#"{"content":[{"text":"y"}]}"#).unwrap();
+        assert!(why.ends_with("xxx…, received \"y\"") && why.len() < 300, "{why}");
+        let schema = json!({ "properties": { "n": { "type": "integer" } } });
+        let check = ResultCheck::default().of_tool(Some(&schema)).unwrap();
+        let why = check.explain(r#"{"content":[],"structuredContent":{"n":"1"}}"#).unwrap();
+        assert_eq!(
+            why,
+            "structuredContent/n does not match outputSchema/properties/n/type: \"1\" is not of \
+             type \"integer\""
+        );
+    }
+
+    #[test]
     fn output_schema_requires_structured_content() {
         let schema = json!({ "type": "object", "required": ["n"],
             "properties": { "n": { "type": "integer" } } });
         let check = ResultCheck::default().of_tool(Some(&schema)).unwrap();
-        let is_met = |result: Value| check.is_met(&result.to_string(), None, true);
+        let is_met = |result: Value| check.is_met(&result.to_string(), NO_CONTENT);
         assert!(is_met(json!({ "content": [], "structuredContent": { "n": 1 } })));
         assert!(!is_met(json!({ "content": [], "structuredContent": { "n": "1" } })));
         assert!(!is_met(json!({ "content": [] })));
@@ -262,7 +412,8 @@ mod tests {
     #[test]
     fn tool_result_requires_content() {
         let check = ResultCheck::default().of_tool(None).unwrap();
-        assert!(!check.is_met("{}", None, false) && check.is_met("{}", None, true));
-        assert!(ResultCheck::default().is_met("{}", None, false));
+        assert!(!check.is_met("{}", NO_CONTENT));
+        assert!(check.is_met("{}", Some(&std::iter::empty())));
+        assert!(ResultCheck::default().is_met("{}", NO_CONTENT));
     }
 }

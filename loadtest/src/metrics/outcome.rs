@@ -20,12 +20,16 @@ pub enum Failure {
     Garbage,
     /// The response is valid but not the expected one.
     Wrong,
-    /// HTTP status 4xx, or another unexpected one.
+    /// HTTP status 429.
+    Http429,
+    /// Another HTTP status 4xx, or another unexpected one.
     Http4xx,
     /// HTTP status 5xx.
     Http5xx,
     /// JSON-RPC error.
     Rpc,
+    /// JSON-RPC error with `data.retryAfterMs`.
+    RpcRetryAfter,
     /// Tool result with `isError`.
     Tool,
     /// Not sent by the generator: all connections were busy.
@@ -38,15 +42,17 @@ pub enum Failure {
 
 impl Failure {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Connect,
         Self::Closed,
         Self::Timeout,
         Self::Garbage,
         Self::Wrong,
+        Self::Http429,
         Self::Http4xx,
         Self::Http5xx,
         Self::Rpc,
+        Self::RpcRetryAfter,
         Self::Tool,
         Self::Unsent,
         Self::Stream,
@@ -68,13 +74,15 @@ impl Failure {
             Self::Timeout => 2,
             Self::Garbage => 3,
             Self::Wrong => 4,
-            Self::Http4xx => 5,
-            Self::Http5xx => 6,
-            Self::Rpc => 7,
-            Self::Tool => 8,
-            Self::Unsent => 9,
-            Self::Stream => 10,
-            Self::Parity(code) => 11 + code as usize,
+            Self::Http429 => 5,
+            Self::Http4xx => 6,
+            Self::Http5xx => 7,
+            Self::Rpc => 8,
+            Self::RpcRetryAfter => 9,
+            Self::Tool => 10,
+            Self::Unsent => 11,
+            Self::Stream => 12,
+            Self::Parity(code) => 13 + code as usize,
         }
     }
 
@@ -86,9 +94,11 @@ impl Failure {
             Self::Timeout => "timeout",
             Self::Garbage => "garbage",
             Self::Wrong => "wrong",
+            Self::Http429 => "http_429",
             Self::Http4xx => "http_4xx",
             Self::Http5xx => "http_5xx",
             Self::Rpc => "rpc_error",
+            Self::RpcRetryAfter => "rpc_retry_after",
             Self::Tool => "tool_error",
             Self::Unsent => "unsent",
             Self::Stream => "stream",
@@ -115,9 +125,15 @@ impl Failure {
             Self::Timeout => "no answer within the response timeout or before the end of the run",
             Self::Garbage => "the answer is not valid HTTP, WebSocket, JSON-RPC or parity",
             Self::Wrong => "the answer is valid, but another one than expected",
+            Self::Http429 => {
+                "HTTP status 429: too many requests; Retry-After has the seconds to wait"
+            }
             Self::Http4xx => "HTTP status 4xx, or another unexpected one: the request was rejected",
             Self::Http5xx => "HTTP status 5xx: the server failed",
             Self::Rpc => "JSON-RPC error response, or a parity error with an unknown code",
+            Self::RpcRetryAfter => {
+                "JSON-RPC error with data.retryAfterMs: too many requests, or an overloaded server"
+            }
             Self::Tool => "tool result with isError",
             Self::Unsent => "not sent, because every connection was busy or lost",
             Self::Stream => {

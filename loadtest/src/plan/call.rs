@@ -33,9 +33,11 @@ pub struct CallPlan {
     /// Params of `method`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Map<String, Value>>,
-    /// What the result has to be, one text or a list: `TEXT` (exactly the first text),
-    /// `contains:TEXT`, `regex:PATTERN`, `pointer:/PATH=JSON` or `pointer:/PATH`. Default: no
-    /// error, well-formed, and valid against the output schema of the tool.
+    /// What the result has to be, one text or a list: `TEXT` (exactly one of its texts),
+    /// `contains:TEXT`, `regex:PATTERN`, `pointer:/PATH=JSON` or `pointer:/PATH`. Its texts are
+    /// those of `content`, `contents` and `messages`, or without any the JSON text of
+    /// `structuredContent`. Default: no error, well-formed, and valid against the output schema of
+    /// the tool.
     #[schemars(with = "OneOrMany")]
     #[serde(default, deserialize_with = "expectations", skip_serializing_if = "Vec::is_empty")]
     pub expect: Vec<Expectation>,

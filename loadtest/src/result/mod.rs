@@ -278,7 +278,7 @@ impl RunResult {
             calls,
             plan,
             manifest,
-            failure_examples: failure_examples(total, &totals, &connections),
+            failure_examples: failure_examples(total, &totals, &connections, listen.as_ref()),
             totals,
             response,
             service,
@@ -309,12 +309,14 @@ fn failure_examples(
     total: &Period,
     totals: &Totals,
     connections: &ConnectionsResult,
+    listen: Option<&ListenResult>,
 ) -> BTreeMap<String, String> {
     let is_counted = |kind: &str| {
         // Without an answer, that of a request of the warm-up explains the run.
         totals.answered == 0
             || totals.failures.contains_key(kind)
             || connections.failures.contains_key(kind)
+            || listen.is_some_and(|listen| listen.failures.contains_key(kind))
             || (kind == Failure::UNSOLICITED.0 && totals.unsolicited > 0)
     };
     let counted = total.errors.iter().filter(|(kind, _)| is_counted(kind));

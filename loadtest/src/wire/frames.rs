@@ -3,7 +3,7 @@
 use corelane_transport::websocket::client::{self, ServerFrameEvent, ServerFrameReader};
 use corelane_transport::websocket::limits::{CloseCode, FrameLimits};
 
-use super::{FramingError, MESSAGE_BYTES_MAX, ReadResult, WireEvent};
+use super::{FramingError, MESSAGE_BYTES_MAX, PartialMessage, ReadResult, WireEvent};
 
 /// Masking key of every frame. RFC 6455 requires a random key per frame so that scripts in a
 /// browser cannot choose the bytes on the wire; that does not apply to a load generator, and a
@@ -56,6 +56,20 @@ impl FrameReader {
     }
 }
 
+/// Returns what has arrived of a frame.
+pub(super) fn partial_frame(bytes: &[u8]) -> PartialMessage {
+    let payload = match (bytes.get(1).map(|byte| byte & 0x7F), bytes) {
+        (None, _) => None,
+        (Some(126), [_, _, a, b, ..]) => Some(4 + u64::from(u16::from_be_bytes([*a, *b]))),
+        (Some(126 | 127), _) => {
+            let long = bytes.get(2..10).and_then(|bytes| bytes.first_chunk().copied());
+            long.map(|long| u64::from_be_bytes(long).saturating_add(10))
+        }
+        (Some(length), _) => Some(2 + u64::from(length)),
+    };
+    PartialMessage { of: "the frame", received: bytes.len() as u64, length: payload }
+}
+
 /// Writes a masked text frame; returns the position of its payload in `out`.
 pub fn write_text(out: &mut Vec<u8>, text: &[u8]) -> usize {
     client::write_text(out, text, MASK)
@@ -69,6 +83,21 @@ pub fn write_close(out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn partial_frame_has_its_length() {
+        for (bytes, length) in [
+            (&b"\x81"[..], None),
+            (b"\x81\x05ab", Some(7)),
+            (b"\x81\x7E\x01", None),
+            (b"\x81\x7E\x01\x00a", Some(260)),
+            (b"\x81\x7F\0\0\0\0\0\x01\0\0a", Some(65_546)),
+        ] {
+            let received = bytes.len() as u64;
+            let partial = PartialMessage { of: "the frame", received, length };
+            assert_eq!(partial_frame(bytes), partial);
+        }
+    }
 
     #[test]
     fn messages_are_read_and_pings_answered() {

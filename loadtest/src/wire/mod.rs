@@ -39,6 +39,17 @@ pub enum WireEvent<'a> {
     Close,
 }
 
+/// The part of a message or response that has arrived.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PartialMessage {
+    /// What it is a part of.
+    pub of: &'static str,
+    /// Bytes that have arrived.
+    pub received: u64,
+    /// Length in bytes, if it is known.
+    pub length: Option<u64>,
+}
+
 /// Violation of the framing by the server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
@@ -115,6 +126,19 @@ impl Reader {
         match self {
             Self::Responses(reader) => reader.is_in_event_stream(),
             Self::Lines(_) | Self::Frames(_) => false,
+        }
+    }
+
+    /// Returns what has arrived of an incomplete message. `bytes` are those that were not consumed.
+    pub fn partial_message(&self, bytes: &[u8]) -> Option<PartialMessage> {
+        match self {
+            Self::Responses(reader) => reader.partial_response(),
+            _ if bytes.is_empty() => None,
+            Self::Lines(_) => {
+                let received = bytes.len() as u64;
+                Some(PartialMessage { of: "the line", received, length: None })
+            }
+            Self::Frames(_) => Some(frames::partial_frame(bytes)),
         }
     }
 

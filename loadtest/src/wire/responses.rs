@@ -2,13 +2,13 @@
 
 use corelane_transport::http::client::event_reader::EventReader;
 use corelane_transport::http::client::response_head::{
-    ResponseError, ResponseHead, ResponseLimits,
+    BodyEnd, ResponseError, ResponseHead, ResponseLimits,
 };
 use corelane_transport::http::client::response_reader::{
     ResponseEvent, ResponseReader as HttpReader,
 };
 
-use super::{FramingError, MESSAGE_BYTES_MAX, ReadResult, WireEvent};
+use super::{FramingError, MESSAGE_BYTES_MAX, PartialMessage, ReadResult, WireEvent};
 use crate::metrics::failure_examples::{BODY_BYTES_MAX, HEAD_BYTES_MAX as EXCERPT_HEAD_BYTES_MAX};
 
 const LIMITS: ResponseLimits =
@@ -114,6 +114,28 @@ impl ResponseReader {
             self.position = if self.events.is_some() { Position::End } else { Position::BodyEnd };
         }
         is_complete
+    }
+
+    /// Returns what has arrived of the current response: of its head, or of its body.
+    pub(super) fn partial_response(&self) -> Option<PartialMessage> {
+        let partial = |of, received: usize, length| {
+            let received = received as u64;
+            Some(PartialMessage { of, received, length })
+        };
+        match self.position {
+            Position::Start => None,
+            Position::Head => partial("the head", self.excerpt.len(), None),
+            Position::Body | Position::BodyEnd | Position::End => {
+                let end = self.http.head().map(|head| head.body_end);
+                match end {
+                    Some(BodyEnd::Length(length)) if self.events.is_none() => {
+                        partial("the body", self.body.len(), Some(length))
+                    }
+                    _ if self.events.is_none() => partial("the body", self.body.len(), None),
+                    _ => partial("the event stream", usize::from(self.excerpt_body_bytes), None),
+                }
+            }
+        }
     }
 
     fn begin_body(&mut self) {

@@ -362,19 +362,20 @@ impl Handshake {
 }
 
 /// Returns the error of an HTTP response with this status.
-fn refused(status: u16, body: &[u8]) -> ConnectError {
+pub(super) fn refused(status: u16, body: &[u8]) -> ConnectError {
     let ConnectError { message, .. } = ConnectError::new(Failure::Garbage, body.trim_ascii());
     ConnectError { failure: status_failure(status), message: format!("{status} {message}") }
 }
 
 /// Returns the body in the excerpt of a response.
-fn body_of(excerpt: &[u8]) -> &[u8] {
+pub(super) fn body_of(excerpt: &[u8]) -> &[u8] {
     memchr::memmem::find(excerpt, b"\r\n\r\n").map_or(&[][..], |end| &excerpt[end + 4..])
 }
 
 /// Returns how an HTTP status other than success is counted.
 pub(super) const fn status_failure(status: u16) -> Failure {
     match status {
+        429 => Failure::Http429,
         500..600 => Failure::Http5xx,
         _ => Failure::Http4xx,
     }

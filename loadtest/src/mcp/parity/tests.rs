@@ -225,5 +225,5 @@ fn parity_error_wins_over_http_status() {
     };
     let limited = http("429 Too Many", &error(0, "error.rate_limited"));
     assert_eq!(fixture.receive(&limited), ["error.rate_limited"]);
-    assert_eq!(fixture.receive(&http("429 Too Many", "wait")), ["http_4xx"]);
+    assert_eq!(fixture.receive(&http("429 Too Many", "wait")), ["http_429"]);
 }

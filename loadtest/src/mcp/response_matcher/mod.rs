@@ -2,11 +2,14 @@
 
 mod parity;
 
+use std::fmt::Display;
+
 use corelane_base::time::Instant;
 
+use super::handshake::status_failure;
 use super::in_flight::{InFlight, InFlightRequest, InFlightState};
-use super::message_kind::{MessageKind, classify_message};
-use super::request_template::{ID_COUNT, ID_FIRST};
+use super::message_kind::{MessageKind, classify_message, explain_result};
+use super::request_template::{ID_COUNT, ID_FIRST, RequestTemplate};
 use super::request_templates::RequestTemplates;
 use crate::metrics::failure_examples::BODY_BYTES_MAX;
 use crate::metrics::outcome::Failure;
@@ -155,13 +158,17 @@ impl ResponseMatcher {
         let quoted = &text[..text.len().min(BODY_BYTES_MAX)];
         match classify_message(text, expected) {
             MessageKind::Response { id, failure } => match self.position(id) {
-                Some(0) if self.is_http => self.body_result = Some(failure.map_or(Ok(()), Err)),
-                _ if self.is_http => self.body_result = Some(Err(Failure::Wrong)),
+                Some(0) if self.is_http => {
+                    self.explain_result(calls, id, failure, text);
+                    self.body_result = Some(failure.map_or(Ok(()), Err));
+                }
+                _ if self.is_http => self.reject_body(Failure::Wrong, &id),
                 Some(place) => {
+                    self.explain_result(calls, id, failure, text);
                     self.learn_template(calls, place, failure, whole);
                     self.complete_request(place, failure, on_event);
                     if failure.is_some() {
-                        on_event(ReceiveEvent::Failed { failure, answer: quoted.to_vec() });
+                        self.report_answer(id, failure, quoted, on_event);
                     }
                 }
                 None => self.handle_unmatched(id, quoted, on_event),
@@ -170,11 +177,18 @@ impl ResponseMatcher {
                 on_event(ReceiveEvent::ServerRequest { id: id.into(), is_ping });
             }
             MessageKind::Notification => on_event(ReceiveEvent::Notification),
-            MessageKind::UnmatchedResponse | MessageKind::Invalid if self.is_http => {
+            MessageKind::Invalid if self.is_http => {
                 self.body_result = Some(Err(Failure::Garbage));
             }
             // It takes the place of a response: the oldest request fails.
-            MessageKind::UnmatchedResponse => self.fail_oldest(Failure::Rpc, quoted, on_event),
+            MessageKind::UnmatchedResponse { id, is_error } => {
+                let failure = if is_error { Failure::Rpc } else { Failure::Wrong };
+                if self.is_http {
+                    return self.reject_body(failure, &id);
+                }
+                self.explain_id(&id);
+                self.fail_oldest(failure, quoted, on_event);
+            }
             MessageKind::Invalid => self.fail_oldest(Failure::Garbage, quoted, on_event),
         }
     }
@@ -197,16 +211,67 @@ impl ResponseMatcher {
             (200..300, None) if self.remove_stream(id) => Some(Failure::Stream),
             (200..300, Some(result)) => result.err(),
             (400..600, Some(Err(failure @ Failure::Parity(_)))) => Some(failure),
-            (400..500, _) => Some(Failure::Http4xx),
-            (500..600, _) => Some(Failure::Http5xx),
+            (400..600, _) => Some(status_failure(status)),
             _ => Some(Failure::Garbage),
         };
         self.remove_stream(id);
         self.learn_template(calls, 0, failure, whole);
         self.complete_request(0, failure, on_event);
         if failure.is_some() {
-            on_event(ReceiveEvent::Failed { failure, answer: excerpt.to_vec() });
+            self.report_answer(id, failure, excerpt, on_event);
         }
+    }
+
+    /// Fails the HTTP response in progress, whose body has another id.
+    #[cold]
+    fn reject_body(&mut self, failure: Failure, id: &impl Display) {
+        self.explain_id(id);
+        self.body_result = Some(Err(failure));
+    }
+
+    /// Keeps the reason why the response to the oldest request is wrong: its id.
+    #[cold]
+    fn explain_id(&mut self, id: &impl Display) {
+        if let Some(request) = self.requests.oldest().map(|request| request.id) {
+            let id = id.to_string();
+            let id = if id.is_empty() { "no id".into() } else { format!("id {id}") };
+            let text = format!("the response has {id}, expected id {request}");
+            self.requests.set_reason(request, text);
+        }
+    }
+
+    /// Keeps the reason why the result of a request is wrong, if it is wanted.
+    fn explain_result(
+        &mut self,
+        calls: &RequestTemplates,
+        id: u64,
+        failure: Option<Failure>,
+        text: &[u8],
+    ) {
+        if calls.explains(failure)
+            && let Some(place) = self.position(id)
+            && let Some(request) = self.requests.get(place)
+            && let Some(check) = calls.call(request.call).and_then(RequestTemplate::check)
+            && let Some(reason) = explain_result(text, check)
+        {
+            self.requests.set_reason(id, reason);
+        }
+    }
+
+    /// Reports the answer of a failed request, behind the reason if that is known.
+    #[cold]
+    fn report_answer(
+        &mut self,
+        id: u64,
+        failure: Option<Failure>,
+        quoted: &[u8],
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        let answer = match self.requests.take_reason(id) {
+            Some(reason) => [reason.as_bytes(), b":\n", quoted].concat(),
+            None => quoted.to_vec(),
+        };
+        on_event(ReceiveEvent::Failed { failure, answer });
     }
 
     /// Returns the position of the request with this id if it has no response yet.
@@ -247,12 +312,10 @@ impl ResponseMatcher {
             self.requests.entries().position(|request| request.state != InFlightState::Answered);
         match waiting {
             Some(place) => {
-                if let Some(id) = self.requests.get(place).map(|request| request.id) {
-                    self.remove_stream(id);
-                }
+                let id = self.requests.get(place).map(|request| request.id).unwrap_or_default();
+                self.remove_stream(id);
                 self.complete_request(place, Some(failure), on_event);
-                let answer = quoted.to_vec();
-                on_event(ReceiveEvent::Failed { failure: Some(failure), answer });
+                self.report_answer(id, Some(failure), quoted, on_event);
             }
             None => report_unsolicited(quoted, on_event),
         }
@@ -267,10 +330,14 @@ impl ResponseMatcher {
         on_event: &mut impl FnMut(ReceiveEvent),
     ) {
         if self.requests.remove_timed_out(id) {
-            on_event(ReceiveEvent::Late);
-        } else {
-            report_unsolicited(quoted, on_event);
+            return on_event(ReceiveEvent::Late);
         }
+        let expected = match self.requests.oldest() {
+            Some(request) => format!("expected id {}", request.id),
+            None => "no request is in flight".into(),
+        };
+        let reason = format!("the response has id {id}, {expected}:\n");
+        report_unsolicited(&[reason.as_bytes(), quoted].concat(), on_event);
     }
 
     /// Completes a request. One whose stream has failed was reported before.

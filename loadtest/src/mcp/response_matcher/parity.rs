@@ -61,8 +61,7 @@ impl ResponseMatcher {
         let id = request_id(response.id);
         let Some((id, place)) = id.and_then(|id| Some((id, self.position(id)?))) else {
             if self.is_http {
-                self.body_result = Some(Err(Failure::Wrong));
-                return;
+                return self.reject_body(Failure::Wrong, &id.unwrap_or_default());
             }
             return self.handle_unmatched_response(response, received, on_event);
         };
@@ -77,6 +76,9 @@ impl ResponseMatcher {
             },
             Ok(result) => judge(result, call.and_then(RequestTemplate::check)).err(),
         };
+        if let (Ok(result), true) = (response.outcome, calls.explains(failure)) {
+            self.explain_value(calls, id, result);
+        }
         if self.is_http {
             let is_first = place == 0;
             let failure = if is_first { failure } else { Some(Failure::Wrong) };
@@ -125,12 +127,24 @@ impl ResponseMatcher {
         received: ReceivedText<'_>,
         on_event: &mut impl FnMut(ReceiveEvent),
     ) {
+        let mut is_wrong = false;
         let judge = |call| match (chunk.chunk_type, chunk.data) {
             (ChunkType::Error, Some(error)) => Err(failure_of(error)),
-            (_, Some(result)) => judge(result, calls.call(call).and_then(RequestTemplate::check)),
+            (_, Some(result)) => {
+                let outcome = judge(result, calls.call(call).and_then(RequestTemplate::check));
+                is_wrong = outcome == Err(Failure::Wrong);
+                outcome
+            }
             (_, None) => Err(Failure::Stream),
         };
         let effect = self.requests.streams().map(|streams| streams.receive(chunk, judge));
+        if let Some(result) = chunk.data.filter(|_| is_wrong)
+            && calls.explains(Some(Failure::Wrong))
+            && let Some(request) =
+                self.requests.streams().and_then(|it| it.request_of(chunk.stream_id))
+        {
+            self.explain_value(calls, request, result);
+        }
         on_event(ReceiveEvent::Chunk);
         match effect.unwrap_or(ChunkEffect::Unknown) {
             ChunkEffect::Delivered => {}
@@ -196,7 +210,19 @@ impl ResponseMatcher {
         };
         self.complete_request(place, failure, on_event);
         if failure.is_some() {
-            on_event(ReceiveEvent::Failed { failure, answer: quoted.to_vec() });
+            self.report_answer(id, failure, quoted, on_event);
+        }
+    }
+
+    /// Keeps the reason why the result of a request is wrong, if it is.
+    #[cold]
+    fn explain_value(&mut self, calls: &RequestTemplates, id: u64, result: Value<'_>) {
+        let place = self.position(id);
+        let request = place.and_then(|place| self.requests.get(place));
+        let call = request.and_then(|request| calls.call(request.call));
+        let check = call.and_then(RequestTemplate::check);
+        if let Some(reason) = check.and_then(|check| check.explain(&text_of(result))) {
+            self.requests.set_reason(id, reason);
         }
     }
 
@@ -218,8 +244,11 @@ fn request_id(id: Id<'_>) -> Option<u64> {
 
 /// Evaluates the result of a request.
 fn judge(result: Value<'_>, check: Option<&ResultCheck>) -> Result<(), Failure> {
+    check_result(&text_of(result), check).map_or(Ok(()), Err)
+}
+
+fn text_of(result: Value<'_>) -> String {
     let mut text = Vec::new();
     result.write(&mut text);
-    let text = String::from_utf8_lossy(&text);
-    check_result(&text, check).map_or(Ok(()), Err)
+    String::from_utf8(text).unwrap_or_default()
 }

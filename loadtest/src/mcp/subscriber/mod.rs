@@ -10,7 +10,7 @@
 //! Source: MCP 2026-07-28, basic/patterns/subscriptions; 2025-11-25, basic/transports, "Listening
 //! for Messages from the Server".
 
-use super::handshake::{ConnectError, status_failure};
+use super::handshake::{ConnectError, body_of, refused};
 use super::message_kind::{MessageKind, classify_message, response_text};
 use super::subscription::{NotificationKind, Subscription};
 use crate::metrics::outcome::Failure;
@@ -60,6 +60,10 @@ pub struct Subscriber {
     is_opening_stream: bool,
     /// Whether all its streams were open at some time.
     has_opened: bool,
+    /// Whether the reader keeps the beginning of responses.
+    is_quoting: bool,
+    /// Error in the body of an unfinished HTTP response, whose status takes precedence.
+    refusal: Option<Box<ConnectError>>,
 }
 
 impl Subscriber {
@@ -67,13 +71,12 @@ impl Subscriber {
     /// and the session id. Appends the first requests to `out`.
     pub fn new(
         subscription: &Subscription,
-        mut reader: Reader,
+        reader: Reader,
         mut buffered: Vec<u8>,
         session: Option<Box<str>>,
         out: &mut Vec<u8>,
     ) -> Self {
         buffered.shrink_to_fit();
-        reader.stop_quoting();
         let streams = vec![StreamState::Requested; subscription.streams()].into();
         let mut listening = Self {
             reader,
@@ -84,6 +87,8 @@ impl Subscriber {
             requested: 0,
             is_opening_stream: false,
             has_opened: false,
+            is_quoting: true,
+            refusal: None,
         };
         if subscription.is_over(Transport::Http) {
             listening.write_next_request(subscription, out);
@@ -170,8 +175,17 @@ impl Subscriber {
                 Some(event) => self.handle_event(subscription, event, on_event),
                 None => Ok(()),
             };
-            if let Err(refused) = handled {
-                break Err(refused);
+            match handled {
+                Err(refused) if self.awaits_status(&reader) => {
+                    self.refusal.get_or_insert_with(|| Box::new(refused));
+                }
+                Err(refused) => break Err(refused),
+                Ok(()) => {}
+            }
+            if self.is_quoting && self.open_streams() > 0 {
+                // A stream stays open.
+                self.is_quoting = false;
+                reader.stop_quoting();
             }
             if self.is_opening_stream && reader.is_in_event_stream() {
                 self.is_opening_stream = false;
@@ -182,6 +196,14 @@ impl Subscriber {
         read
     }
 
+    /// Returns whether an error in a body is reported with the status of its response.
+    const fn awaits_status(&self, reader: &Reader) -> bool {
+        self.is_quoting
+            && matches!(reader, Reader::Responses(_))
+            && !reader.is_at_message_start()
+            && !reader.is_in_event_stream()
+    }
+
     fn handle_event(
         &mut self,
         subscription: &mut Subscription,
@@ -190,11 +212,15 @@ impl Subscriber {
     ) -> Result<(), ConnectError> {
         match event {
             WireEvent::Message(text) => return self.handle_message(subscription, text, on_event),
-            WireEvent::ResponseEnd { status: status @ 300.., .. } => {
-                let message = format!("HTTP status {status}");
-                return Err(ConnectError::new(status_failure(status), message.as_bytes()));
+            WireEvent::ResponseEnd { status: status @ 300.., excerpt, .. } => {
+                self.refusal = None;
+                return Err(refused(status, body_of(excerpt)));
             }
-            WireEvent::ResponseEnd { .. } => {
+            WireEvent::ResponseEnd { status, .. } => {
+                if let Some(refusal) = self.refusal.take() {
+                    let ConnectError { failure, message } = *refusal;
+                    return Err(ConnectError { failure, message: format!("{status} {message}") });
+                }
                 return self.finish_http_response(subscription, on_event);
             }
             WireEvent::Reply(reply) => on_event(SubscriberEvent::Send(reply.to_vec())),
@@ -247,7 +273,9 @@ impl Subscriber {
             MessageKind::Response { id, failure } => {
                 return self.handle_response(subscription, id, failure, text, on_event);
             }
-            MessageKind::UnmatchedResponse => return Err(ConnectError::new(Failure::Rpc, text)),
+            MessageKind::UnmatchedResponse { .. } => {
+                return Err(ConnectError::new(Failure::Rpc, text));
+            }
             MessageKind::Invalid => return Err(ConnectError::new(Failure::Garbage, text)),
         }
         Ok(())

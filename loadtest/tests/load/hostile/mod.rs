@@ -21,6 +21,7 @@ mod discovery;
 mod framings;
 mod handshakes;
 mod parity;
+mod reasons;
 mod responses;
 mod scripted_server;
 mod stalls;

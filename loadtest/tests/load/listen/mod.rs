@@ -224,6 +224,17 @@ fn failed_publish_is_counted_by_kind() {
     assert_eq!(listen.failures.into_iter().collect::<Vec<_>>(), [("rpc_error".into(), 1)]);
     assert_eq!((listen.delivered, listen.missed), (0, 4));
     assert_eq!(result.totals.failures.len(), 0, "requests are counted separately");
+    let example = &result.failure_examples["rpc_error"];
+    assert!(example.contains("-32603"), "{example}");
+}
+
+#[test]
+fn lost_publish_answer_times_out() {
+    let (_, result, _) = listen_to(NotifyBehaviour::LosePublish);
+    let listen = result.listen.unwrap();
+    assert_eq!(listen.failures.into_iter().collect::<Vec<_>>(), [("timeout".into(), 1)]);
+    assert_eq!((listen.delivered, listen.missed), (4, 0));
+    assert!(result.failure_examples.contains_key("timeout"), "{:?}", result.failure_examples);
 }
 
 #[test]

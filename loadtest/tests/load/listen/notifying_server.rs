@@ -21,6 +21,8 @@ pub(crate) enum NotifyBehaviour {
     End,
     /// The connection of one stream is closed; the others are notified.
     Close,
+    /// The call is not answered; the streams are notified.
+    LosePublish,
     /// The call fails, and no stream is notified.
     RejectPublish,
     /// Subscriptions are rejected.
@@ -70,6 +72,7 @@ impl SharedState {
             let request: Value = serde_json::from_str(&line).unwrap();
             let answer = match request["method"].as_str().unwrap() {
                 "subscriptions/listen" => self.listen(&stream, &request),
+                "notifications/cancelled" => String::new(),
                 _ => self.publish(&request["id"]),
             };
             // The client may have closed the connection.
@@ -110,6 +113,9 @@ impl SharedState {
                 _ => notification,
             };
             stream.write_all(bytes.as_bytes()).ok();
+        }
+        if self.behaviour == NotifyBehaviour::LosePublish {
+            return String::new();
         }
         line(&json!({ "id": id, "result": { "content": [] } }))
     }
