@@ -21,4 +21,5 @@ mod resumption;
 mod sdk;
 mod session;
 mod tasks;
+mod traces;
 mod websocket;

@@ -61,12 +61,7 @@ impl Sdk {
     fn client(self) -> Command {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/interop");
         match self {
-            Self::Python => {
-                let mut command = Command::new(install_dir().join("python/bin/python"));
-                // No bytecode in the source directory.
-                command.env("PYTHONDONTWRITEBYTECODE", "1").arg(scripts.join("python/client.py"));
-                command
-            }
+            Self::Python => python("client.py"),
             Self::Rust => Command::new(install_dir().join("rust/debug/corelane-interop")),
             Self::TypeScript => {
                 let mut command = Command::new("node");
@@ -78,6 +73,15 @@ impl Sdk {
             }
         }
     }
+}
+
+/// Returns the command of a script for Python.
+pub(crate) fn python(script: &str) -> Command {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/interop/python");
+    let mut command = Command::new(install_dir().join("python/bin/python"));
+    // No bytecode in the source directory.
+    command.env("PYTHONDONTWRITEBYTECODE", "1").arg(scripts.join(script));
+    command
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
