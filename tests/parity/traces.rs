@@ -133,6 +133,25 @@ fn request_of_unknown_session_has_span() {
 }
 
 #[test]
+fn request_ends_with_its_session() {
+    let collector = Collector::start();
+    let server = TestServer::with_test_tools(traced_options(&collector));
+    let session = Session::begin(&server);
+    let fields = format!("Mcp-Session-Id: {}\r\n", session.id);
+    let message = traced(call(1, "until-cancelled", json!({}))).to_string();
+    let waiting = Exchange::send(&server, "POST", "/parity", &fields, message);
+    assert_eq!(server.next_signal(), "begun");
+    drop(Exchange::start(&server, "DELETE", "/parity", &fields, ""));
+    assert_eq!(server.next_signal(), "cancelled");
+    drop(waiting);
+    server.close();
+    let spans = collector.receive(2);
+    let span = find(&spans, "MCP Request", Some("1"));
+    expect_parent(span, PARENT_ID);
+    expect_attributes(span, &[("error.code", "error.internal"), ("retryable", "false")]);
+}
+
+#[test]
 fn unsampled_trace_has_no_span() {
     let collector = Collector::start();
     let server = TestServer::with_test_tools(traced_options(&collector));

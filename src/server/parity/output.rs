@@ -463,6 +463,7 @@ impl ParityPath<'_> {
     /// Ends a session. `reason`: the last message to its client, unless that knows or is gone.
     pub(super) fn end_session(&mut self, key: ParityKey, reason: Option<&ParityError>) {
         let Some(mut session) = self.parity.remove(key) else { return };
+        session.end_records(self.now);
         let calls = session.calls(&mut self.dispatcher.deferred);
         let in_flight = &mut session.state.in_flight;
         self.dispatcher.deferred.abandon_calls(in_flight, self.outbox);

@@ -146,6 +146,16 @@ impl ParitySession {
         }
     }
 
+    /// Writes the lines of the requests that end with the session, and ends their spans.
+    pub(super) fn end_records(&mut self, now: Instant) {
+        let error = sent_error(&ParityError::cancelled());
+        for OpenRequest { begun, record, .. } in self.requests.entries.drain(..) {
+            if let Some(record) = record {
+                record.end(now.since(begun).as_secs_f64() * 1_000.0, None, Some(error));
+            }
+        }
+    }
+
     /// Returns the calls in flight: their numbers and ids.
     pub(super) fn calls(&self, deferred: &mut DeferredWork) -> Vec<(u32, IdBuf)> {
         let mut calls = Vec::new();
