@@ -5,13 +5,14 @@
 use std::net::SocketAddr;
 
 use corelane_protocol::revision::Revision;
+use url::Host;
 
 use crate::config::issue::Diagnostic;
 use crate::config::options::{ClientCertificateMode, Options};
 use crate::config::rules::Rule;
 
 /// All warnings.
-pub static WARNINGS: [Rule; 18] = [
+pub static WARNINGS: [Rule; 19] = [
     Rule { keys: &["tcp.address"], check: tcp_is_public },
     Rule { keys: &["http.address"], check: http_is_public },
     Rule { keys: &["admin.address"], check: admin_is_public },
@@ -48,6 +49,7 @@ pub static WARNINGS: [Rule; 18] = [
         keys: &["task_bytes_max", "memory_bytes_max", "shards"],
         check: results_above_their_part,
     },
+    Rule { keys: &["traces.endpoint", "traces.headers"], check: keys_of_traces_unencrypted },
 ];
 
 fn tcp_is_public(options: &Options) -> Option<Diagnostic> {
@@ -232,6 +234,21 @@ fn above_part_of_memory(bytes: usize, part: usize) -> Option<Diagnostic> {
     })
 }
 
+fn keys_of_traces_unencrypted(options: &Options) -> Option<Diagnostic> {
+    let traces = &options.traces;
+    let url = traces.endpoint_url().ok()??;
+    let is_local = match url.host()? {
+        Host::Domain(name) => name == "localhost",
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
+    };
+    let has_fields = !traces.headers.is_empty() || traces.header_fields.iter().next().is_some();
+    (url.scheme() == "http" && !is_local && has_fields).then(|| {
+        let message = "header fields, which may be keys, are sent without encryption";
+        Diagnostic::new(message, "write https://, or send none")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,6 +342,20 @@ mod tests {
     fn ping_after_idle_timeout_is_warned() {
         let late = warnings_of(|it| it.websocket.ping_interval = it.websocket.idle_timeout);
         assert_eq!(late, ["websocket.ping_interval"]);
+    }
+
+    #[test]
+    fn keys_of_traces_need_encryption() {
+        let with = |endpoint: &str| {
+            warnings_of(|options| {
+                options.traces.endpoint = Some(endpoint.to_owned());
+                options.traces.header_fields.add("api-key", "secret").unwrap();
+            })
+        };
+        assert_eq!(with("http://collector:4318"), ["traces.endpoint"]);
+        for endpoint in ["https://collector:4318", "http://localhost:4318", "http://[::1]:4318"] {
+            assert!(with(endpoint).is_empty(), "{endpoint}");
+        }
     }
 
     #[test]

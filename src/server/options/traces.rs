@@ -131,7 +131,7 @@ impl SecretFields {
     }
 
     /// Returns the names and values.
-    #[cfg(feature = "otlp")]
+    #[cfg(any(feature = "cli", feature = "otlp"))]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
