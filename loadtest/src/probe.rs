@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::thresholds::DEFAULT_ERRORS_MAX;
@@ -115,7 +116,7 @@ pub fn trial_plan(plan: &Plan, rate: f64, span: HumanDuration) -> Plan {
 }
 
 /// Result of one run, reduced to what the search needs.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Trial {
     /// Successful responses per second.
     pub answered: f64,
@@ -150,7 +151,7 @@ impl Trial {
 }
 
 /// One run of a search.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Probe {
     /// Number of the run, from 1.
     pub number: u32,
@@ -161,7 +162,7 @@ pub struct Probe {
 }
 
 /// Result of a search with all of its runs.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SearchResult {
     /// The highest rate found, or why there is none.
     pub answer: SearchOutcome,

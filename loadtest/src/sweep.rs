@@ -11,6 +11,7 @@
 //!
 //! The caller supplies the function that performs a run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Plan, SweepPlan};
@@ -19,7 +20,7 @@ use crate::result::{Manifest, Percentiles, ProcessCost, RunResult, Totals, Verdi
 use crate::search::SearchOutcome;
 
 /// The result of a sweep.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct SweepResult {
     /// The plan; the rates are in `search` and `steps`.
     pub plan: Plan,
@@ -32,7 +33,7 @@ pub struct SweepResult {
 }
 
 /// One fraction of the highest rate.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct SweepStep {
     /// The fraction, from 0 to 1.
     pub fraction: f64,
@@ -43,7 +44,7 @@ pub struct SweepStep {
 }
 
 /// One run at a fraction: a [`RunResult`] without the parts shared by all runs and without seconds.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct SweepRun {
     /// Whether the run is valid and kept its thresholds.
     pub verdict: Verdict,

@@ -10,6 +10,7 @@ use corelane_load::comparison::repetitions::repetitions;
 use corelane_load::comparison::{ComparisonFile, ComparisonOptions, ComparisonVerdict, Side};
 use corelane_load::plan::Budgets;
 use corelane_load::report::compare::{self as report, markdown, table};
+use corelane_load::report::junit;
 
 use super::files::{write_json, write_or_print};
 use super::results::read_run;
@@ -55,6 +56,9 @@ pub(super) struct CompareArguments {
     /// Write the comparison as Markdown; - for standard output.
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+    /// Write `JUnit` XML, with a test case for each budget.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
 }
 
 /// Runs the command and returns its exit status.
@@ -85,6 +89,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> Result<ExitCode, CliError
     }
     if let Some(path) = &arguments.markdown {
         write_or_print(path, &markdown(&file))?;
+    }
+    if let Some(path) = &arguments.junit {
+        write_or_print(path, &junit::comparison(&file))?;
     }
     if let Some(path) = &arguments.json {
         write_json(path, &file)?;

@@ -17,12 +17,13 @@ const ABSENT_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Delay between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Returns the plan with what it leaves to be found out, and prints what was chosen.
+/// Returns the plan with what it leaves to be found out and the name of the server, and prints what
+/// was chosen.
 pub(super) fn complete_plan(
     plan: &Plan,
     server: &mut ServerProcess,
     is_quiet: bool,
-) -> Result<Plan, CliError> {
+) -> Result<Discovery, CliError> {
     let config = plan.run_config()?;
     let is_program = config.endpoint.program().is_some();
     let found = if is_program { discover(plan, &config) } else { discover_started(plan, server)? };
@@ -38,7 +39,7 @@ pub(super) fn complete_plan(
     if !is_quiet {
         found.notes.iter().for_each(print_stderr);
     }
-    Ok(found.plan)
+    Ok(found)
 }
 
 /// Repeats the discovery while the server may be starting: until the connect timeout of the plan
@@ -78,7 +79,8 @@ pub(super) fn complete_trials(
     first: &Plan,
     server: &mut ServerProcess,
     is_quiet: bool,
-) -> Result<Plan, CliError> {
-    let complete = complete_plan(first, server, is_quiet)?;
-    Ok(Plan { era: complete.era, calls: complete.calls, ..plan.clone() })
+) -> Result<Discovery, CliError> {
+    let found = complete_plan(first, server, is_quiet)?;
+    let (era, calls) = (found.plan.era, found.plan.calls);
+    Ok(Discovery { plan: Plan { era, calls, ..plan.clone() }, ..found })
 }

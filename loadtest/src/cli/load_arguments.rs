@@ -14,7 +14,7 @@ use corelane_load::target::Era;
 use super::CliError;
 use super::calls::CallArguments;
 use super::credentials::CredentialArguments;
-use super::files::ResultFiles;
+use super::files::{CiFiles, ResultFiles};
 use super::numbers::{parse_count, parse_rate, parse_small_count};
 use super::server::{ServerArguments, ServerProcess};
 
@@ -230,6 +230,8 @@ pub(super) struct RunArguments {
     pub(super) load: LoadArguments,
     #[command(flatten)]
     pub(super) files: ResultFiles,
+    #[command(flatten)]
+    pub(super) ci: CiFiles,
     #[command(flatten)]
     pub(super) output: OutputArguments,
     /// Lowest rate of successful responses a second.

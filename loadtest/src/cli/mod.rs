@@ -35,6 +35,7 @@ mod usage_error;
 mod arguments;
 mod capacity;
 mod check;
+mod commit;
 mod compare;
 mod load_arguments;
 mod numbers;

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use corelane_engine::clock;
+use corelane_load::discovery::Discovery;
 use corelane_load::generator;
 use corelane_load::report::{html, table};
 use corelane_load::result::{Manifest, RunResult, RunStatus};
@@ -19,11 +20,15 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     let plan = arguments.plan()?;
     plan.run_config()?;
     let load = &arguments.load;
+    let mut origin = arguments.files.origin();
     arguments.files.check()?;
+    arguments.ci.check()?;
     let mut others = [&arguments.output.csv, &arguments.output.hlog].into_iter().flatten();
     others.try_for_each(|path| check_writable(path))?;
     let mut server = load.server(&plan)?;
-    let plan = complete_plan(&plan, &mut server, load.generator.quiet)?;
+    let Discovery { plan, server: identity, .. } =
+        complete_plan(&plan, &mut server, load.generator.quiet)?;
+    origin.server = identity;
     let mut run_output = RunOutput::new(arguments, &plan)?;
     let run_config = plan.run_config()?;
     let (threads, cores) = (load.generator.threads, &load.generator.cores);
@@ -32,10 +37,13 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     });
     let finding = finding.map_err(|error| error_with_target(&plan, &error))?;
     drop(server);
-    let manifest = Manifest::of(&finding, clock::unix_ms());
+    let manifest = Manifest::of(&finding, clock::unix_ms(), &origin);
     let result = RunResult::new(plan, manifest, &finding);
-    std::io::stdout().write_all(table::table(&result).as_bytes())?;
+    if !arguments.ci.is_to_stdout() {
+        std::io::stdout().write_all(table::table(&result).as_bytes())?;
+    }
     arguments.files.write(&result, html::run_page)?;
+    arguments.ci.write(&result)?;
     run_output.finish()?;
     Ok(exit_code(result.status()))
 }

@@ -4,13 +4,14 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use corelane_engine::clock;
+use corelane_load::discovery::Discovery;
 use corelane_load::generator;
 use corelane_load::metrics::process_group::ProcessGroup;
 use corelane_load::plan::{HumanDuration, Plan};
 use corelane_load::probe::{self, SearchResult, SearchScale, Trial, trial_plan};
 use corelane_load::report::html;
 use corelane_load::report::search::{format_outcome, format_run, format_scale};
-use corelane_load::result::{Manifest, RunResult};
+use corelane_load::result::{Manifest, RunOrigin, RunResult};
 use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::SweepResult;
 
@@ -29,10 +30,12 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
     let mut manifest = Manifest::default();
     let mut server = load.server(&plan)?;
     let first = trial_plan(&plan, 1.0, CHECKED_SPAN);
-    let plan = complete_trials(&plan, &first, &mut server, load.generator.quiet)?;
+    let Discovery { plan, server: identity, .. } =
+        complete_trials(&plan, &first, &mut server, load.generator.quiet)?;
+    let origin = RunOrigin { server: identity, ..arguments.files.origin() };
     let mut run = |plan: Plan| {
         server.check()?;
-        let result = run_once(plan, load, server.process())?;
+        let result = run_once(plan, load, server.process(), &origin)?;
         manifest = result.manifest.clone();
         Ok::<_, CliError>(result)
     };
@@ -116,6 +119,7 @@ pub(super) fn run_once(
     plan: Plan,
     load: &LoadArguments,
     watched: Option<&ProcessGroup>,
+    origin: &RunOrigin,
 ) -> Result<RunResult, CliError> {
     let run_config = plan.run_config()?;
     let line = LiveLine::new(load.generator.quiet);
@@ -130,7 +134,7 @@ pub(super) fn run_once(
     );
     drop(line);
     let finding = finding.map_err(|error| error_with_target(&plan, &error))?;
-    let manifest = Manifest::of(&finding, clock::unix_ms());
+    let manifest = Manifest::of(&finding, clock::unix_ms(), origin);
     let result = RunResult::new(plan, manifest, &finding);
     let (opened, wanted) = (result.totals.opened, result.plan.connections);
     if opened < wanted as u64 {

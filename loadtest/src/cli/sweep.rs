@@ -3,10 +3,11 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use corelane_load::discovery::Discovery;
 use corelane_load::plan::{PhasePlan, Plan};
 use corelane_load::probe::trial_plan;
 use corelane_load::report::{html, sweep as report};
-use corelane_load::result::{Manifest, RunResult};
+use corelane_load::result::{Manifest, RunOrigin, RunResult};
 use corelane_load::sweep::{SweepResult, run_steps};
 
 use super::discovery::complete_trials;
@@ -22,8 +23,10 @@ pub(super) fn sweep(arguments: &SweepArguments) -> Result<ExitCode, CliError> {
     arguments.files.check()?;
     let mut server = arguments.load.server(&plan)?;
     let first = trial_plan(&plan, 1.0, CHECKED_SPAN);
-    let plan = complete_trials(&plan, &first, &mut server, arguments.load.generator.quiet)?;
-    let result = run_sweep(arguments, &plan, &mut server)?;
+    let Discovery { plan, server: identity, .. } =
+        complete_trials(&plan, &first, &mut server, arguments.load.generator.quiet)?;
+    let origin = RunOrigin { server: identity, ..arguments.files.origin() };
+    let result = run_sweep(arguments, &plan, &mut server, &origin)?;
     drop(server);
     let text = if arguments.markdown {
         report::markdown(&result, &arguments.source())
@@ -40,12 +43,13 @@ fn run_sweep(
     arguments: &SweepArguments,
     plan: &Plan,
     server: &mut ServerProcess,
+    origin: &RunOrigin,
 ) -> Result<SweepResult, CliError> {
     let load = &arguments.load;
     let mut manifest = Manifest::default();
     let mut run = |plan: Plan| -> Result<RunResult, CliError> {
         server.check()?;
-        let result = run_once(plan, load, server.process())?;
+        let result = run_once(plan, load, server.process(), origin)?;
         manifest = result.manifest.clone();
         Ok(result)
     };

@@ -349,4 +349,4 @@ const fn float(count: usize) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

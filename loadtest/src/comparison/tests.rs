@@ -6,7 +6,7 @@ use super::*;
 use crate::result::{Manifest, Totals};
 
 /// Returns a result with this rate and 99th percentile; other percentiles follow the latter.
-pub(super) fn result(rate: u32, p99_us: f64) -> RunResult {
+pub(crate) fn result(rate: u32, p99_us: f64) -> RunResult {
     let percentiles = json!({
         "count": 100_000, "mean_us": 10.0, "p50_us": p99_us * 0.25, "p90_us": p99_us * 0.5,
         "p95_us": p99_us * 0.75, "p99_us": p99_us,

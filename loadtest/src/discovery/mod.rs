@@ -22,6 +22,7 @@ use self::server::{Server, check_address};
 use crate::generator::{LoadMode, RunConfig};
 use crate::mcp::HttpField;
 use crate::plan::{CallPlan, Plan};
+use crate::result::ServerIdentity;
 use crate::target::{Era, Target};
 
 /// Why a server cannot be measured.
@@ -142,6 +143,8 @@ pub struct Discovery {
     pub plan: Plan,
     /// What was chosen, a line each.
     pub notes: Vec<String>,
+    /// Name and version of the server, if it was asked and sent them.
+    pub server: Option<ServerIdentity>,
 }
 
 /// Completes `plan`, whose run has this configuration.
@@ -153,7 +156,7 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
     let mut plan = plan.clone();
     let sends_requests = !matches!(config.mode, LoadMode::Hold { .. });
     let tools = if sends_requests { Necessity::of_tools(&plan) } else { Necessity::Useless };
-    let mut notes = Vec::new();
+    let (mut notes, mut identity) = (Vec::new(), None);
     if plan.era == Some(Era::Parity) && tools != Necessity::Useless {
         let found = parity::list_tools(config);
         let found = found.and_then(|listed| complete_calls(&mut plan.calls, &listed));
@@ -165,10 +168,12 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
         let target = Target::parse(&plan.target, plan.era.unwrap_or_default())
             .map_err(|error| DiscoveryError::Target(format!("{error}")))?;
         let server = Server::new(&target, config, plan.era).map_err(DiscoveryError::Unreachable)?;
-        let found = discover_with(&server, &mut plan, tools, &mut notes);
+        let mut found = Found { notes, server: None };
+        let outcome = discover_with(&server, &mut plan, tools, &mut found);
+        Found { notes, server: identity } = found;
         let exit = server.close();
-        let found = found.map_err(|error| name_event_stream(error, &target, config));
-        match (found, exit) {
+        let outcome = outcome.map_err(|error| name_event_stream(error, &target, config));
+        match (outcome, exit) {
             (Err(error @ DiscoveryError::EventStream { .. }), _) => return Err(error),
             (Err(DiscoveryError::NotMcp(error)), Some(exit))
                 if error.cause == RequestCause::Closed =>
@@ -176,14 +181,14 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
                 return Err(DiscoveryError::Program(exit));
             }
             (Err(error), _) if plan.era.is_some() => notes.push(unchecked(error, tools)?),
-            (found, _) => found?,
+            (outcome, _) => outcome?,
         }
     } else if let Err(error) = check_address(config) {
         return Err(DiscoveryError::Unreachable(RequestError::unopened(&error)));
     }
     let fields = &config.request_settings.fields;
     let redact = |note| HttpField::redact_all(fields, note);
-    Ok(Discovery { plan, notes: notes.into_iter().map(redact).collect() })
+    Ok(Discovery { plan, notes: notes.into_iter().map(redact).collect(), server: identity })
 }
 
 /// Replaces the error of a server that speaks no MCP over Streamable HTTP, if it has the transport
@@ -240,13 +245,20 @@ impl Necessity {
     }
 }
 
+/// What a server told.
+struct Found {
+    notes: Vec<String>,
+    server: Option<ServerIdentity>,
+}
+
 /// Completes the version, then the calls.
 fn discover_with(
     server: &Server<'_>,
     plan: &mut Plan,
     tools: Necessity,
-    notes: &mut Vec<String>,
+    found: &mut Found,
 ) -> Result<(), DiscoveryError> {
+    let notes = &mut found.notes;
     let info = server.info().map_err(|error| match error.cause {
         _ if error.is_unopened() => DiscoveryError::Unreachable(error),
         RequestCause::Unauthorized => DiscoveryError::Unauthorized(error),
@@ -254,6 +266,7 @@ fn discover_with(
         _ if plan.era.is_some() => DiscoveryError::Handshake(error),
         _ => DiscoveryError::NotMcp(error),
     })?;
+    found.server = info.implementation.as_ref().and_then(ServerIdentity::of);
     let (era, version) = (Era::from(info.revision), info.revision);
     match &info.discover_error {
         Some(error) => notes.push(format!("MCP {version}, since server/discover: {error}")),

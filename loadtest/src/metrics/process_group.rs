@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::control_group::ControlGroup;
@@ -50,7 +51,7 @@ struct GroupState {
 }
 
 /// Which processes count as the server's.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Accounting {
     /// Those of its control group.
@@ -104,7 +105,7 @@ impl GroupState {
 }
 
 /// Number of programs that were started for a run, and of those that had to be terminated.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ProgramCounts {
     /// Programs started.
     pub started: u64,

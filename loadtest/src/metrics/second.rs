@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Shortest time for which a rate is shown, in seconds. A load thread ends a second when it next
@@ -13,7 +14,7 @@ pub const RATE_SPAN_S_MIN: f64 = 0.25;
 
 /// One second of a run. The last one covers the drain and is shorter. Takes about 250 bytes, so a
 /// day takes 22 MB.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct SecondResult {
     /// End, in seconds from the beginning of the run, warm-up included.

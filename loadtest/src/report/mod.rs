@@ -1,4 +1,4 @@
-//! Output formats of results: tables, HTML, CSV, histogram logs.
+//! Output formats of results: tables, HTML, Markdown, CSV, `JUnit`, `OpenMetrics`, histogram logs.
 
 pub mod capacity;
 pub mod check;
@@ -6,7 +6,11 @@ pub mod compare;
 pub mod csv;
 pub mod hlog;
 pub mod html;
+pub mod junit;
+pub mod markdown;
+pub mod openmetrics;
 pub mod progress;
+pub mod schema;
 pub mod search;
 pub mod sparkline;
 pub mod sweep;

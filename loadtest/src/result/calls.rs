@@ -1,5 +1,6 @@
 //! Results of each kind of request in a mix.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Percentiles;
@@ -7,7 +8,7 @@ use crate::metrics::calls::{CallMetrics, CallsMetrics};
 use crate::plan::{CallPlan, Plan};
 
 /// Results of one kind of request.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct CallResult {
     /// The tool or method, followed by its place in the plan if several have that name.
     pub name: String,

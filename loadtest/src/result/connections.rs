@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Percentiles;
@@ -10,7 +11,7 @@ use crate::metrics::connects::ConnectMetrics;
 use crate::metrics::outcome::Failure;
 
 /// Connections opened during a run, and failed attempts.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ConnectionsResult {
     /// Connections opened, including replacements.
@@ -53,7 +54,7 @@ impl ConnectionsResult {
 }
 
 /// Results of the slow readers, and of the other connections before and after they began.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct SlowReadersResult {
     /// Requests sent by slow readers.

@@ -1,5 +1,6 @@
 //! Drift: latency and memory at the end of a run compared with its beginning.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::second::SecondResult;
@@ -8,7 +9,7 @@ use crate::metrics::second::SecondResult;
 const SECONDS_MIN: usize = 10;
 
 /// The first and the last tenth of the measured seconds.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Drift {
     /// The first tenth.
     pub first: Tenth,
@@ -17,7 +18,7 @@ pub struct Drift {
 }
 
 /// Medians over the seconds of a tenth, so that a single outlier has no effect.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Tenth {
     /// The 99th percentile of the response time, in microseconds; `None` without a response.
     pub p99_us: Option<f64>,

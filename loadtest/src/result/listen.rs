@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::generator::Measurements;
@@ -11,7 +12,7 @@ use crate::plan::ListenPlan;
 
 /// Results of the subscribed streams. Times are in microseconds and count from the intended time of
 /// the publication.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ListenResult {
     /// Configured number of streams.
     pub streams: u64,
@@ -40,7 +41,7 @@ pub struct ListenResult {
 }
 
 /// A figure over all publications that reached a stream, in microseconds.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct MinMedianMax {
     /// The minimum.
     pub min_us: f64,
@@ -51,7 +52,7 @@ pub struct MinMedianMax {
 }
 
 /// Delivery of one publication.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct PublicationResult {
     /// Time to the first stream, in microseconds; `None` if no stream received it.
     pub first_us: Option<f64>,

@@ -2,6 +2,8 @@
 
 use std::ffi::OsString;
 
+use corelane_protocol::model::Implementation;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::generator::Measurements;
@@ -10,14 +12,26 @@ use crate::mcp::http_field::REDACTED;
 use crate::plan::SourceRange;
 
 /// The machine, the command line and the load generator.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Manifest {
     /// Version of `corelane-load`.
     pub version: String,
     /// Command-line arguments, with secrets removed.
     pub arguments: Vec<String>,
+    /// Begin of the command, in seconds since the Unix epoch; 0 in results of earlier versions.
+    #[serde(default)]
+    pub started_unix_s: u64,
     /// End of the run, in seconds since the Unix epoch.
     pub ended_unix_s: u64,
+    /// Name and version of the server, if it sent them before the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerIdentity>,
+    /// The commit of the flag `--commit`, of the CI system, or of the working directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// Name of this machine.
+    #[serde(default)]
+    pub host: String,
     /// Kernel release.
     pub kernel: String,
     /// CPU model.
@@ -38,6 +52,34 @@ pub struct Manifest {
     pub tls: Option<String>,
 }
 
+/// Name and version of a server, from its `initialize` or `server/discover` result.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct ServerIdentity {
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: String,
+}
+
+impl ServerIdentity {
+    /// Returns those of a server, unless it has no name.
+    pub fn of(implementation: &Implementation) -> Option<Self> {
+        let Implementation { name, version, .. } = implementation;
+        (!name.is_empty()).then(|| Self { name: name.clone(), version: version.clone() })
+    }
+}
+
+/// What is known of a run before it begins.
+#[derive(Clone, Debug, Default)]
+pub struct RunOrigin {
+    /// Begin of the command, in seconds since the Unix epoch.
+    pub started_unix_s: u64,
+    /// The commit.
+    pub commit: Option<String>,
+    /// Name and version of the server.
+    pub server: Option<ServerIdentity>,
+}
+
 /// Kernel settings that limit connections or affect their cost.
 const SYSCTLS: [&str; 7] = [
     "net/core/somaxconn",
@@ -51,7 +93,7 @@ const SYSCTLS: [&str; 7] = [
 
 impl Manifest {
     /// Records the environment of a run that ended at `unix_ms`.
-    pub fn of(finding: &Measurements, unix_ms: u64) -> Self {
+    pub fn of(finding: &Measurements, unix_ms: u64, origin: &RunOrigin) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let sysctl = |name: &&str| {
             let value = read(&format!("/proc/sys/{name}"));
@@ -64,7 +106,11 @@ impl Manifest {
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
             arguments: hide_secrets(std::env::args_os().skip(1)),
+            started_unix_s: origin.started_unix_s,
             ended_unix_s: unix_ms / 1_000,
+            server: origin.server.clone(),
+            commit: origin.commit.clone(),
+            host: read("/proc/sys/kernel/hostname").trim().into(),
             kernel: read("/proc/sys/kernel/osrelease").trim().into(),
             cpu: model.into(),
             cores: std::thread::available_parallelism().map_or(0, std::num::NonZero::get),

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::calls::CallResult;
@@ -23,7 +24,7 @@ pub use self::connections::{ConnectionsResult, SlowReadersResult};
 use self::distribution::distribution;
 pub use self::drift::Drift;
 pub use self::listen::ListenResult;
-pub use self::manifest::Manifest;
+pub use self::manifest::{Manifest, RunOrigin, ServerIdentity};
 pub use self::run_status::RunStatus;
 pub use self::threshold_checks::ThresholdCheck;
 use self::threshold_checks::threshold_checks;
@@ -37,7 +38,7 @@ pub use crate::metrics::second::SecondResult;
 use crate::plan::Plan;
 
 /// The result of a run.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct RunResult {
     /// Whether the run is valid and kept its thresholds.
     pub verdict: Verdict,
@@ -89,7 +90,7 @@ pub struct RunResult {
 }
 
 /// Totals of a run.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub struct Totals {
     /// Measured time in seconds.
     pub duration_s: f64,
@@ -142,7 +143,7 @@ pub struct Totals {
 }
 
 /// Totals of what is received besides single responses.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub struct StreamTotals {
     /// Notifications received after the warm-up.
     #[serde(default)]
@@ -164,7 +165,7 @@ impl Totals {
 }
 
 /// Percentiles of a latency, in microseconds.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Percentiles {
     /// Number of values.
     pub count: u64,
@@ -188,7 +189,7 @@ pub struct Percentiles {
 }
 
 /// CPU and memory of a process.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ProcessCost {
     /// CPU time for each successful response, in microseconds, without busy polling.
     pub cpu_us_per_response: f64,

@@ -17,6 +17,7 @@
 //!
 //! The search itself performs no runs: it returns the next rate and is given the outcome.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{PlanError, RATE_MAX, SweepPlan};
@@ -97,7 +98,7 @@ impl SearchOptions {
 }
 
 /// The outcome of a search.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum SearchOutcome {
     /// This rate passed all confirmations.

@@ -15,6 +15,7 @@ mod pipes;
 mod plans;
 mod report;
 mod scenes;
+mod schemas;
 mod supervision;
 mod tls;
 mod truth;
@@ -30,9 +31,15 @@ const LOAD: &str = env!("CARGO_BIN_EXE_corelane-load");
 /// Flags of a short run that is valid on every machine.
 const SHORT: [&str; 4] = ["--closed", "--connections=2", "--warm-up=0s", "--duration=300ms"];
 
-/// Runs the program and returns its output.
+/// Runs the program and returns its output. A result that it writes is validated.
 fn load<'a>(arguments: impl IntoIterator<Item = &'a str>) -> ExitResult {
-    run_program(LOAD, arguments)
+    let arguments: Vec<&str> = arguments.into_iter().collect();
+    let ended = run_program(LOAD, arguments.iter().copied());
+    let is_written = ended.status != 2 && arguments[..1] != ["check"];
+    for path in schemas::json_files(&arguments).filter(|_| is_written) {
+        schemas::validate(path);
+    }
+    ended
 }
 
 /// Returns the path of a file of one test.

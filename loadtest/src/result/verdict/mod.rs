@@ -6,6 +6,7 @@
 //! saturated if the backlog grew over the measured window ([`crate::metrics::backlog`] has the
 //! rule), or if requests could not be sent, although the generator was neither.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::run_status::RunStatus;
@@ -26,7 +27,7 @@ const LAG_US_MIN: f64 = 1_000.0;
 const LAG_RATIO_MAX: f64 = 0.1;
 
 /// The verdict on a run.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Verdict {
     /// Reasons why the run cannot be judged; empty if it can.
     pub invalid: Vec<String>,

@@ -15,7 +15,7 @@ use corelane_load::generator::{self, Measurements, RunError};
 use corelane_load::plan::listen::{ListKind, SubscriptionPlan};
 use corelane_load::plan::{CallPlan, HumanDuration, ListenPlan, PhasePlan, Plan};
 use corelane_load::report::table::table;
-use corelane_load::result::{Manifest, RunResult};
+use corelane_load::result::{Manifest, RunOrigin, RunResult};
 use corelane_load::target::Era;
 use corelane_test_support::TestServer;
 
@@ -130,7 +130,7 @@ fn listen_result_is_shown_and_round_trips() {
     plan.thresholds.last_delivery = Some(HumanDuration::from(TIMEOUT));
     plan.thresholds.errors = Some(0.0);
     let finding = run(&plan);
-    let result = RunResult::new(plan, Manifest::of(&finding, 0), &finding);
+    let result = RunResult::new(plan, Manifest::of(&finding, 0, &RunOrigin::default()), &finding);
     assert!(result.verdict.missed_thresholds.is_empty(), "{:?}", result.verdict);
     let listen = result.listen.as_ref().unwrap();
     assert_eq!((listen.streams, listen.opened, listen.delivered, listen.missed), (4, 4, 4, 0));
@@ -163,7 +163,7 @@ fn listen_to(behaviour: NotifyBehaviour) -> (Measurements, RunResult, NotifyingS
     let notifying_server = NotifyingServer::start(behaviour);
     let plan = four_stream_plan(notifying_server.address);
     let finding = run(&plan);
-    let result = RunResult::new(plan, Manifest::of(&finding, 0), &finding);
+    let result = RunResult::new(plan, Manifest::of(&finding, 0, &RunOrigin::default()), &finding);
     (finding, result, notifying_server)
 }
 

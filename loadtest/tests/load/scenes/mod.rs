@@ -12,7 +12,7 @@ use corelane_load::generator::{self, Measurements, RunConfig};
 use corelane_load::metrics::outcome::Failure;
 use corelane_load::plan::Plan;
 use corelane_load::report::table::table;
-use corelane_load::result::{Manifest, RunResult};
+use corelane_load::result::{Manifest, RunOrigin, RunResult};
 use corelane_test_support::stall::stall;
 use corelane_test_support::{ExitResult, TestServer};
 
@@ -244,7 +244,7 @@ fn scenario_results_are_shown_and_optional_in_json() {
     let rest = format!("{PHASE}[churn]\nrate = 50\n{readers}");
     let plan = plan(&format!("http://{}", test_server.http()), &rest);
     let finding = run(&plan.run_config().unwrap());
-    let result = RunResult::new(plan, Manifest::of(&finding, 0), &finding);
+    let result = RunResult::new(plan, Manifest::of(&finding, 0, &RunOrigin::default()), &finding);
     let shown = table(&result);
     for row in ["connect ", "churn ", "opened   24 connections", "slow "] {
         assert!(shown.lines().any(|line| line.starts_with(row)), "{row} is not in: {shown}");

@@ -1,0 +1,101 @@
+//! A run as Markdown, for comments and job summaries of CI.
+
+use crate::figure;
+use crate::result::{Percentiles, ProcessCost, RunResult, RunStatus};
+
+/// Formats a run.
+pub fn run(result: &RunResult) -> String {
+    let RunResult { plan, manifest, totals, .. } = result;
+    let mut lines = vec![format!("### {}\n", verdict(result))];
+    let kind = if plan.closed { "closed loop" } else { "open loop" };
+    let mut facts = vec![
+        code(&plan.target),
+        plan.era_name().into(),
+        kind.into(),
+        format!("{} connections × {}", figure::count(plan.connections as u64), plan.depth),
+        format!("{:.1} s", totals.duration_s),
+    ];
+    if let Some(server) = &manifest.server {
+        facts.push(cell(&format!("{} {}", server.name, server.version)));
+    }
+    facts.extend(manifest.commit.as_deref().map(|commit| format!("commit {}", code(commit))));
+    lines.push(facts.join(" · ") + "\n");
+    let [due, sent, answered] = [totals.due, totals.sent, totals.answered].map(figure::count);
+    lines.push(format!(
+        "{due} requests due, {sent} sent, {answered} answered, {}/s, {} failed\n",
+        figure::rate(totals.rate),
+        figure::percent(totals.failure_ratio)
+    ));
+    lines.push("| | mean | p50 | p90 | p95 | p99 | p99.9 | p99.99 | max |".into());
+    lines.push("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |".into());
+    let rows = [("response", &result.response), ("service", &result.service), ("lag", &result.lag)];
+    lines.extend(rows.into_iter().map(|(name, percentiles)| latency_row(name, percentiles)));
+    lines.extend(result.calls.iter().map(|call| latency_row(&cell(&call.name), &call.response)));
+    lines.push(String::new());
+    let failures = totals.failures.iter();
+    lines.extend(failures.map(|(kind, count)| format!("- {kind}: {}", figure::count(*count))));
+    if !totals.failures.is_empty() {
+        lines.push(String::new());
+    }
+    lines.extend(result.server.as_ref().map(|server| cost_line("server", server)));
+    lines.push(cost_line("generator", &result.generator));
+    lines.join("\n") + "\n"
+}
+
+/// Returns the verdict in one line.
+fn verdict(result: &RunResult) -> String {
+    let status = result.status();
+    let details = match status {
+        RunStatus::Passed => result.plan.thresholds.limits().join(", "),
+        RunStatus::Completed => "no thresholds".into(),
+        _ => result.verdict.reason_texts().join("; "),
+    };
+    format!("{}: {}", status.text().to_uppercase(), cell(&details))
+}
+
+fn latency_row(name: &str, percentiles: &Percentiles) -> String {
+    let Percentiles { count, mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us } =
+        *percentiles;
+    let values = [mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us];
+    let values = values.map(|us| if count > 0 { figure::duration(us) } else { "–".into() });
+    format!("| {name} | {} |", values.join(" | "))
+}
+
+fn cost_line(name: &str, cost: &ProcessCost) -> String {
+    let mut parts = vec![format!("{} cores", figure::digits(cost.cores))];
+    if cost.cpu_us_per_response > 0.0 {
+        parts.insert(0, format!("{} CPU per response", figure::duration(cost.cpu_us_per_response)));
+    }
+    if cost.resident_bytes_max > 0 {
+        parts.push(format!("{} resident", figure::bytes(cost.resident_bytes_max)));
+    }
+    format!("{name}: {}\n", parts.join(" · "))
+}
+
+/// Returns text that breaks neither a line nor a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('<', "&lt;").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn code(text: &str) -> String {
+    format!("`{}`", text.replace(['`', '\n'], " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::result;
+
+    #[test]
+    fn markdown_has_verdict_and_table() {
+        let mut run_result = result(100, 100.0);
+        run_result.verdict.missed_thresholds = vec!["p99 1 ms | <b>\nx".into()];
+        run_result.totals.failures.insert("timeout".into(), 3);
+        let text = run(&run_result);
+        assert!(text.starts_with("### MISSED: p99 1 ms \\| &lt;b> x\n"), "{text}");
+        assert!(text.contains("\n- timeout: 3\n"), "{text}");
+        let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        assert_eq!(table.len(), 5);
+        assert!(table.iter().all(|row| row.matches('|').count() == 10), "{text}");
+    }
+}

@@ -1,0 +1,191 @@
+//! The figures of a run as `OpenMetrics` text, which Prometheus reads, too.
+//!
+//! All are gauges: they describe a run that has ended. Times are in seconds; figures without data
+//! are absent.
+
+use std::collections::BTreeSet;
+
+use crate::result::{Percentiles, RunResult, RunStatus};
+
+/// Lines of the output, by metric.
+#[derive(Default)]
+struct Metrics {
+    text: String,
+    described: BTreeSet<&'static str>,
+}
+
+/// The name of a label and its value.
+type Label<'a> = (&'static str, &'a str);
+
+/// Formats the figures of a run.
+pub fn run(result: &RunResult) -> String {
+    let mut metrics = Metrics::default();
+    let RunResult { plan, manifest, totals, .. } = result;
+    let status = result.status();
+    let server = manifest.server.as_ref();
+    let info = [
+        ("target", &*plan.target),
+        ("era", plan.era_name()),
+        ("server", server.map_or("", |server| &server.name)),
+        ("server_version", server.map_or("", |server| &server.version)),
+        ("host", &manifest.host),
+        ("commit", manifest.commit.as_deref().unwrap_or_default()),
+        ("status", status.text()),
+    ];
+    metrics.add("run_info", "The run.", &info, Some(1.0));
+    let is_passed = matches!(status, RunStatus::Passed | RunStatus::Completed);
+    let passed = Some(f64::from(u8::from(is_passed)));
+    metrics.add(
+        "run_passed",
+        "Whether the run passed, or completed without thresholds.",
+        &[],
+        passed,
+    );
+    let times = [("started", manifest.started_unix_s), ("ended", manifest.ended_unix_s)];
+    for (event, seconds) in times.into_iter().filter(|(_, seconds)| *seconds > 0) {
+        let help = "When the run started and ended.";
+        metrics.add("run_timestamp_seconds", help, &[("event", event)], Some(float(seconds)));
+    }
+    let failed = totals.failures.values().sum();
+    let counts = [
+        ("due", totals.due),
+        ("sent", totals.sent),
+        ("answered", totals.answered),
+        ("failed", failed),
+    ];
+    for (state, count) in counts {
+        let help = "Requests of the measured time.";
+        metrics.add("requests", help, &[("state", state)], Some(float(count)));
+    }
+    for (kind, count) in &totals.failures {
+        let help = "Failed requests by kind.";
+        metrics.add("failures", help, &[("kind", kind)], Some(float(*count)));
+    }
+    metrics.add("failure_ratio", "Failed requests of all.", &[], Some(totals.failure_ratio));
+    let rate = Some(totals.rate);
+    metrics.add("responses_per_second", "Successful responses a second.", &[], rate);
+    latencies(&mut metrics, result);
+    costs(&mut metrics, result);
+    for check in result.threshold_checks() {
+        let labels = [("threshold", &*check.name)];
+        let is_kept = Some(f64::from(u8::from(check.is_kept)));
+        metrics.add("threshold_kept", "Whether a threshold is kept.", &labels, is_kept);
+    }
+    metrics.text + "# EOF\n"
+}
+
+fn latencies(metrics: &mut Metrics, result: &RunResult) {
+    let RunResult { response, service, lag, calls, .. } = result;
+    let names = [
+        ("response_seconds", "Response time from the intended send time.", response),
+        ("service_seconds", "Service time from the actual send time.", service),
+        ("generator_lag_seconds", "Lag of the load generator.", lag),
+    ];
+    for (name, help, percentiles) in names {
+        statistics(metrics, name, help, &[], percentiles);
+    }
+    for call in calls {
+        let labels = [("call", &*call.name)];
+        let help = "Response time of each call.";
+        statistics(metrics, "call_response_seconds", help, &labels, &call.response);
+        for (state, count) in [("answered", call.answered), ("failed", call.failed)] {
+            let labels = [("call", &*call.name), ("state", state)];
+            metrics.add("call_requests", "Requests of each call.", &labels, Some(float(count)));
+        }
+    }
+}
+
+fn statistics(
+    metrics: &mut Metrics,
+    name: &'static str,
+    help: &str,
+    labels: &[Label<'_>],
+    percentiles: &Percentiles,
+) {
+    let Percentiles { count, mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us } =
+        *percentiles;
+    for (statistic, us) in [
+        ("mean", mean_us),
+        ("p50", p50_us),
+        ("p90", p90_us),
+        ("p95", p95_us),
+        ("p99", p99_us),
+        ("p99.9", p999_us),
+        ("p99.99", p9999_us),
+        ("max", max_us),
+    ] {
+        let labels = [labels, &[("statistic", statistic)]].concat();
+        metrics.add(name, help, &labels, Some(us / 1e6).filter(|_| count > 0));
+    }
+}
+
+fn costs(metrics: &mut Metrics, result: &RunResult) {
+    for (process, cost) in
+        [("generator", Some(&result.generator)), ("server", result.server.as_ref())]
+    {
+        let Some(cost) = cost else { continue };
+        let labels = [("process", process)];
+        metrics.add("cpu_cores", "CPU cores used.", &labels, Some(cost.cores));
+        let per_response = Some(cost.cpu_us_per_response / 1e6).filter(|seconds| *seconds > 0.0);
+        let help = "CPU time for each response.";
+        metrics.add("cpu_per_response_seconds", help, &labels, per_response);
+        let bytes = Some(float(cost.resident_bytes_max)).filter(|bytes| *bytes > 0.0);
+        metrics.add("resident_bytes", "Highest resident memory.", &labels, bytes);
+    }
+}
+
+impl Metrics {
+    /// Adds a sample, unless there is no finite value.
+    fn add(&mut self, name: &'static str, help: &str, labels: &[Label<'_>], value: Option<f64>) {
+        let Some(value) = value.filter(|value| value.is_finite()) else { return };
+        if self.described.insert(name) {
+            self.text += &["# HELP corelane_load_", name, " ", help, "\n"].concat();
+            self.text += &["# TYPE corelane_load_", name, " gauge\n"].concat();
+        }
+        let labels: Vec<String> =
+            labels.iter().map(|(label, text)| format!("{label}=\"{}\"", escaped(text))).collect();
+        let labels =
+            if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        self.text += &["corelane_load_", name, &labels, " ", &value.to_string(), "\n"].concat();
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts, bytes and seconds as samples")]
+const fn float(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::result;
+
+    #[test]
+    fn metrics_have_help_type_and_end() {
+        let mut run_result = result(100, 100.0);
+        run_result.plan.target = "stdio:a \"b\\\"".into();
+        run_result.plan.thresholds = toml::from_str("p99 = \"50us\"").unwrap();
+        run_result.totals.failures.insert("timeout".into(), 3);
+        let text = run(&run_result);
+        for line in [
+            "corelane_load_requests{state=\"failed\"} 3",
+            "corelane_load_failures{kind=\"timeout\"} 3",
+            "corelane_load_response_seconds{statistic=\"p99\"} 0.0001",
+            "corelane_load_threshold_kept{threshold=\"p99\"} 0",
+            "corelane_load_responses_per_second 100",
+            "corelane_load_resident_bytes{process=\"server\"} 1048576",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in {text}");
+        }
+        assert!(text.contains("target=\"stdio:a \\\"b\\\\\\\"\""), "{text}");
+        assert!(text.ends_with("\n# EOF\n"), "{text}");
+        let mut types = text.lines().filter(|line| line.starts_with("# TYPE")).collect::<Vec<_>>();
+        let count = types.len();
+        types.dedup();
+        assert_eq!(types.len(), count);
+    }
+}
