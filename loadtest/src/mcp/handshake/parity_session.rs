@@ -14,8 +14,13 @@ use crate::metrics::outcome::Failure;
 use crate::target::Transport;
 
 /// What a run uses of the dialect.
-const FEATURES: [Feature; 4] =
-    [Feature::Tools, Feature::Resources, Feature::Prompts, Feature::Streaming];
+const FEATURES: [Feature; 5] = [
+    Feature::Tools,
+    Feature::Resources,
+    Feature::Prompts,
+    Feature::Streaming,
+    Feature::Cancellation,
+];
 
 /// A session before its first request.
 #[derive(Debug, Default)]

@@ -203,6 +203,11 @@ fn timed_out_request_may_be_answered_by_error() {
     let unaddressed = error(1, "error.internal").replace("response", "error");
     let answers = [error(0, "error.internal"), unaddressed, echo(1)].concat();
     assert_eq!(fixture.receive(&answers), ["late", "late", "unsolicited"]);
+    // A server without cancellation answers later.
+    let mut fixture = Fixture::new(Transport::Tcp, false, 1);
+    fixture.time_out();
+    let answers = [error(0, "error.feature_not_available"), echo(0)].concat();
+    assert_eq!(fixture.receive(&answers), ["late"]);
 }
 
 #[test]

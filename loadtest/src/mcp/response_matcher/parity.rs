@@ -1,6 +1,7 @@
 //! Matching of messages of the parity dialect.
 
 use corelane_parity::envelope::{Chunk, ChunkType, Envelope, Response};
+use corelane_parity::error::ErrorCode;
 use corelane_protocol::json::Value;
 use corelane_protocol::jsonrpc::Id;
 
@@ -102,6 +103,9 @@ impl ResponseMatcher {
         let Some(id) = request_id(response.id) else {
             return report_unsolicited(received.quoted, on_event);
         };
+        if let Err(error) = response.outcome {
+            return self.finish_request(id, Some(failure_of(error)), received.quoted, on_event);
+        }
         if self.requests.is_timed_out(id)
             && let Ok(result) = response.outcome
             && self.open_stream(result, id, 0).is_ok()
@@ -204,6 +208,11 @@ impl ResponseMatcher {
     ) {
         if failure.is_some() {
             self.remove_stream(id);
+        }
+        let refuses_cancel = failure == Some(Failure::Parity(ErrorCode::FeatureNotAvailable));
+        if refuses_cancel && self.requests.is_timed_out(id) {
+            // The request goes on.
+            return;
         }
         let Some(place) = self.position(id) else {
             return self.handle_unmatched(id, quoted, on_event);
