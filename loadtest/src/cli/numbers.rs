@@ -1,6 +1,6 @@
 //! Rates and counts of flags, with the suffixes `k` and `M`.
 
-/// Parses a rate such as `1500`, `1.5k` or `2M`.
+/// Parses a rate such as `1500`, `1.5k` or `2M`. The plan checks its range.
 pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let (number, factor) = match text.strip_suffix(['k', 'K']) {
@@ -9,7 +9,7 @@ pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
     };
     let number: f64 = number.parse().map_err(|_| example(text))?;
     let rate = number * factor;
-    if rate.is_finite() && rate >= 0.0 { Ok(rate) } else { Err(example(text)) }
+    if rate.is_finite() { Ok(rate) } else { Err(example(text)) }
 }
 
 /// Parses a count such as `500`, `10k` or `1.5M`.
@@ -19,6 +19,9 @@ pub(super) fn parse_count(text: &str) -> Result<usize, String> {
         return Ok(count);
     }
     let count = parse_rate(text)?;
+    if count < 0.0 {
+        return Err(example(text));
+    }
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

