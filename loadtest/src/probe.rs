@@ -11,6 +11,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::generator::StopRequest;
 use crate::plan::thresholds::DEFAULT_ERRORS_MAX;
 use crate::plan::{HumanDuration, PhasePlan, Plan, RATE_MAX, SweepPlan};
 use crate::result::RunResult;
@@ -168,6 +169,9 @@ pub struct SearchResult {
     pub answer: SearchOutcome,
     /// All runs in execution order.
     pub probes: Vec<Probe>,
+    /// Whether the search was stopped before its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
 }
 
 impl SearchResult {
@@ -209,20 +213,27 @@ fn are_spoiled(probes: &[Probe]) -> bool {
 }
 
 /// Searches for the highest rate with `run`, which executes a run at a rate in requests per second.
-/// `on_probe` is called after each run.
+/// `on_probe` is called after each run. If a stop is requested, what was found until then is
+/// returned, without the last run.
 ///
 /// # Errors
 ///
 /// Returns the first error of `run`.
 pub fn search<E>(
     bounds: SearchOptions,
+    stop: &StopRequest,
     mut run: impl FnMut(f64) -> Result<Trial, E>,
     mut on_probe: impl FnMut(&Probe),
 ) -> Result<SearchResult, E> {
     let mut search = Search::new(bounds);
     let mut probes = Vec::new();
     while let Some(rate) = search.next_rate() {
-        let probe = Probe { number: search.runs() + 1, rate, trial: run(rate)? };
+        let trial = run(rate);
+        if stop.is_made() {
+            search.stop();
+            break;
+        }
+        let probe = Probe { number: search.runs() + 1, rate, trial: trial? };
         on_probe(&probe);
         search.record_run(probe.trial.has_passed());
         probes.push(probe);
@@ -232,7 +243,7 @@ pub fn search<E>(
     }
     // `next_rate` returns `None` only after an answer exists.
     let answer = search.outcome().unwrap_or(SearchOutcome::TooSlow);
-    Ok(SearchResult { answer, probes })
+    Ok(SearchResult { answer, probes, is_stopped: stop.is_made() })
 }
 
 #[cfg(test)]
@@ -274,8 +285,10 @@ mod tests {
     #[test]
     fn search_reports_every_run_in_order() {
         let mut reported = Vec::new();
-        let found =
-            search(bounds(), server_up_to(5_000.0), |probe| reported.push(probe.clone())).unwrap();
+        let found = search(bounds(), &StopRequest::default(), server_up_to(5_000.0), |probe| {
+            reported.push(probe.clone());
+        })
+        .unwrap();
         assert_eq!(reported, found.probes);
         assert!((1..).zip(&reported).all(|(number, probe)| probe.number == number));
         let SearchOutcome::Found { rate, passes, .. } = found.answer else { panic!("{found:?}") };
@@ -286,7 +299,8 @@ mod tests {
 
     #[test]
     fn search_limit_is_lowest_failed_rate() {
-        let found = search(bounds(), server_up_to(5_000.0), |_| {}).unwrap();
+        let found =
+            search(bounds(), &StopRequest::default(), server_up_to(5_000.0), |_| {}).unwrap();
         let limit = found.limiting_probe().unwrap();
         assert!(limit.rate > 5_000.0 && limit.rate <= 5_000.0 * 1.05, "{limit:?}");
         let failed = found.probes.iter().filter(|probe| !probe.trial.has_passed());
@@ -295,7 +309,7 @@ mod tests {
 
     #[test]
     fn search_without_failure_has_no_limit() {
-        let found = search(bounds(), server_up_to(1e9), |_| {}).unwrap();
+        let found = search(bounds(), &StopRequest::default(), server_up_to(1e9), |_| {}).unwrap();
         assert!(matches!(found.answer, SearchOutcome::Found { is_ceiling: true, .. }));
         assert_eq!(found.limiting_probe(), None);
     }
@@ -305,6 +319,7 @@ mod tests {
         let mut server = server_up_to(1e9);
         let found = search(
             bounds(),
+            &StopRequest::default(),
             |rate| {
                 let trial = server(rate)?;
                 Ok::<_, String>(Trial { is_valid: rate <= 2_000.0, ..trial })
@@ -325,7 +340,7 @@ mod tests {
                 ..Trial::default()
             })
         };
-        let found = search(bounds(), late, |_| {}).unwrap();
+        let found = search(bounds(), &StopRequest::default(), late, |_| {}).unwrap();
         assert!(found.is_spoiled(), "{found:?}");
         assert_eq!(found.answer, SearchOutcome::TooSlow);
         let mut runs = 0;
@@ -333,7 +348,7 @@ mod tests {
             runs += 1;
             late(rate).map(|trial| Trial { is_valid: runs == 1, ..trial })
         };
-        let found = search(bounds(), late_again, |_| {}).unwrap();
+        let found = search(bounds(), &StopRequest::default(), late_again, |_| {}).unwrap();
         assert_eq!((found.is_spoiled(), found.probes.len()), (true, 1 + SPOILED_RUNS_MAX));
     }
 
@@ -343,6 +358,7 @@ mod tests {
         let mut runs = 0;
         let found = search(
             bounds(),
+            &StopRequest::default(),
             |rate| {
                 runs += 1;
                 let trial = server(rate)?;
@@ -415,6 +431,7 @@ mod tests {
         let mut runs = 0;
         let ended = search(
             bounds(),
+            &StopRequest::default(),
             |rate| {
                 runs += 1;
                 if runs < 3 { server_up_to(1e9)(rate) } else { Err("gone".into()) }

@@ -14,6 +14,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::generator::StopRequest;
 use crate::plan::{Plan, SweepPlan};
 use crate::probe::SearchResult;
 use crate::result::{Manifest, Percentiles, ProcessCost, RunResult, Totals, Verdict};
@@ -162,7 +163,7 @@ impl SweepResult {
     /// fraction up to 1 passed.
     pub fn has_passed(&self) -> bool {
         let is_found = matches!(self.search.answer, SearchOutcome::Found { .. });
-        is_found && self.expected_steps().all(SweepStep::has_passed)
+        is_found && !self.search.is_stopped && self.expected_steps().all(SweepStep::has_passed)
     }
 
     /// Returns the fractions that are not above the found rate.
@@ -194,8 +195,11 @@ impl SweepResult {
         all
     }
 
-    /// Returns whether the sweep failed because of the load generator.
+    /// Returns whether the sweep was stopped, or failed because of the load generator.
     pub fn is_invalid(&self) -> bool {
+        if self.search.is_stopped {
+            return true;
+        }
         if self.search.answer == SearchOutcome::TooSlow {
             return self.search.limiting_probe().is_some_and(|probe| !probe.trial.is_valid);
         }
@@ -264,7 +268,8 @@ pub fn run_order(parts: usize, rounds: u32) -> impl Iterator<Item = (u32, usize)
 }
 
 /// Runs the fractions of `rate`. `run` performs a run at a rate in requests a second; `report` is
-/// called after each run with the round, from one, the fraction and the result.
+/// called after each run with the round, from one, the fraction and the result. If a stop is
+/// requested, the runs until then are returned, without the last.
 ///
 /// # Errors
 ///
@@ -272,6 +277,7 @@ pub fn run_order(parts: usize, rounds: u32) -> impl Iterator<Item = (u32, usize)
 pub fn run_steps<E>(
     plan: &SweepPlan,
     rate: f64,
+    stop: &StopRequest,
     mut run: impl FnMut(f64) -> Result<RunResult, E>,
     mut report: impl FnMut(u32, f64, &RunResult),
 ) -> Result<Vec<SweepStep>, E> {
@@ -279,10 +285,15 @@ pub fn run_steps<E>(
     let mut steps: Vec<SweepStep> = plan.fractions.iter().map(empty).collect();
     for (round, place) in run_order(steps.len(), plan.rounds) {
         let step = &mut steps[place];
-        let result = run(step.rate)?;
+        let result = run(step.rate);
+        if stop.is_made() {
+            break;
+        }
+        let result = result?;
         report(round + 1, step.fraction, &result);
         step.runs.push(result.into());
     }
+    steps.retain(|step| !step.runs.is_empty());
     Ok(steps)
 }
 
@@ -315,6 +326,7 @@ mod tests {
         let ended = run_steps(
             &SweepPlan::default(),
             1_000.0,
+            &StopRequest::default(),
             |rate| {
                 rates.push(rate);
                 Err::<RunResult, _>("gone")
@@ -360,7 +372,7 @@ mod tests {
         let mut sweep = SweepResult {
             plan: Plan::new("tcp://localhost:1"),
             manifest: Manifest::default(),
-            search: SearchResult { answer, probes },
+            search: SearchResult { answer, probes, is_stopped: false },
             steps: vec![step(0.5, &passed_run()), step(1.0, &passed_run()), step(1.5, &failed)],
         };
         assert!(sweep.has_passed() && sweep.contradictions().is_empty());

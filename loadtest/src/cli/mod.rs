@@ -25,6 +25,7 @@ mod credentials;
 mod discovery;
 mod failure_help;
 mod files;
+mod interrupt;
 #[cfg(target_os = "linux")]
 mod supervisor;
 mod terminal;

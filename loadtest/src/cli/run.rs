@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use corelane_engine::clock;
 use corelane_load::discovery::Discovery;
-use corelane_load::generator;
+use corelane_load::generator::{self, RunConfig};
 use corelane_load::report::{html, table};
 use corelane_load::result::{Manifest, RunResult, RunStatus};
 
 use super::discovery::complete_plan;
 use super::files::check_writable;
+use super::interrupt::stop_on_signal;
 use super::load_arguments::RunArguments;
 use super::run_output::RunOutput;
 use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target};
@@ -30,7 +31,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
         complete_plan(&plan, &mut server, load.generator.quiet)?;
     origin.server = identity;
     let mut run_output = RunOutput::new(arguments, &plan)?;
-    let run_config = plan.run_config()?;
+    let run_config = RunConfig { stop: stop_on_signal()?, ..plan.run_config()? };
     let (threads, cores) = (load.generator.threads, &load.generator.cores);
     let finding = generator::run(&run_config, threads, cores, server.process(), |_, second| {
         run_output.write_second(second);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use corelane_engine::clock;
 use corelane_load::discovery::Discovery;
-use corelane_load::generator;
+use corelane_load::generator::{self, RunConfig, RunError, StopRequest};
 use corelane_load::metrics::process_group::ProcessGroup;
 use corelane_load::plan::{HumanDuration, Plan};
 use corelane_load::probe::{self, SearchResult, SearchScale, Trial, trial_plan};
@@ -16,6 +16,7 @@ use corelane_load::search::SearchOutcome;
 use corelane_load::sweep::SweepResult;
 
 use super::discovery::complete_trials;
+use super::interrupt::stop_on_signal;
 use super::load_arguments::LoadArguments;
 use super::search_arguments::SearchArguments;
 use super::terminal::LiveLine;
@@ -33,13 +34,14 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
     let Discovery { plan, server: identity, .. } =
         complete_trials(&plan, &first, &mut server, load.generator.quiet)?;
     let origin = RunOrigin { server: identity, ..arguments.files.origin() };
+    let stop = stop_on_signal()?;
     let mut run = |plan: Plan| {
         server.check()?;
-        let result = run_once(plan, load, server.process(), &origin)?;
+        let result = run_once(plan, load, server.process(), &origin, &stop)?;
         manifest = result.manifest.clone();
         Ok::<_, CliError>(result)
     };
-    let (plan, found) = run_search(&plan, load.generator.quiet, &mut run)?;
+    let (plan, found) = run_search(&plan, load.generator.quiet, &stop, &mut run)?;
     drop(server);
     std::io::stdout().write_all(format_outcome(&plan, &found).as_bytes())?;
     let status = status(&found);
@@ -65,6 +67,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), CliError> {
 pub(super) fn run_search(
     plan: &Plan,
     is_quiet: bool,
+    stop: &StopRequest,
     run: &mut impl FnMut(Plan) -> Result<RunResult, CliError>,
 ) -> Result<(Plan, SearchResult), CliError> {
     let mut sweep = plan.sweep.clone().unwrap_or_default();
@@ -72,12 +75,15 @@ pub(super) fn run_search(
         (Some(_), Some(_)) => SearchScale::default(),
         _ => measure_scale(plan, is_quiet, run)?,
     };
+    if stop.is_made() {
+        return Err(RunError::Stopped.into());
+    }
     let (plan, span) = scale.trials(plan, sweep.search_duration);
     let options = scale.options(&sweep);
     options.check()?;
     sweep.search_duration = Some(span);
     let at = |rate| run(trial_plan(&plan, rate, span)).map(|it| Trial::from_result(&it));
-    let found = probe::search(options, at, |probe| {
+    let found = probe::search(options, stop, at, |probe| {
         if !is_quiet {
             print_stderr(&format_run(probe));
         }
@@ -106,6 +112,7 @@ fn measure_scale(
 
 fn status(found: &SearchResult) -> ExitCode {
     match (found.answer, found.limiting_probe()) {
+        _ if found.is_stopped => ExitCode::from(EXIT_INVALID),
         (SearchOutcome::Found { .. }, _) => ExitCode::SUCCESS,
         (_, Some(probe)) if found.is_spoiled() || !probe.trial.is_valid => {
             ExitCode::from(EXIT_INVALID)
@@ -120,8 +127,9 @@ pub(super) fn run_once(
     load: &LoadArguments,
     watched: Option<&ProcessGroup>,
     origin: &RunOrigin,
+    stop: &StopRequest,
 ) -> Result<RunResult, CliError> {
-    let run_config = plan.run_config()?;
+    let run_config = RunConfig { stop: stop.clone(), ..plan.run_config()? };
     let line = LiveLine::new(load.generator.quiet);
     let finding = generator::run(
         &run_config,

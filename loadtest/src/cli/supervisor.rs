@@ -198,11 +198,14 @@ pub(super) fn is_available() -> bool {
 /// Catches the termination signals, except those that were ignored at start (`nohup`, or a shell in
 /// the background), and the end of children.
 fn caught_signals() -> io::Result<Signals> {
-    let ignored =
-        ignored_signals(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
-    let is_default = |signal: &i32| ignored & 1 << (signal - 1) == 0;
-    let ends = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(is_default);
+    let ends = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal));
     Signals::new(ends.chain([SIGCHLD]))
+}
+
+/// Returns whether this process ignores a signal.
+pub(super) fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ignored_signals(&status) & 1 << (signal - 1) != 0
 }
 
 /// Returns the mask of ignored signals, the first in the lowest bit (proc(5), `SigIgn`).

@@ -11,6 +11,7 @@ use corelane_load::result::{Manifest, RunOrigin, RunResult};
 use corelane_load::sweep::{SweepResult, run_steps};
 
 use super::discovery::complete_trials;
+use super::interrupt::stop_on_signal;
 use super::search::{CHECKED_SPAN, check, run_once, run_search};
 use super::search_arguments::SweepArguments;
 use super::server::ServerProcess;
@@ -47,13 +48,14 @@ fn run_sweep(
 ) -> Result<SweepResult, CliError> {
     let load = &arguments.load;
     let mut manifest = Manifest::default();
+    let stop = stop_on_signal()?;
     let mut run = |plan: Plan| -> Result<RunResult, CliError> {
         server.check()?;
-        let result = run_once(plan, load, server.process(), origin)?;
+        let result = run_once(plan, load, server.process(), origin, &stop)?;
         manifest = result.manifest.clone();
         Ok(result)
     };
-    let (searched, found) = run_search(plan, load.generator.quiet, &mut run)?;
+    let (searched, mut found) = run_search(plan, load.generator.quiet, &stop, &mut run)?;
     let sweep = searched.sweep.clone().unwrap_or_default();
     // The runs at fractions have the warm-up of the plan.
     let plan = Plan { sweep: searched.sweep, ..plan.clone() };
@@ -65,9 +67,12 @@ fn run_sweep(
         }
     };
     let steps = match found.answer.rate() {
-        Some(rate) => run_steps(&sweep, rate, |rate| run(at(rate)), report_run)?,
-        None => Vec::new(),
+        Some(rate) if !stop.is_made() => {
+            run_steps(&sweep, rate, &stop, |rate| run(at(rate)), report_run)?
+        }
+        _ => Vec::new(),
     };
+    found.is_stopped = stop.is_made();
     Ok(SweepResult { plan, manifest, search: found, steps })
 }
 

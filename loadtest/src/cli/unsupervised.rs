@@ -30,6 +30,11 @@ impl Role {
     }
 }
 
+/// Returns `false`: what is ignored is not known.
+pub(super) const fn is_ignored(_signal: i32) -> bool {
+    false
+}
+
 /// Returns the command that starts `program` with its arguments.
 pub(super) fn server_command(
     (program, arguments): (&str, &[String]),

@@ -30,6 +30,8 @@ pub(super) struct RunContext {
     /// Time of the current turn.
     pub(super) now: Instant,
     pub(super) phase: RunPhase,
+    /// Whether the run was ended before its time, so that open requests are not waited for.
+    pub(super) is_stopped: bool,
     pub(super) recorder: PeriodRecorder,
 }
 
@@ -57,6 +59,7 @@ impl RunContext {
             templates,
             now,
             phase: RunPhase::Connecting,
+            is_stopped: false,
             recorder: PeriodRecorder {
                 period: Box::default(),
                 measured_from: Instant::ORIGIN,
@@ -144,6 +147,19 @@ impl RunContext {
                 self.recorder.record_completed(completed, self.now);
             }
         })
+    }
+
+    /// Drops all requests in flight on a connection at the end of a run that was stopped.
+    pub(super) fn abandon_requests(&mut self, log: &mut RequestLog) {
+        let PeriodRecorder { period, measured_from, publish_call, .. } = &mut self.recorder;
+        log.fail_all(Failure::Timeout, |event| {
+            if let ReceiveEvent::Completed(completed) = event
+                && completed.intended >= *measured_from
+                && *publish_call != Some(completed.call)
+            {
+                period.outcomes.abandoned += 1;
+            }
+        });
     }
 
     /// Records a failed connect and its error.

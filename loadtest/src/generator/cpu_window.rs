@@ -46,6 +46,12 @@ impl CpuWindow {
         borders.filter(|(_, reading)| reading.is_none()).find_map(|(border, _)| *border)
     }
 
+    /// Ends the window of a run that was stopped, if that is before its end.
+    pub(super) fn end_at(&mut self, now: Instant) {
+        let [_, end] = &mut self.borders;
+        *end = end.map(|end| end.min(now));
+    }
+
     /// Reads at the borders that have passed at `now`.
     pub(super) fn pass(&mut self, now: Instant, read: impl Fn() -> CpuReading) {
         for (border, reading) in self.borders.iter().zip(&mut self.readings) {
@@ -87,6 +93,17 @@ mod tests {
         assert_eq!(window.next_border(), None);
         let [begin, end] = window.finish(|| unreachable!("both are read"));
         assert_eq!([begin.at, end.at], [at(2_001), at(5_003)]);
+    }
+
+    #[test]
+    fn window_ends_when_the_run_is_stopped() {
+        let mut window = CpuWindow::new(at(0), Some(at(5_000)));
+        window.pass(at(0), read_at(0));
+        window.end_at(at(1_200));
+        window.pass(at(1_200), read_at(1_200));
+        // Later calls change nothing.
+        window.end_at(at(1_900));
+        assert_eq!(window.finish(|| unreachable!("both are read"))[1].at, at(1_200));
     }
 
     #[test]

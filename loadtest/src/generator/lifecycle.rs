@@ -532,7 +532,9 @@ impl<R: Ring> Lifecycle<R> {
 
     /// Completes the measurements at the end of the run: outstanding responses count as timeouts.
     pub(super) fn finish(&mut self, ctx: &mut RunContext) {
-        if let Some(churn) = &mut self.churn {
+        if let Some(churn) = &mut self.churn
+            && !ctx.is_stopped
+        {
             let from = ctx.recorder.measured_from;
             ctx.recorder.period.connects.not_reopened +=
                 churn.count_unfinished(self.io.connections(), from);
@@ -542,6 +544,10 @@ impl<R: Ring> Lifecycle<R> {
         }
         for conn in self.io.connections_mut() {
             if let ConnectionState::Open(log) = &mut conn.state {
+                if ctx.is_stopped {
+                    ctx.abandon_requests(log);
+                    continue;
+                }
                 if log.in_flight() > 0 {
                     ctx.record_example(Failure::Timeout, Failure::Timeout.description());
                 }

@@ -21,6 +21,8 @@ use crate::schedule::Share;
 
 /// Interval between checks of some connections for timeouts.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(5);
+/// How long a run that is stopped waits for outstanding responses.
+const STOPPED_DRAIN_MAX: Duration = Duration::from_secs(1);
 /// Longest turn that counts as spinning. A longer one means that the thread was preempted.
 const SPIN_TURN_MAX: Duration = Duration::from_micros(50);
 
@@ -63,7 +65,10 @@ impl<R: Ring> LoadThread<R> {
     /// and the last error if some are not.
     pub(super) fn connect(&mut self) -> (u64, Option<String>) {
         let deadline = self.ctx.now.after(self.ctx.config.limits.connect_timeout);
-        while !self.connections.lifecycle.is_settled() && self.ctx.now < deadline {
+        while !self.connections.lifecycle.is_settled()
+            && self.ctx.now < deadline
+            && !self.ctx.config.stop.is_made()
+        {
             self.run_turn(deadline);
         }
         let open = self.open_count();
@@ -111,14 +116,21 @@ impl<R: Ring> LoadThread<R> {
         self.start(begin, end);
         let mut next = begin.after(SECOND);
         // The measured window ends with the schedule, or without one with the last response.
-        let window_end = self.requests.is_scheduled().then_some(end);
+        let mut window_end = self.requests.is_scheduled().then_some(end);
         let mut is_in_window = true;
         let mut last = end.after(self.ctx.config.limits.drain_duration());
         loop {
-            let is_end = self.ctx.now >= end || self.requests.has_ended(&self.ctx);
+            let is_stopped = self.ctx.config.stop.is_made();
+            let is_end = is_stopped || self.ctx.now >= end || self.requests.has_ended(&self.ctx);
             if is_end && self.ctx.phase == RunPhase::Sending {
                 end = end.min(self.ctx.now);
                 last = end.after(self.ctx.config.limits.drain_duration());
+                if is_stopped {
+                    window_end = window_end.map(|window_end| window_end.min(end));
+                    last = last.min(end.after(STOPPED_DRAIN_MAX));
+                    self.requests.stop();
+                    self.ctx.is_stopped = true;
+                }
                 self.ctx.phase = RunPhase::Draining;
                 self.requests.record_waiting(&mut self.ctx);
             }

@@ -1,7 +1,8 @@
 //! The load generator: threads that send requests when they are due and receive responses.
 //!
 //! A load thread has one ring (several if one cannot hold all its connections) and a share of the
-//! connections and of the schedule. Load threads share no state while they run; each sends a
+//! connections and of the schedule. Load threads share no state while they run but the request to
+//! stop; each sends a
 //! [`Period`] to the collector about once per second.
 //!
 //! ```text
@@ -26,6 +27,8 @@
 
 pub mod period;
 pub mod run_config;
+
+mod stop_request;
 
 mod slow_reader;
 
@@ -69,4 +72,5 @@ pub use self::run_config::{
 };
 pub use self::run_error::RunError;
 pub use self::seconds::{Second, WindowTotals};
+pub use self::stop_request::StopRequest;
 pub use self::thread_pool::{GeneratorSetup, Measurements, ResourceUsage, run};

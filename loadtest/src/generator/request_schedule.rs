@@ -176,6 +176,11 @@ impl RequestSchedule {
         self.queued.is_empty() && self.next_arrival_at().is_none()
     }
 
+    /// Ends the schedule: no further request becomes due.
+    pub(super) fn stop(&mut self) {
+        (self.arrivals, self.limit) = (None, None);
+    }
+
     /// Counts the requests that wait for a connection when no more become due.
     pub(super) fn record_waiting(&self, ctx: &mut RunContext) {
         let from = ctx.recorder.measured_from;
@@ -186,8 +191,11 @@ impl RequestSchedule {
     /// Counts the requests that are not sent at the end of the run.
     pub(super) fn finish(&mut self, ctx: &mut RunContext) {
         let from = ctx.recorder.measured_from;
-        for _ in self.queued.drain(..).filter(|intended| *intended >= from) {
-            ctx.recorder.period.outcomes.record_failure(Failure::Unsent);
+        let unsent = self.queued.drain(..).filter(|intended| *intended >= from).count() as u64;
+        if ctx.is_stopped {
+            ctx.recorder.period.outcomes.abandoned += unsent;
+        } else {
+            ctx.recorder.period.outcomes.record_failures(Failure::Unsent, unsent);
         }
         if let Some(RequestLimit { left, .. }) = self.limit.take() {
             ctx.recorder.period.due += left;

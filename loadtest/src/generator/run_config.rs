@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use super::stop_request::StopRequest;
 use crate::children::Program;
 use crate::mcp::{RequestSettings, RequestTemplate, Subscription};
 use crate::schedule::{ArrivalPattern, RateProfile, ReconnectStorm};
@@ -219,6 +220,8 @@ pub struct RunConfig {
     pub limits: RunLimits,
     /// Subscribers, replacement of connections and slow readers.
     pub scenario: ScenarioConfig,
+    /// Ends the run before its time.
+    pub stop: StopRequest,
 }
 
 impl RunConfig {

@@ -31,6 +31,9 @@ pub enum RunError {
     /// The stdio server did not start.
     #[error("the program did not come up: {0}; correct the command")]
     ProgramFailed(String),
+    /// The run was stopped before the first request.
+    #[error("stopped before the first request")]
+    Stopped,
     /// A load thread panicked or ended early.
     #[error("a load thread has failed unexpectedly")]
     ThreadFailed,

@@ -44,6 +44,8 @@ const START_DELAY: Duration = Duration::from_millis(50);
 /// Measurements of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Measurements {
+    /// Whether the run was ended before its time.
+    pub is_stopped: bool,
     /// Everything that was measured.
     pub total: Period,
     /// The part of it that lies in the measured window.
@@ -411,6 +413,9 @@ impl ThreadPool {
         let mut deliveries = DeliveryCollector::default();
         loop {
             let report = self.receive(window.next_border(), clock);
+            if job.stop.is_made() {
+                window.end_at(clock.now());
+            }
             window.pass(clock.now(), read_cpu);
             let (worker, report) = match report {
                 Ok(report) => report,
@@ -433,6 +438,7 @@ impl ThreadPool {
             seconds.total.errors.set_last(error);
         }
         Ok(Measurements {
+            is_stopped: job.stop.is_made(),
             total: seconds.total,
             window: seconds.window,
             before_slow_readers: seconds.before_slow_readers,
@@ -443,13 +449,17 @@ impl ThreadPool {
             connect_time: opening,
             open_streams: connected.open_streams,
             publications: deliveries.finish(),
-            setup: GeneratorSetup {
-                ring: connected.ring,
-                threads: u32::try_from(self.commands.len()).unwrap_or(u32::MAX),
-                sources: job.connect.sources.clone(),
-                tls: job.tls.as_ref().map(RunTls::describe),
-            },
+            setup: self.setup(job, connected.ring),
         })
+    }
+
+    fn setup(&self, job: &RunConfig, ring: String) -> GeneratorSetup {
+        GeneratorSetup {
+            ring,
+            threads: u32::try_from(self.commands.len()).unwrap_or(u32::MAX),
+            sources: job.connect.sources.clone(),
+            tls: job.tls.as_ref().map(RunTls::describe),
+        }
     }
 
     /// Waits for a report, at most until a time.
@@ -501,6 +511,9 @@ impl ThreadPool {
             format!(": {CONNECT_HINT}")
         };
         let why = || why.unwrap_or_else(|| format!("no response in time{advice}"));
+        if job.stop.is_made() {
+            return Err(RunError::Stopped);
+        }
         if opened == 0 {
             return Err(RunError::Unreachable(why()));
         }

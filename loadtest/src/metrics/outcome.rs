@@ -183,6 +183,8 @@ pub struct Outcomes {
     pub chunks: u64,
     /// Requests that waited for a connection when the last one became due.
     pub waiting: u64,
+    /// Requests of a run that was stopped whose responses were not waited for.
+    pub abandoned: u64,
     /// Successful requests of the warm-up whose responses arrived after it.
     pub earlier_answered: u64,
     failures: [u64; Failure::ALL.len()],
@@ -232,6 +234,7 @@ impl Outcomes {
         self.streamed += other.streamed;
         self.chunks += other.chunks;
         self.waiting += other.waiting;
+        self.abandoned += other.abandoned;
         self.earlier_answered += other.earlier_answered;
         for (all, some) in self.failures.iter_mut().zip(other.failures) {
             *all += some;

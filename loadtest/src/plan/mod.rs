@@ -64,7 +64,7 @@ pub use self::stdio::StdioPlan;
 pub use self::sweep::SweepPlan;
 pub use self::thresholds::Thresholds;
 pub use self::tls::TlsPlan;
-use crate::generator::{Endpoint, LoadMode, RunConfig, RunLimits, ScenarioConfig};
+use crate::generator::{Endpoint, LoadMode, RunConfig, RunLimits, ScenarioConfig, StopRequest};
 use crate::mcp::{HttpField, RequestSettings, Secret};
 use crate::schedule::{ArrivalPattern, RateProfile, Segment};
 use crate::target::{Era, Target};
@@ -427,6 +427,7 @@ impl Plan {
                 drain_timeout: self.drain_timeout.map(HumanDuration::get),
                 ..RunLimits::default()
             },
+            stop: StopRequest::default(),
         })
     }
 

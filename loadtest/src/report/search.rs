@@ -67,6 +67,10 @@ pub(super) fn sustained_rate(plan: &Plan, found: &SearchResult) -> String {
             let error = if is_ceiling { String::new() } else { format!(" ± {error} %") };
             format!("{}/s{error}", figure::rate(rate))
         }
+        SearchOutcome::Unconfirmed { rate, .. } if found.is_stopped => {
+            format!("{}/s, unconfirmed: the search was stopped", figure::rate(rate))
+        }
+        SearchOutcome::TooSlow if found.is_stopped => "unknown: the search was stopped".into(),
         SearchOutcome::Unconfirmed { rate, .. } => format!(
             "{}/s, unconfirmed within the maximum number of runs: allow more (--runs-max)",
             figure::rate(rate)
@@ -130,7 +134,10 @@ mod tests {
     }
 
     fn shown(answer: SearchOutcome, probes: Vec<Probe>) -> String {
-        format_outcome(&Plan::new("tcp://localhost:1"), &SearchResult { answer, probes })
+        format_outcome(
+            &Plan::new("tcp://localhost:1"),
+            &SearchResult { answer, probes, is_stopped: false },
+        )
     }
 
     #[test]

@@ -165,6 +165,7 @@ mod tests {
             plan: Plan::new("tcp://localhost:1"),
             manifest: Manifest::default(),
             search: SearchResult {
+                is_stopped: false,
                 answer: SearchOutcome::Found {
                     rate: 1_000.0,
                     passes: 3,

@@ -240,7 +240,12 @@ impl RunResult {
     /// Evaluates the measurements of a run.
     pub fn new(plan: Plan, manifest: Manifest, finding: &Measurements) -> Self {
         let total = &finding.total;
-        let whole = if plan.requests.is_some() { total.until } else { plan.profile().span() };
+        let planned = plan.profile().span();
+        let whole = match plan.requests {
+            Some(_) => total.until,
+            None if finding.is_stopped => finding.window.until.min(planned),
+            None => planned,
+        };
         let span = whole.saturating_sub(plan.warm_up.get());
         let growth = backlog_growth(&plan, total, span);
         let mut totals = totals(finding, plan.warm_up.get(), span);
@@ -270,6 +275,9 @@ impl RunResult {
             verdict.check_programs(totals.lost, total.errors.first(Failure::Closed));
         }
         verdict.check_reopened(&plan, &totals, &connections);
+        if finding.is_stopped {
+            verdict.check_stopped(&plan, whole);
+        }
         let listen = plan.listen.as_ref().map(|listen| ListenResult::of(listen, finding));
         if let Some(listen) = &listen {
             verdict.check_deliveries(&plan.thresholds, listen);
@@ -335,7 +343,7 @@ fn totals(finding: &Measurements, warm_up: Duration, span: Duration) -> Totals {
     let failures = failures.filter(|(_, count)| *count > 0);
     Totals {
         duration_s: span.as_secs_f64(),
-        due: total.due,
+        due: total.due.saturating_sub(outcomes.abandoned),
         sent: total.sent,
         backlog: window.due.saturating_sub(window.completed),
         backlog_growth: None,

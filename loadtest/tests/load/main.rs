@@ -7,6 +7,7 @@ mod agreement;
 mod command;
 mod drive;
 mod hostile;
+mod interrupts;
 mod judgements;
 mod listen;
 mod many;

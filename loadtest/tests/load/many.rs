@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use corelane_load::generator::{
     self, ConnectConfig, Endpoint, LoadMode, Measurements, RunConfig, RunError, RunLimits,
-    ScenarioConfig,
+    ScenarioConfig, StopRequest,
 };
 use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::result::RunResult;
@@ -72,6 +72,7 @@ fn job(address: SocketAddr, connections: usize, connect: ConnectConfig) -> RunCo
         seed: 1,
         limits: RunLimits::default(),
         scenario: ScenarioConfig::default(),
+        stop: StopRequest::default(),
     }
 }
 

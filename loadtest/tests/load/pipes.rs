@@ -17,7 +17,7 @@ use corelane_load::children::{Program, StderrMode};
 use corelane_load::generator::run_config::ChurnConfig;
 use corelane_load::generator::{
     self, ConnectConfig, Endpoint, LoadMode, Measurements, RunConfig, RunError, RunLimits,
-    ScenarioConfig,
+    ScenarioConfig, StopRequest,
 };
 use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::metrics::outcome::Failure;
@@ -76,6 +76,7 @@ fn job(script: &str, era: Era) -> RunConfig {
         request_settings: speech,
         connect: ConnectConfig::default(),
         scenario: ScenarioConfig::default(),
+        stop: StopRequest::default(),
         tls: None,
         endpoint: Endpoint::Program(Program { command: words, stderr: StderrMode::Capture }),
         connections: 1,

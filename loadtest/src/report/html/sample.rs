@@ -81,6 +81,7 @@ pub(super) fn sweep() -> SweepResult {
         plan: result.plan.clone(),
         manifest: result.manifest.clone(),
         search: SearchResult {
+            is_stopped: false,
             answer: SearchOutcome::Found {
                 rate: 1_000.0,
                 passes: 3,

@@ -6,6 +6,8 @@
 //! saturated if the backlog grew over the measured window ([`crate::metrics::backlog`] has the
 //! rule), or if requests could not be sent, although the generator was neither.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -122,6 +124,20 @@ impl Verdict {
             let first = first.map(|first| format!(", first: {first}")).unwrap_or_default();
             self.failed.insert(0, format!("the program ended {times} during the run{first}"));
         }
+    }
+
+    /// Has a run that was stopped after this time, warm-up included, not be judged.
+    pub(super) fn check_stopped(&mut self, plan: &Plan, after: Duration) {
+        let seconds = |time: Duration| duration(time.as_secs_f64() * 1e6);
+        let planned = match plan.requests {
+            Some(requests) => format!("{requests} requests"),
+            None => seconds(plan.profile().span()),
+        };
+        let stopped = format!(
+            "stopped after {} of {planned}: the figures are those of this part",
+            seconds(after)
+        );
+        self.invalid.insert(0, stopped);
     }
 
     /// Checks the connections that were replaced or idle.

@@ -1,7 +1,5 @@
 //! Tests of the verdict.
 
-use std::time::Duration;
-
 use corelane_base::random::Random;
 
 use super::*;

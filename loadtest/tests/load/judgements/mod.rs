@@ -91,6 +91,7 @@ fn sweep(connections: usize, rate: f64, resident_bytes: u64) -> SweepResult {
         plan: result.plan.clone(),
         manifest: result.manifest.clone(),
         search: SearchResult {
+            is_stopped: false,
             answer: SearchOutcome::Found { rate, passes: 3, failures: 0, is_ceiling: false },
             probes: vec![Probe { number: 1, rate, trial: Trial::from_result(&result) }],
         },
