@@ -209,7 +209,8 @@ fn verdict_lines(result: &RunResult) -> impl Iterator<Item = String> {
     };
     let reasons = result.verdict.reasons();
     let reasons = reasons.map(|(status, why)| format!("{:<8} {why}", status.text().to_uppercase()));
-    held.into_iter().chain(reasons).flat_map(|line| wrapped(&line))
+    let notes = result.verdict.notes.iter().map(|note| format!("note     {note}"));
+    held.into_iter().chain(reasons).chain(notes).flat_map(|line| wrapped(&line))
 }
 
 /// Breaks a line between words, so that its parts fit; those after the first are indented.

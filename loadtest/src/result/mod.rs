@@ -4,6 +4,8 @@
 
 pub mod calls;
 pub mod connections;
+mod disturbance;
+
 pub mod distribution;
 pub mod drift;
 pub mod listen;
@@ -22,6 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use self::calls::CallResult;
 pub use self::connections::{ConnectionsResult, SlowReadersResult};
 use self::distribution::distribution;
+use self::disturbance::Disturbance;
 pub use self::drift::Drift;
 pub use self::listen::ListenResult;
 pub use self::manifest::{Manifest, RunOrigin, ServerIdentity};
@@ -260,7 +263,9 @@ impl RunResult {
         let slow_readers = plan.slow_readers.map(|_| SlowReadersResult::of(finding));
         let connections = ConnectionsResult::of(&total.connects);
         let calls = CallResult::of(&plan, total.latencies.calls());
+        let disturbance = Disturbance::of(&finding.usage, &generator, server.as_ref());
         let measurements = RunMeasurements {
+            disturbance: &disturbance,
             response: &response,
             calls: &calls,
             lag: &lag,

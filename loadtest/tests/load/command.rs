@@ -160,7 +160,7 @@ fn late_generator_exits_three() {
     assert_eq!(status, 3, "{out}");
     // On an overloaded machine, requests that were not sent in time are named first.
     assert!(out.starts_with("INVALID  ") && out.contains("the load generator was "), "{out}");
-    assert!(out.contains("limit 1 ns") && out.contains("--threads"), "{out}");
+    assert!(out.contains("limit 1 ns") && out.contains("--cores"), "{out}");
 }
 
 #[test]

@@ -93,6 +93,8 @@ fn verdict_banner(result: &RunResult) -> VerdictBanner {
         RunStatus::Passed => result.plan.thresholds.limits(),
         _ => result.verdict.reason_texts(),
     };
+    let notes = result.verdict.notes.iter().cloned();
+    let reasons = reasons.into_iter().chain(notes).collect();
     VerdictBanner { status, sentence: sentence.into(), reasons }
 }
 

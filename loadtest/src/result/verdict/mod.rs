@@ -1,16 +1,20 @@
 //! Verdict on a run: whether it failed, can be judged, and kept its thresholds.
 //!
 //! A run fails, with or without thresholds, if nothing was answered, if too many due requests got
-//! no good answer, if connections did not open or were lost for good, or if a program ended. A late
-//! or CPU-bound load generator invalidates a run that it could have changed. The server is
-//! saturated if the backlog grew over the measured window ([`crate::metrics::backlog`] has the
-//! rule), or if requests could not be sent, although the generator was neither.
+//! no good answer, if connections did not open or were lost for good, or if a program ended. The
+//! server is saturated if the backlog grew over the measured window, by the rule of
+//! [`crate::metrics::backlog`], or if requests could not be sent.
+//!
+//! Lateness of the load generator only lengthens response times, so that a limit that is kept is
+//! kept. A late or CPU-bound generator, or other programs, invalidate a run only where they may
+//! have caused a miss, or if the rate was not held.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::disturbance::Disturbance;
 use super::run_status::RunStatus;
 use super::threshold_checks::{latency_text, threshold_checks};
 use super::{CallResult, ConnectionsResult, ListenResult, Percentiles, ProcessCost, Totals};
@@ -23,10 +27,16 @@ use crate::plan::{Plan, Thresholds};
 const SENT_MIN: f64 = 0.99;
 /// CPU usage of the load threads from which the generator counts as CPU-bound.
 const CORES_MAX: f64 = 0.95;
+/// CPU usage of the load threads from which more of them may help.
+const CORES_BUSY: f64 = 0.5;
+/// What a late generator means for a run that passes.
+const KEPT: &str = ", which only lengthened response times";
 /// Lag that never invalidates a run by default, in microseconds.
 const LAG_US_MIN: f64 = 1_000.0;
 /// Share of the response time that the lag may be by default.
 const LAG_RATIO_MAX: f64 = 0.1;
+/// Part of the measured time that the lag may be, or the rate was not held.
+const LAG_PART_MAX: f64 = 0.1;
 
 /// The verdict on a run.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -43,6 +53,9 @@ pub struct Verdict {
     pub saturated: Vec<String>,
     /// Thresholds that were missed.
     pub missed_thresholds: Vec<String>,
+    /// What a reader of the figures should know of a run that can be judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What was measured in a run besides its totals.
@@ -53,6 +66,8 @@ pub(super) struct RunMeasurements<'a> {
     pub(super) calls: &'a [CallResult],
     /// Lag of the load generator.
     pub(super) lag: &'a Percentiles,
+    /// What used the machine besides.
+    pub(super) disturbance: &'a Disturbance,
     pub(super) generator: &'a ProcessCost,
     /// Load threads.
     pub(super) threads: u32,
@@ -175,11 +190,10 @@ impl Verdict {
 
     /// Evaluates the requests and the connections of a run.
     pub(super) fn evaluate(plan: &Plan, totals: &Totals, run: &RunMeasurements<'_>) -> Self {
-        let &RunMeasurements { response, lag, generator, threads, open_at_end, .. } = run;
+        let &RunMeasurements { response, lag, open_at_end, .. } = run;
         let missed_thresholds = missed_thresholds(plan, totals, run);
         let mut verdict = Self { missed_thresholds, ..Self::default() };
         let lateness = Lateness::new(plan, response, lag);
-        let is_busy = !plan.closed && generator.cores >= CORES_MAX * f64::from(threads);
         verdict.check_connections(plan, totals);
         verdict.check_end(plan, totals, open_at_end);
         verdict.check_answers(plan, totals, lateness.is_late);
@@ -194,18 +208,57 @@ impl Verdict {
                     .into(),
             );
         }
-        verdict.check_sent(totals, lateness.is_late || is_busy, run);
+        verdict.check_generator(plan, totals, run, &lateness);
+        verdict
+    }
+
+    /// Checks that the server kept up. What the load generator or other programs may have caused
+    /// invalidates the run; if they caused nothing, they are noted.
+    fn check_generator(
+        &mut self,
+        plan: &Plan,
+        totals: &Totals,
+        run: &RunMeasurements<'_>,
+        lateness: &Lateness,
+    ) {
+        let &RunMeasurements { generator, threads, disturbance, .. } = run;
+        let is_busy = !plan.closed && generator.cores >= CORES_MAX * f64::from(threads);
+        let mut causes = Vec::new();
         if lateness.is_late {
-            verdict.invalid.push(lateness.reason());
+            causes.push(lateness.text());
         }
         if is_busy {
-            verdict.invalid.push(format!(
-                "the load generator used {:.2} of {threads} cores: use more --threads, or lower \
-                 the rate",
-                generator.cores
-            ));
+            causes
+                .push(format!("the load generator used {:.2} of {threads} cores", generator.cores));
         }
-        verdict
+        if !causes.is_empty() || disturbance.slows_server {
+            causes.extend(disturbance.causes.iter().cloned());
+        }
+        // A limit of the plan is one of the validity of the run.
+        let is_accepted = !lateness.is_late || plan.lag_max.is_none();
+        let is_held = is_accepted && lateness.p99_us <= LAG_PART_MAX * totals.duration_s * 1e6;
+        self.check_sent(totals, !causes.is_empty(), run);
+        if causes.is_empty() {
+            return;
+        }
+        if is_held && self.invalid.is_empty() && self.missed_thresholds.is_empty() {
+            let kept = if plan.thresholds == Thresholds::default() { "" } else { KEPT };
+            return self.notes.extend(causes.into_iter().map(|cause| format!("{cause}{kept}")));
+        }
+        let advice = if !disturbance.causes.is_empty() {
+            "run it on a quieter machine, or with --cores of its own"
+        } else if is_busy {
+            "use more --threads, or lower the rate"
+        } else if generator.cores >= CORES_BUSY * f64::from(threads) {
+            "use more --threads or dedicated --cores, or accept it with --lag-max"
+        } else {
+            "use dedicated --cores, or accept it with --lag-max"
+        };
+        if let Some(last) = causes.last_mut() {
+            last.push_str(": ");
+            last.push_str(advice);
+        }
+        self.invalid.extend(causes);
     }
 
     fn check_connections(&mut self, plan: &Plan, totals: &Totals) {
@@ -273,7 +326,7 @@ impl Verdict {
     }
 
     /// Checks that requests completed as fast as they became due, and were sent.
-    fn check_sent(&mut self, totals: &Totals, is_generator_slow: bool, run: &RunMeasurements<'_>) {
+    fn check_sent(&mut self, totals: &Totals, is_disturbed: bool, run: &RunMeasurements<'_>) {
         let sent = ratio(totals.sent, totals.due);
         let is_growing = run.growth.is_some_and(|growth| growth.is_saturation);
         if totals.due == 0 || (sent >= SENT_MIN && !is_growing) {
@@ -284,8 +337,9 @@ impl Verdict {
         } else {
             format!("only {:.1} % of the due requests were sent", sent * 100.0)
         };
-        if is_generator_slow {
-            self.invalid.push(format!("{only}, and the load generator was late or busy"));
+        if is_disturbed {
+            self.invalid
+                .push(format!("{only}, which the load generator or the machine may have caused"));
             return;
         }
         if let (1.., Some(error)) = (totals.lost, &totals.last_error) {
@@ -364,10 +418,9 @@ impl Lateness {
         Self { is_late: lag.p99_us > limit_us, p99_us: lag.p99_us, limit }
     }
 
-    fn reason(&self) -> String {
+    fn text(&self) -> String {
         format!(
-            "the load generator was {} late at the 99th percentile ({}): use more --threads or \
-             dedicated --cores, or accept it with --lag-max",
+            "the load generator was {} late at the 99th percentile ({})",
             duration(self.p99_us),
             self.limit
         )
