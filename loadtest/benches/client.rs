@@ -101,7 +101,7 @@ fn generator_cost(
     if result.totals.failure_ratio > 0.0 {
         return Err(format!("failed requests: {:?}", result.totals).into());
     }
-    Ok(result.generator.cpu_us_per_response)
+    Ok(result.generator.cpu_us_per_response.unwrap_or(f64::NAN))
 }
 
 /// Clients on one I/O thread.

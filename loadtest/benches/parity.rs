@@ -90,7 +90,9 @@ fn main() -> Outcome<()> {
 }
 
 fn print_calls(legacy: &[RunResult], parity: &[RunResult]) {
-    let cost = |run: &RunResult| run.server.map_or(f64::NAN, |server| server.cpu_us_per_response);
+    let cost = |run: &RunResult| {
+        run.server.and_then(|server| server.cpu_us_per_response).unwrap_or(f64::NAN)
+    };
     println!("| call | CPU µs of the server (min–max) | responses a second |");
     println!("| --- | --- | --- |");
     for (name, runs) in [("legacy", legacy), ("parity", parity)] {

@@ -6,6 +6,11 @@ pub fn duration(us: f64) -> String {
     format!("{} {unit}", digits(value))
 }
 
+/// Formats a latency in microseconds, or a dash for zero: none was measured.
+pub fn latency(us: f64) -> String {
+    if us > 0.0 { duration(us) } else { "–".into() }
+}
+
 /// Formats a duration without trailing zeros, for axis labels: `500 µs`, `1 ms`, `2.5 s`.
 pub fn round_duration(us: f64) -> String {
     let (value, unit) = scaled(us);

@@ -122,6 +122,8 @@ pub struct Trial {
     /// Successful responses per second.
     pub answered: f64,
     /// 99th percentile of the response time, in microseconds.
+    #[serde(with = "crate::metrics::unmeasured")]
+    #[schemars(with = "Option<f64>")]
     pub p99_us: f64,
     /// Fraction of all requests that failed.
     pub failure_ratio: f64,

@@ -92,8 +92,10 @@ fn compare(arguments: &Arguments, over: &str, connections: usize) -> Result<(), 
         fast.push(fastest);
     }
     println!("{over}, {connections} connections");
-    let cost = |result: &RunResult| result.generator.cpu_us_per_response;
-    let floor = |result: &RunResult| result.server.map_or(0.0, |cost| cost.cpu_us_per_response);
+    let cost = |result: &RunResult| result.generator.cpu_us_per_response.unwrap_or(f64::NAN);
+    let floor = |result: &RunResult| {
+        result.server.and_then(|cost| cost.cpu_us_per_response).unwrap_or(f64::NAN)
+    };
     show("  floor CPU", &fast, floor);
     show("  generator CPU", &fast, cost);
     let ratio = |result: &RunResult| cost(result) / floor(result);

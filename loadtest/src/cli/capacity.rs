@@ -151,7 +151,7 @@ fn run_point(path: &str, result: &RunResult) -> Result<MeasuredPoint, CliError> 
     Ok(MeasuredPoint {
         rate: result.totals.rate,
         cores_used: result.server.map(|cost| cost.cores),
-        resident_bytes: result.server.map(|cost| cost.resident_bytes_max).filter(|it| *it > 0),
+        resident_bytes: result.server.and_then(|cost| cost.resident_bytes_max),
         ..MeasuredPoint::default()
     })
 }
@@ -187,15 +187,14 @@ fn sweep_point(
     let is_least = is_ceiling || doubt.is_some();
     // CPU per response at the highest fraction is closest to that at the full rate.
     let steps = result.steps.iter().rev();
-    let mut costs =
-        steps.filter_map(|step| step.spread(|run| Some(run.server?.cpu_us_per_response)));
+    let mut costs = steps.filter_map(|step| step.spread(|run| run.server?.cpu_us_per_response));
     let runs = result.steps.iter().flat_map(|step| &step.runs);
-    let resident = runs.filter_map(|run| Some(run.server?.resident_bytes_max)).max();
+    let resident = runs.filter_map(|run| run.server?.resident_bytes_max).max();
     Ok(MeasuredPoint {
         name: if is_least { " (at least)".into() } else { String::new() },
         rate,
         cores_used: costs.next().map(|cost| cost.median * rate / 1e6),
-        resident_bytes: resident.filter(|bytes| *bytes > 0),
+        resident_bytes: resident,
         ..MeasuredPoint::default()
     })
 }

@@ -81,13 +81,13 @@ pub(super) fn value(figure: Figure, run: &RunResult) -> Option<f64> {
         Figure::Mean => latency(response.mean_us),
         Figure::P50 => latency(response.p50_us),
         Figure::P90 => latency(response.p90_us),
-        Figure::P95 => latency(response.p95_us),
+        Figure::P95 => latency(response.p95_us.unwrap_or_default()),
         Figure::P99 => latency(response.p99_us),
         Figure::P999 => latency(response.p999_us),
         Figure::P9999 => latency(response.p9999_us),
         Figure::Max => latency(response.max_us),
-        Figure::Cpu => positive(server.as_ref()?.cpu_us_per_response),
-        Figure::Memory => mebibytes(server.as_ref()?.resident_bytes_max),
+        Figure::Cpu => positive(server.as_ref()?.cpu_us_per_response?),
+        Figure::Memory => mebibytes(server.as_ref()?.resident_bytes_max?),
     }
 }
 

@@ -10,6 +10,7 @@ pub mod outcome;
 pub mod port_limits;
 pub mod process;
 pub mod second;
+pub mod unmeasured;
 
 pub mod calls;
 pub mod failure_examples;

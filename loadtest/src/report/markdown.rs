@@ -54,20 +54,21 @@ fn verdict(result: &RunResult) -> String {
 }
 
 fn latency_row(name: &str, percentiles: &Percentiles) -> String {
-    let Percentiles { count, mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us } =
+    let Percentiles { mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us, .. } =
         *percentiles;
+    let p95_us = p95_us.unwrap_or_default();
     let values = [mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us];
-    let values = values.map(|us| if count > 0 { figure::duration(us) } else { "–".into() });
+    let values = values.map(figure::latency);
     format!("| {name} | {} |", values.join(" | "))
 }
 
 fn cost_line(name: &str, cost: &ProcessCost) -> String {
     let mut parts = vec![format!("{} cores", figure::digits(cost.cores))];
-    if cost.cpu_us_per_response > 0.0 {
-        parts.insert(0, format!("{} CPU per response", figure::duration(cost.cpu_us_per_response)));
+    if let Some(us) = cost.cpu_us_per_response {
+        parts.insert(0, format!("{} CPU per response", figure::duration(us)));
     }
-    if cost.resident_bytes_max > 0 {
-        parts.push(format!("{} resident", figure::bytes(cost.resident_bytes_max)));
+    if let Some(bytes) = cost.resident_bytes_max {
+        parts.push(format!("{} resident", figure::bytes(bytes)));
     }
     format!("{name}: {}\n", parts.join(" · "))
 }

@@ -108,7 +108,7 @@ fn statistics(
         ("mean", mean_us),
         ("p50", p50_us),
         ("p90", p90_us),
-        ("p95", p95_us),
+        ("p95", p95_us.unwrap_or_default()),
         ("p99", p99_us),
         ("p99.9", p999_us),
         ("p99.99", p9999_us),
@@ -126,10 +126,10 @@ fn costs(metrics: &mut Metrics, result: &RunResult) {
         let Some(cost) = cost else { continue };
         let labels = [("process", process)];
         metrics.add("cpu_cores", "CPU cores used.", &labels, Some(cost.cores));
-        let per_response = Some(cost.cpu_us_per_response / 1e6).filter(|seconds| *seconds > 0.0);
+        let per_response = cost.cpu_us_per_response.map(|us| us / 1e6);
         let help = "CPU time for each response.";
         metrics.add("cpu_per_response_seconds", help, &labels, per_response);
-        let bytes = Some(float(cost.resident_bytes_max)).filter(|bytes| *bytes > 0.0);
+        let bytes = cost.resident_bytes_max.map(float);
         metrics.add("resident_bytes", "Highest resident memory.", &labels, bytes);
     }
 }

@@ -80,7 +80,7 @@ fn others_line(readers: &SlowReadersResult) -> Option<String> {
     let (before, since) = readers.others_before.as_ref().zip(readers.others_after.as_ref())?;
     let shown = |percentiles: &Percentiles| {
         let Percentiles { p50_us, p99_us, .. } = percentiles;
-        format!("p50 {}, p99 {}", figure::duration(*p50_us), figure::duration(*p99_us))
+        format!("p50 {}, p99 {}", figure::latency(*p50_us), figure::latency(*p99_us))
     };
     Some(format!("others   {} before · {} after", shown(before), shown(since)))
 }

@@ -153,8 +153,11 @@ mod tests {
             response: Percentiles { count: 9, p50_us: 10.0, p99_us, ..Percentiles::default() },
             service: Percentiles::default(),
             lag: Percentiles::default(),
-            generator: ProcessCost { cpu_us_per_response: 2.5, ..ProcessCost::default() },
-            server: Some(ProcessCost { resident_bytes_max: 3 << 20, ..ProcessCost::default() }),
+            generator: ProcessCost { cpu_us_per_response: Some(2.5), ..ProcessCost::default() },
+            server: Some(ProcessCost {
+                resident_bytes_max: Some(3 << 20),
+                ..ProcessCost::default()
+            }),
         }
     }
 

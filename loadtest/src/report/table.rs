@@ -250,25 +250,23 @@ fn delivery_lines(listen: &ListenResult) -> [String; 2] {
     }
     let times = [("first", listen.first), ("median", listen.median), ("last", listen.last)];
     let times = times.map(|(name, MinMedianMax { min_us, median_us, max_us })| {
-        let [min, median, max] = [min_us, median_us, max_us].map(figure::duration);
+        let [min, median, max] = [min_us, median_us, max_us].map(figure::latency);
         format!("{name} {median} ({min} to {max})")
     });
     [counts, format!("delivery {}", times.join(" · "))]
 }
 
 fn cost(name: &str, cost: &ProcessCost) -> String {
-    let memory = match cost.resident_bytes_max {
-        0 => String::new(),
-        bytes => format!(" · {} resident", figure::bytes(bytes)),
-    };
+    let memory = cost.resident_bytes_max;
+    let memory = memory.map(|bytes| format!(" · {} resident", figure::bytes(bytes)));
+    let memory = memory.unwrap_or_default();
     let spun = match cost.spin_cores {
         0.0 => String::new(),
         cores => format!(" · {} cores polling", figure::digits(cores)),
     };
-    let per_answer = match cost.cpu_us_per_response {
-        0.0 => String::new(),
-        us => format!("{} CPU per response · ", figure::duration(us)),
-    };
+    let per_answer = cost.cpu_us_per_response;
+    let per_answer = per_answer.map(|us| format!("{} CPU per response · ", figure::duration(us)));
+    let per_answer = per_answer.unwrap_or_default();
     let of = cost.accounting.map(|it| format!(" · {}", it.description())).unwrap_or_default();
     format!("{name:<10}{per_answer}{} cores{spun}{memory}{of}", figure::digits(cost.cores))
 }
@@ -291,7 +289,10 @@ mod tests {
             "service": Percentiles::default(),
             "lag": Percentiles::default(),
             "generator": ProcessCost::default(),
-            "server": ProcessCost { resident_bytes_max: 13_002_342, ..ProcessCost::default() },
+            "server": ProcessCost {
+                resident_bytes_max: Some(13_002_342),
+                ..ProcessCost::default()
+            },
             "seconds": [],
         }))
         .unwrap()

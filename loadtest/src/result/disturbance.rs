@@ -64,10 +64,10 @@ mod tests {
 
     const fn cost(cores: f64) -> ProcessCost {
         ProcessCost {
-            cpu_us_per_response: 0.0,
+            cpu_us_per_response: None,
             cores,
             spin_cores: 0.0,
-            resident_bytes_max: 0,
+            resident_bytes_max: None,
             accounting: None,
         }
     }

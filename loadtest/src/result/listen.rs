@@ -40,14 +40,21 @@ pub struct ListenResult {
     pub publications: Vec<PublicationResult>,
 }
 
-/// A figure over all publications that reached a stream, in microseconds.
+/// A figure over all publications that reached a stream, in microseconds; null in files if none
+/// did.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct MinMedianMax {
     /// The minimum.
+    #[serde(with = "crate::metrics::unmeasured")]
+    #[schemars(with = "Option<f64>")]
     pub min_us: f64,
     /// The median.
+    #[serde(with = "crate::metrics::unmeasured")]
+    #[schemars(with = "Option<f64>")]
     pub median_us: f64,
     /// The maximum.
+    #[serde(with = "crate::metrics::unmeasured")]
+    #[schemars(with = "Option<f64>")]
     pub max_us: f64,
 }
 

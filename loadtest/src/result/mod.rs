@@ -167,42 +167,59 @@ impl Totals {
     }
 }
 
-/// Percentiles of a latency, in microseconds.
+/// Percentiles of a latency, in microseconds. Without values they are null in files.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Percentiles {
     /// Number of values.
     pub count: u64,
     /// The mean.
+    #[serde(with = "crate::metrics::unmeasured")]
+    #[schemars(with = "Option<f64>")]
     pub mean_us: f64,
     /// The median.
+    #[serde(with = "crate::metrics::unmeasured")]
+    #[schemars(with = "Option<f64>")]
     pub p50_us: f64,
     /// The 90th percentile.
+    #[serde(with = "crate::metrics::unmeasured")]
+    #[schemars(with = "Option<f64>")]
     pub p90_us: f64,
-    /// The 95th percentile; 0 in results of earlier versions.
-    #[serde(default)]
-    pub p95_us: f64,
+    /// The 95th percentile; `None` in results of earlier versions.
+    #[serde(default, deserialize_with = "crate::metrics::unmeasured::measured")]
+    pub p95_us: Option<f64>,
     /// The 99th percentile.
+    #[serde(with = "crate::metrics::unmeasured")]
+    #[schemars(with = "Option<f64>")]
     pub p99_us: f64,
     /// The 99.9th percentile.
+    #[serde(with = "crate::metrics::unmeasured")]
+    #[schemars(with = "Option<f64>")]
     pub p999_us: f64,
     /// The 99.99th percentile.
+    #[serde(with = "crate::metrics::unmeasured")]
+    #[schemars(with = "Option<f64>")]
     pub p9999_us: f64,
     /// The maximum.
+    #[serde(with = "crate::metrics::unmeasured")]
+    #[schemars(with = "Option<f64>")]
     pub max_us: f64,
 }
 
 /// CPU and memory of a process.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ProcessCost {
-    /// CPU time for each successful response, in microseconds, without busy polling.
-    pub cpu_us_per_response: f64,
+    /// CPU time for each successful response, in microseconds, without busy polling; `None`
+    /// without a response.
+    #[serde(default, deserialize_with = "crate::metrics::unmeasured::measured")]
+    pub cpu_us_per_response: Option<f64>,
     /// The same CPU time as a number of cores.
     pub cores: f64,
     /// Busy polling of the load generator before intended send times, as a number of cores.
     #[serde(default)]
     pub spin_cores: f64,
-    /// Highest resident memory seen, in bytes; zero if it was not measured.
-    pub resident_bytes_max: u64,
+    /// Highest resident memory seen, in bytes; `None` if it was not measured.
+    #[serde(default, deserialize_with = "crate::metrics::unmeasured::measured")]
+    pub resident_bytes_max: Option<u64>,
     /// Which processes count as the server's; none for the generator and for programs of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accounting: Option<Accounting>,
@@ -220,7 +237,7 @@ impl Percentiles {
             mean_us: histogram.mean() / 1e3,
             p50_us: at(50.0),
             p90_us: at(90.0),
-            p95_us: at(95.0),
+            p95_us: Some(at(95.0)),
             p99_us: at(99.0),
             p999_us: at(99.9),
             p9999_us: at(99.99),
@@ -391,7 +408,7 @@ fn generator_cost(finding: &Measurements, rate: f64) -> ProcessCost {
     let resident = seconds.iter().filter_map(|second| second.generator_resident_bytes);
     ProcessCost {
         spin_cores: spun.div_duration_f64(span),
-        resident_bytes_max: resident.max().unwrap_or_default(),
+        resident_bytes_max: resident.max(),
         ..cost(usage.cpu.saturating_sub(spun).div_duration_f64(span), rate)
     }
 }
@@ -399,7 +416,7 @@ fn generator_cost(finding: &Measurements, rate: f64) -> ProcessCost {
 fn server_cost(finding: &Measurements, rate: f64) -> Option<ProcessCost> {
     let usage = &finding.usage;
     Some(ProcessCost {
-        resident_bytes_max: usage.server_resident_bytes_max.unwrap_or_default(),
+        resident_bytes_max: usage.server_resident_bytes_max,
         accounting: usage.server_accounting,
         ..cost(usage.server_cpu?.div_duration_f64(usage.span), rate)
     })
@@ -407,7 +424,7 @@ fn server_cost(finding: &Measurements, rate: f64) -> Option<ProcessCost> {
 
 /// Returns the cost of so many cores at this rate of successful responses.
 fn cost(cores: f64, rate: f64) -> ProcessCost {
-    let cpu_us_per_response = if rate > 0.0 { cores / rate * 1e6 } else { 0.0 };
+    let cpu_us_per_response = (rate > 0.0).then(|| cores / rate * 1e6);
     ProcessCost { cpu_us_per_response, cores, ..ProcessCost::default() }
 }
 

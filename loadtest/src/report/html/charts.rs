@@ -173,7 +173,8 @@ pub(super) fn memory(result: &RunResult, history: &History) -> Option<Plot> {
             point_description(history, "the highest")
         ),
         description: costs(result, |cost| {
-            format!("at most {}", figure::bytes(cost.resident_bytes_max))
+            cost.resident_bytes_max
+                .map_or_else(|| "–".into(), |bytes| format!("at most {}", figure::bytes(bytes)))
         }),
         ..over_time(result, &scaled, Axis::linear(most / unit, shown), &columns, shown)
     })

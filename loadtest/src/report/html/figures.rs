@@ -12,9 +12,8 @@ pub(super) type Figure = (&'static str, String, String);
 pub(super) fn figures(result: &RunResult) -> Markup {
     let RunResult { totals, lag, generator, server, .. } = result;
     let mut all = if totals.due > 0 { requests(result) } else { vec![connections(result)] };
-    let per_response = |us: f64| match totals.answered {
-        0 => String::new(),
-        _ => format!("{} per response", figure::duration(us)),
+    let per_response = |us: Option<f64>| {
+        us.map_or_else(String::new, |us| format!("{} per response", figure::duration(us)))
     };
     if let Some(server) = server {
         all.push((
@@ -24,7 +23,7 @@ pub(super) fn figures(result: &RunResult) -> Markup {
         ));
         all.push((
             "Server memory",
-            figure::bytes(server.resident_bytes_max),
+            server.resident_bytes_max.map_or_else(|| "–".into(), figure::bytes),
             format!(
                 "resident, {} connections{}",
                 figure::count(totals.opened),

@@ -127,7 +127,7 @@ fn points(distribution: &[(f64, f64)], percentiles: &Percentiles) -> Vec<(f64, f
     let all = [
         (50.0, p50_us, 1),
         (90.0, p90_us, 10),
-        (95.0, p95_us, 20),
+        (95.0, p95_us.unwrap_or_default(), 20),
         (99.0, p99_us, 100),
         (99.9, p999_us, 1_000),
         (99.99, p9999_us, 10_000),
@@ -151,7 +151,7 @@ fn percentile(percentile: f64) -> String {
 fn percentile_table(result: &RunResult) -> Table {
     let columns = [&result.response, &result.service, &result.lag];
     let row = |name: &str, of: fn(&Percentiles) -> f64| {
-        let values = columns.map(|percentiles| figure::duration(of(percentiles)));
+        let values = columns.map(|percentiles| figure::latency(of(percentiles)));
         std::iter::once(name.to_owned()).chain(values).collect()
     };
     Table {
@@ -161,7 +161,7 @@ fn percentile_table(result: &RunResult) -> Table {
         rows: vec![
             row("50", |all| all.p50_us),
             row("90", |all| all.p90_us),
-            row("95", |all| all.p95_us),
+            row("95", |all| all.p95_us.unwrap_or_default()),
             row("99", |all| all.p99_us),
             row("99.9", |all| all.p999_us),
             row("99.99", |all| all.p9999_us),

@@ -21,8 +21,8 @@ const LATENCIES: [Column; 3] = [
     ("99.9th percentile", "four dotted", |run| Some(run.response()?.p999_us)),
 ];
 const CPU: [Column; 2] = [
-    ("server", "one", |run| Some(run.server?.cpu_us_per_response)),
-    ("generator", "two dashed", |run| Some(run.generator.cpu_us_per_response)),
+    ("server", "one", |run| run.server?.cpu_us_per_response),
+    ("generator", "two dashed", |run| run.generator.cpu_us_per_response),
 ];
 /// Status of the runs of a search, and CSS classes of their dots.
 const TRIALS: [(RunStatus, &str); 3] = [
@@ -124,7 +124,7 @@ fn trial_regions(probes: &[Probe]) -> Vec<HoverRegion> {
             format!(
                 "run {number} {}, {}",
                 trial_status(trial).text(),
-                figure::duration(trial.p99_us)
+                figure::latency(trial.p99_us)
             )
         });
         let runs: Vec<String> = runs.collect();
@@ -142,7 +142,7 @@ fn table_of(probes: &[Probe]) -> Table {
             figure::rate(*rate),
             trial_status(trial).text().into(),
             figure::rate(trial.answered),
-            figure::duration(trial.p99_us),
+            figure::latency(trial.p99_us),
             figure::percent(trial.failure_ratio),
             trial.failed_checks.join("; "),
         ]

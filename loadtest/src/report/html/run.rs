@@ -119,13 +119,15 @@ fn calls(result: &RunResult) -> Markup {
 fn call_row(call: &CallResult) -> Markup {
     let Percentiles { p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us, .. } =
         call.response;
+    let p95_us = p95_us.unwrap_or_default();
+    let latencies = [p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us];
     html! {
         tr {
             th scope="row" { (call.name) }
             td { (figure::count(call.answered)) }
             td { (figure::count(call.failed)) }
-            @for us in [p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us] {
-                td { (figure::duration(us)) }
+            @for us in latencies {
+                td { (figure::latency(us)) }
             }
         }
     }

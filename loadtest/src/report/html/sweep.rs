@@ -108,13 +108,11 @@ fn figures(result: &SweepResult) -> Vec<Figure> {
     add("99th percentile", format!("99 of 100 within, at {part}"), |run| {
         Some(run.response()?.p99_us)
     });
-    let bytes = half.runs.iter().filter_map(|run| run.server).map(|cost| cost.resident_bytes_max);
-    let resident = match bytes.max().unwrap_or_default() {
-        0 => String::new(),
-        bytes => format!("; {} resident", figure::bytes(bytes)),
-    };
+    let bytes = half.runs.iter().filter_map(|run| run.server?.resident_bytes_max);
+    let resident = bytes.max().map(|bytes| format!("; {} resident", figure::bytes(bytes)));
+    let resident = resident.unwrap_or_default();
     add("Server CPU", format!("per response, at {part}{resident}"), |run| {
-        Some(run.server?.cpu_us_per_response)
+        run.server?.cpu_us_per_response
     });
     all
 }

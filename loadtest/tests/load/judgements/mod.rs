@@ -57,9 +57,9 @@ fn run(p99_us: f64) -> RunResult {
         ..Percentiles::default()
     };
     let cost = ProcessCost {
-        cpu_us_per_response: 500.0,
+        cpu_us_per_response: Some(500.0),
         cores: 0.5,
-        resident_bytes_max: 64 << 20,
+        resident_bytes_max: Some(64 << 20),
         ..ProcessCost::default()
     };
     let totals = Totals { duration_s: 10.0, rate: 1_000.0, opened: 64, ..Totals::default() };
@@ -81,9 +81,9 @@ fn sweep(connections: usize, rate: f64, resident_bytes: u64) -> SweepResult {
     result.plan.connections = connections;
     result.plan.thresholds.p99 = Some("1ms".parse().unwrap());
     let cost = ProcessCost {
-        cpu_us_per_response: 100.0,
+        cpu_us_per_response: Some(100.0),
         cores: 0.5,
-        resident_bytes_max: resident_bytes,
+        resident_bytes_max: Some(resident_bytes),
         ..ProcessCost::default()
     };
     result.server = Some(cost);
@@ -163,7 +163,7 @@ fn sweep_once(target: &str, path: &str) {
     assert!(result.steps.iter().all(|step| step.runs.len() == 1));
     let run = &result.steps[1].runs[0];
     assert_eq!(run.totals.due, 10, "{stderr}{stdout}");
-    assert!(run.server.is_some_and(|cost| cost.resident_bytes_max > 0));
+    assert!(run.server.is_some_and(|cost| cost.resident_bytes_max.is_some()));
     assert_contains_all(&stdout, &["p99.9 ", "server RSS", "50 %", "100 %", "of 1"]);
     assert_eq!(stderr.lines().filter(|line| line.starts_with("round")).count(), 2, "{stderr}");
 }
@@ -277,6 +277,6 @@ fn started_server_is_measured_and_terminated() {
     // An echo is not a response; only the measurement of the process matters here.
     assert_eq!(result.totals.answered, 0, "{:?}", result.totals);
     // The interpreter of the server takes more than the shell around it.
-    assert!(result.server.unwrap().resident_bytes_max > 6 << 20, "{:?}", result.server);
+    assert!(result.server.unwrap().resident_bytes_max.unwrap() > 6 << 20, "{:?}", result.server);
     assert!(TcpListener::bind(address).is_ok() || TcpStream::connect(address).is_err());
 }

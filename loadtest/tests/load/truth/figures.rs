@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use corelane_load::result::RunStatus;
 use corelane_load::target::Transport;
+use serde_json::json;
 
 use super::{Run, ServerModel, run};
 
@@ -33,4 +34,20 @@ fn lost_and_stalled_calls_are_reported() {
     assert_eq!(result.totals.failures.get("timeout"), Some(&2), "{}", ended.stdout);
     assert!(result.response.max_us >= 150_000.0, "{:?}", result.response);
     assert!(server.capacity() > 399.0);
+}
+
+#[test]
+fn figures_without_data_are_dashes_and_null() {
+    let model = ServerModel { lost_each: Some(1), ..ServerModel::default() };
+    let flags = ["--rate=20", "--connections=8", "--warm-up=0s", "--duration=500ms"];
+    let Run { result, ended, .. } = run(model, &[&flags[..], &["--timeout=300ms"]].concat());
+    assert_eq!(result.totals.answered, 0, "{}", ended.stdout);
+    let row = ended.stdout.lines().find(|line| line.starts_with("response")).unwrap();
+    assert!(row.contains('–') && !row.contains('0'), "{row}");
+    assert!(!ended.stdout.contains("CPU per response"), "{}", ended.stdout);
+    let file = serde_json::to_value(&result).unwrap();
+    assert!(file["response"]["p99_us"].is_null() && file["response"]["p95_us"].is_null());
+    assert!(file["generator"]["cpu_us_per_response"].is_null());
+    assert!(file["seconds"][0]["p50_us"].is_null(), "{}", file["seconds"][0]);
+    assert_eq!((file["totals"]["rate"].as_f64(), &file["server"]), (Some(0.0), &json!(null)));
 }
