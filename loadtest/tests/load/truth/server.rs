@@ -9,13 +9,14 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
 use corelane_base::time::Instant;
 use corelane_engine::clock::Clock;
 use corelane_load::target::Transport;
+use corelane_test_support::TIMEOUT;
 use serde_json::{Value, json};
 
 use super::framing::{Input, InputReader, add_session, frame};
@@ -67,6 +68,8 @@ struct SharedState {
     model: ServerModel,
     clock: Clock,
     calls: Mutex<Calls>,
+    /// Notified when a connection has ended.
+    ended: Condvar,
 }
 
 /// Times of a call.
@@ -101,6 +104,8 @@ pub(crate) struct ServerCounts {
 struct Calls {
     log: Vec<CallTimes>,
     lost: Vec<LostCall>,
+    /// Connections that are open.
+    open: usize,
     counts: ServerCounts,
     /// When each worker is free.
     free_at: Vec<Instant>,
@@ -137,17 +142,24 @@ impl TruthServer {
         let calls = Mutex::new(Calls {
             log: Vec::new(),
             lost: Vec::new(),
+            open: 0,
             counts: ServerCounts::default(),
             free_at,
             answers,
         });
-        let shared = Arc::new(SharedState { model, clock: Clock::start(), calls });
+        let (clock, ended) = (Clock::start(), Condvar::new());
+        let shared = Arc::new(SharedState { model, clock, calls, ended });
         let (accepting, answering) = (Arc::clone(&shared), Arc::clone(&shared));
         thread::spawn(move || answering.send_answers(&due_answers));
         thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
                 let serving = Arc::clone(&accepting);
-                thread::spawn(move || serving.serve(stream));
+                serving.calls().open += 1;
+                thread::spawn(move || {
+                    serving.serve(stream);
+                    serving.calls().open -= 1;
+                    serving.ended.notify_all();
+                });
             }
         });
         Self { model, address, shared }
@@ -178,9 +190,11 @@ impl TruthServer {
         self.shared.calls().log.len()
     }
 
-    /// Returns what was counted besides calls.
+    /// Returns what was counted besides calls, once all connections have ended.
     pub(crate) fn counts(&self) -> ServerCounts {
-        self.shared.calls().counts
+        let calls = self.shared.calls();
+        let ended = self.shared.ended.wait_timeout_while(calls, TIMEOUT, |calls| calls.open > 0);
+        ended.unwrap().0.counts
     }
 
     /// Returns the number of calls that were answered in this time, counted from the arrival of the
