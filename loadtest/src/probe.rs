@@ -21,6 +21,8 @@ use crate::search::{Search, SearchOptions, SearchOutcome};
 const DRAIN_MIN: Duration = Duration::from_secs(1);
 /// Measured time of a run, in response times of one connection, and its limits.
 const RESPONSES_MEASURED: u32 = 20;
+/// The same without a latency limit: whether the backlog grows shows only over many of them.
+const RESPONSES_WITHOUT_LATENCY: u32 = 300;
 const MEASURED_MIN: Duration = Duration::from_secs(1);
 const MEASURED_MAX: Duration = Duration::from_secs(10);
 /// Warm-up of a run, in the same response times, and its shortest time.
@@ -92,7 +94,11 @@ impl SearchScale {
             return (plan.clone(), measured);
         }
         let response = self.response.unwrap_or_default();
-        let measured = (response * RESPONSES_MEASURED).clamp(MEASURED_MIN, MEASURED_MAX);
+        let responses = match plan.thresholds.latency_max() {
+            Some(_) => RESPONSES_MEASURED,
+            None => RESPONSES_WITHOUT_LATENCY,
+        };
+        let measured = (response * responses).clamp(MEASURED_MIN, MEASURED_MAX);
         let warm_up = HumanDuration::from((response * RESPONSES_WARM_UP).max(WARM_UP_MIN));
         let plan = Plan { warm_up: warm_up.min(plan.warm_up), ..plan.clone() };
         (plan, measured.into())
@@ -253,6 +259,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::plan::Thresholds;
     use crate::result::Verdict;
 
     /// A result with a default verdict.
@@ -389,7 +396,8 @@ mod tests {
 
     #[test]
     fn search_scale_is_rate_of_one_connection() {
-        let plan = Plan { connections: 8, depth: 4, ..Plan::new("tcp://localhost:1") };
+        let mut plan = Plan { connections: 8, depth: 4, ..Plan::new("tcp://localhost:1") };
+        plan.thresholds.p99 = Some(HumanDuration::from_secs(1));
         let alone = SearchScale::plan(&plan, HumanDuration::from_secs(1));
         assert!(alone.closed && alone.connections == 1 && alone.depth == 1);
         let mut measured = result();
@@ -401,6 +409,12 @@ mod tests {
         assert!(scale.is_known() && (scale.rate() - 4.0).abs() < 1e-9);
         let (trials, span) = scale.trials(&plan, None);
         assert_eq!((trials.warm_up, span), ("1250ms".parse().unwrap(), "5s".parse().unwrap()));
+        // Whether the backlog grows takes longer than a latency.
+        measured.response.p50_us = 10_000.0;
+        let fast = SearchScale::from_result(&measured);
+        let errors_only = Plan { thresholds: Thresholds::default(), ..plan.clone() };
+        let spans = [&plan, &errors_only].map(|plan| fast.trials(plan, None).1);
+        assert_eq!(spans, [HumanDuration::from_secs(1), HumanDuration::from_secs(3)]);
         let named = Some(HumanDuration::from_secs(3));
         assert_eq!(scale.trials(&plan, named), (plan, HumanDuration::from_secs(3)));
     }

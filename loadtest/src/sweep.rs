@@ -195,8 +195,10 @@ impl SweepResult {
         if self.search.is_stopped {
             return true;
         }
-        if self.search.answer == SearchOutcome::TooSlow {
-            return self.search.limiting_probe().is_some_and(|probe| !probe.trial.is_valid);
+        if !matches!(self.search.answer, SearchOutcome::Found { .. }) {
+            let is_spoiled = self.search.is_spoiled();
+            let limit = self.search.limiting_probe();
+            return limit.is_some_and(|probe| is_spoiled || !probe.trial.is_valid);
         }
         let is_spoiled = |run: &SweepRun| run.verdict.is_generator_limited();
         let mut failed = self.expected_steps().filter(|step| !step.has_passed());
@@ -319,7 +321,7 @@ mod tests {
     fn failed_run_ends_the_sweep() {
         let mut rates = Vec::new();
         let ended = run_steps(
-            &SweepPlan::default(),
+            &SweepPlan { fractions: vec![0.25, 0.5], ..SweepPlan::default() },
             1_000.0,
             &StopRequest::default(),
             |rate| {

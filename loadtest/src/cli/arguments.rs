@@ -10,7 +10,7 @@ use super::failure_help::failure_help;
 use super::load_arguments::RunArguments;
 use super::plan::PlanArguments;
 use super::report::ReportArguments;
-use super::search_arguments::{SearchArguments, SweepArguments};
+use super::search_arguments::SearchArguments;
 
 /// Load test and capacity planning for MCP servers.
 #[derive(Debug, Parser)]
@@ -25,10 +25,9 @@ pub(super) enum Command {
     /// Run a load test and print its results.
     #[command(after_long_help = failure_help())]
     Run(Box<RunArguments>),
-    /// Find the highest rate at which the server keeps the thresholds.
+    /// Find the highest rate at which the server keeps the thresholds, and measure at fractions of
+    /// it.
     Search(Box<SearchArguments>),
-    /// Find the highest rate, and measure at fractions of it.
-    Sweep(Box<SweepArguments>),
     /// Compare results with significance tests.
     Compare(Box<CompareArguments>),
     /// Compute from results the cores, memory and machines for a target load.

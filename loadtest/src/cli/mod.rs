@@ -1,4 +1,4 @@
-//! Commands: `run`, `search` and `sweep` perform load tests; `report`, `compare` and `capacity`
+//! Commands: `run` and `search` perform load tests; `report`, `compare` and `capacity`
 //! evaluate their results; `plan` prints plans; `check` inspects this machine.
 //!
 //! Results go to standard output, everything else to standard error; an error is one line with its
@@ -48,7 +48,6 @@ mod run_output;
 mod search;
 mod search_arguments;
 mod server;
-mod sweep;
 
 /// Exit status: the run failed or missed a threshold.
 const EXIT_FAILED: u8 = 1;
@@ -77,7 +76,6 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let starts_processes = match &command {
         Command::Run(arguments) => arguments.load.starts_processes(),
         Command::Search(arguments) => arguments.load.starts_processes(),
-        Command::Sweep(arguments) => arguments.load.starts_processes(),
         _ => false,
     };
     if role == Role::Command && starts_processes && supervisor::is_available() {
@@ -96,7 +94,6 @@ fn execute(command: Command) -> ExitCode {
     let ended = match command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Search(arguments) => search::search(&arguments),
-        Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Compare(arguments) => compare::compare(&arguments),
         Command::Capacity(arguments) => capacity::capacity(&arguments),
         Command::Plan(arguments) => plan::plan(&arguments),

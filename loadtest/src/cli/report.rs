@@ -18,7 +18,7 @@ use super::results::StoredResult;
 /// Arguments of `report`.
 #[derive(Args, Debug)]
 pub(super) struct ReportArguments {
-    /// Result, as written by --json of run or sweep.
+    /// Result, as written by --json of run or search.
     #[arg(required_unless_present = "schema")]
     result: Option<PathBuf>,
     /// Print the JSON schema of the results of a command.
@@ -54,12 +54,16 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> 
         }
         StoredResult::Sweep(_) if csv.is_some() => {
             let shown = path.display();
-            return Err(format!("{shown} is a sweep, which has no seconds: remove --csv").into());
+            return Err(format!(
+                "{shown} is the result of a search, which has no seconds: remove --csv"
+            )
+            .into());
         }
         StoredResult::Sweep(_) if ci.is_named() => {
             let shown = path.display();
             return Err(format!(
-                "{shown} is a sweep: --markdown, --junit and --openmetrics need the result of a run"
+                "{shown} is the result of a search: --markdown, --junit and --openmetrics need \
+                 that of a run"
             )
             .into());
         }
@@ -79,10 +83,9 @@ fn write_seconds(path: &Path, result: &RunResult) -> std::io::Result<()> {
 
 fn parse_kind(name: &str) -> Result<ResultKind, String> {
     let name = match name {
-        "search" => "sweep",
         "compare" => "comparison",
         name => name,
     };
     let kind = ResultKind::ALL.into_iter().find(|kind| kind.name() == name);
-    kind.ok_or_else(|| "write run, sweep, search or compare".into())
+    kind.ok_or_else(|| "write run, search or compare".into())
 }

@@ -1,24 +1,27 @@
-//! `corelane-load search`: finds the highest rate at which the server keeps the thresholds.
+//! `corelane-load search`: finds the highest rate at which the server keeps the thresholds, and
+//! measures at fractions of it.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use corelane_engine::clock;
 use corelane_load::discovery::Discovery;
 use corelane_load::generator::{self, RunConfig, RunError, StopRequest};
 use corelane_load::metrics::process_group::ProcessGroup;
-use corelane_load::plan::{HumanDuration, Plan};
+use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::probe::{self, SearchResult, SearchScale, Trial, trial_plan};
-use corelane_load::report::html;
-use corelane_load::report::search::{format_outcome, format_run, format_scale};
+use corelane_load::report::search::{format_run, format_scale};
+use corelane_load::report::{html, sweep};
 use corelane_load::result::{Manifest, RunOrigin, RunResult};
-use corelane_load::search::SearchOutcome;
-use corelane_load::sweep::SweepResult;
+use corelane_load::sweep::{SweepResult, run_steps};
 
 use super::discovery::complete_trials;
+use super::files::write_or_print;
 use super::interrupt::stop_on_signal;
 use super::load_arguments::LoadArguments;
 use super::search_arguments::SearchArguments;
+use super::server::ServerProcess;
 use super::terminal::LiveLine;
 use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr};
 
@@ -26,35 +29,70 @@ use super::{CliError, EXIT_FAILED, EXIT_INVALID, error_with_target, print_stderr
 pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> {
     let plan = arguments.plan()?;
     check(&plan)?;
-    let load = &arguments.load;
     arguments.files.check()?;
-    let mut manifest = Manifest::default();
-    let mut server = load.server(&plan)?;
+    let mut server = arguments.load.server(&plan)?;
     let first = trial_plan(&plan, 1.0, CHECKED_SPAN);
     let Discovery { plan, server: identity, .. } =
-        complete_trials(&plan, &first, &mut server, load.generator.quiet)?;
+        complete_trials(&plan, &first, &mut server, arguments.load.generator.quiet)?;
     let origin = RunOrigin { server: identity, ..arguments.files.origin() };
-    let stop = stop_on_signal()?;
-    let mut run = |plan: Plan| {
-        server.check()?;
-        let result = run_once(plan, load, server.process(), &origin, &stop)?;
-        manifest = result.manifest.clone();
-        Ok::<_, CliError>(result)
-    };
-    let (plan, found) = run_search(&plan, load.generator.quiet, &stop, &mut run)?;
+    let result = measure(arguments, &plan, &mut server, &origin)?;
     drop(server);
-    std::io::stdout().write_all(format_outcome(&plan, &found).as_bytes())?;
-    let status = status(&found);
-    let result = SweepResult { plan, manifest, search: found, steps: Vec::new() };
+    if arguments.markdown.as_deref() != Some(Path::new("-")) {
+        std::io::stdout().write_all(sweep::table(&result).as_bytes())?;
+    }
+    if let Some(path) = &arguments.markdown {
+        write_or_print(path, &sweep::markdown(&result, &arguments.source()))?;
+    }
     arguments.files.write(&result, html::sweep_page)?;
-    Ok(status)
+    Ok(status(&result))
+}
+
+/// Performs the search and, if it finds a rate, the runs at its fractions.
+fn measure(
+    arguments: &SearchArguments,
+    plan: &Plan,
+    server: &mut ServerProcess,
+    origin: &RunOrigin,
+) -> Result<SweepResult, CliError> {
+    let load = &arguments.load;
+    let mut manifest = Manifest::default();
+    let stop = stop_on_signal()?;
+    let mut run = |plan: Plan| -> Result<RunResult, CliError> {
+        server.check()?;
+        let result = run_once(plan, load, server.process(), origin, &stop)?;
+        manifest = result.manifest.clone();
+        Ok(result)
+    };
+    let (searched, mut found) = run_search(plan, load.generator.quiet, &stop, &mut run)?;
+    let settings = searched.sweep.clone().unwrap_or_default();
+    // The runs at fractions have the warm-up of the plan.
+    let plan = if settings.fractions.is_empty() {
+        searched
+    } else {
+        Plan { sweep: searched.sweep, ..plan.clone() }
+    };
+    let at =
+        |rate| Plan { phases: vec![PhasePlan::constant(rate, settings.duration)], ..plan.clone() };
+    let report_run = |round, part, result: &RunResult| {
+        if !load.generator.quiet {
+            print_stderr(&sweep::format_run(round, part, result));
+        }
+    };
+    let steps = match found.answer.rate() {
+        Some(rate) if !stop.is_made() => {
+            run_steps(&settings, rate, &stop, |rate| run(at(rate)), report_run)?
+        }
+        _ => Vec::new(),
+    };
+    found.is_stopped = stop.is_made();
+    Ok(SweepResult { plan, manifest, search: found, steps })
 }
 
 /// Measured time of the plan that is checked before the first run.
-pub(super) const CHECKED_SPAN: HumanDuration = HumanDuration::from_secs(1);
+const CHECKED_SPAN: HumanDuration = HumanDuration::from_secs(1);
 
 /// Checks the settings of a search before its server is started.
-pub(super) fn check(plan: &Plan) -> Result<(), CliError> {
+fn check(plan: &Plan) -> Result<(), CliError> {
     let sweep = plan.sweep.clone().unwrap_or_default();
     sweep.check()?;
     SearchScale::default().options(&sweep).check()?;
@@ -64,7 +102,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), CliError> {
 
 /// Searches with `run`, which performs the run of a plan; progress goes to standard error. Returns
 /// the plan of the runs, with their times, and the result.
-pub(super) fn run_search(
+fn run_search(
     plan: &Plan,
     is_quiet: bool,
     stop: &StopRequest,
@@ -110,19 +148,16 @@ fn measure_scale(
     Ok(scale)
 }
 
-fn status(found: &SearchResult) -> ExitCode {
-    match (found.answer, found.limiting_probe()) {
-        _ if found.is_stopped => ExitCode::from(EXIT_INVALID),
-        (SearchOutcome::Found { .. }, _) => ExitCode::SUCCESS,
-        (_, Some(probe)) if found.is_spoiled() || !probe.trial.is_valid => {
-            ExitCode::from(EXIT_INVALID)
-        }
-        _ => ExitCode::from(EXIT_FAILED),
+fn status(result: &SweepResult) -> ExitCode {
+    if result.has_passed() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(if result.is_invalid() { EXIT_INVALID } else { EXIT_FAILED })
     }
 }
 
 /// Performs one run, whose progress a terminal shows. Fails if not all connections open.
-pub(super) fn run_once(
+fn run_once(
     plan: Plan,
     load: &LoadArguments,
     watched: Option<&ProcessGroup>,

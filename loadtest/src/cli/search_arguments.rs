@@ -1,4 +1,6 @@
-//! Flags of `search` and `sweep`.
+//! Flags of `search`.
+
+use std::path::PathBuf;
 
 use clap::Args;
 use corelane_load::plan::{HumanDuration, Plan, PlanError, SweepPlan};
@@ -7,7 +9,7 @@ use super::files::ResultFiles;
 use super::load_arguments::{DurationArgument, LoadArguments, OUTPUT, parse_duration};
 use super::numbers::parse_rate;
 
-/// Arguments of `search`.
+/// Arguments of `search`. Flags take precedence over the section `[sweep]` of a plan.
 #[derive(Args, Debug)]
 pub(super) struct SearchArguments {
     #[command(flatten)]
@@ -17,38 +19,28 @@ pub(super) struct SearchArguments {
     #[command(flatten)]
     search: RateSearchArguments,
     #[command(flatten)]
+    fractions: FractionArguments,
+    #[command(flatten)]
     pub(super) files: ResultFiles,
+    /// Write Markdown; - for standard output, instead of the table.
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(super) markdown: Option<PathBuf>,
 }
 
-/// Arguments of `sweep`. Flags take precedence over the section `[sweep]` of a plan.
+/// Flags of the runs at fractions of the highest rate.
 #[derive(Args, Debug)]
-pub(super) struct SweepArguments {
-    #[command(flatten)]
-    measured: DurationArgument,
-    #[command(flatten)]
-    pub(super) load: LoadArguments,
-    /// Fractions of the highest rate to run at [default: 0.25,0.5,0.75,0.9].
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Sweep")]
+#[command(next_help_heading = "Fractions")]
+struct FractionArguments {
+    /// Fractions of the highest rate to run at afterwards, such as 0.25,0.5,0.75,0.9 [default:
+    /// none].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     fractions: Vec<f64>,
     /// Runs at each fraction [default: 3].
-    #[arg(long, value_name = "N", help_heading = "Sweep")]
+    #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// Measured time of each run of the search, in addition to the warm-up [default: 20
-    /// response times, from 1s to 10s].
-    #[arg(
-        long,
-        value_name = "DURATION",
-        value_parser = parse_duration,
-        help_heading = "Sweep"
-    )]
-    search_duration: Option<HumanDuration>,
-    #[command(flatten)]
-    search: RateSearchArguments,
-    #[command(flatten)]
-    pub(super) files: ResultFiles,
-    /// Print a Markdown table instead.
-    #[arg(long, help_heading = OUTPUT)]
-    pub(super) markdown: bool,
+    /// Measured time of each run at a fraction, in addition to the warm-up [default: 10s].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    fraction_duration: Option<HumanDuration>,
 }
 
 /// Flags of the search for the highest rate.
@@ -88,6 +80,17 @@ impl RateSearchArguments {
     }
 }
 
+impl FractionArguments {
+    /// Applies the flags to the section of a plan.
+    fn apply(&self, sweep: &mut SweepPlan) {
+        if !self.fractions.is_empty() {
+            sweep.fractions.clone_from(&self.fractions);
+        }
+        sweep.rounds = self.rounds.unwrap_or(sweep.rounds);
+        sweep.duration = self.fraction_duration.unwrap_or(sweep.duration);
+    }
+}
+
 impl SearchArguments {
     /// Returns the plan of all runs, without rates.
     pub(super) fn plan(&self) -> Result<Plan, PlanError> {
@@ -95,26 +98,11 @@ impl SearchArguments {
         let sweep = plan.sweep.get_or_insert_default();
         sweep.search_duration = self.measured.duration.or(sweep.search_duration);
         self.search.apply(sweep);
-        Ok(plan)
-    }
-}
-
-impl SweepArguments {
-    /// Returns the plan of the sweep.
-    pub(super) fn plan(&self) -> Result<Plan, PlanError> {
-        let mut plan = self.load.search_plan()?;
-        let sweep = plan.sweep.get_or_insert_default();
-        if !self.fractions.is_empty() {
-            sweep.fractions.clone_from(&self.fractions);
-        }
-        sweep.rounds = self.rounds.unwrap_or(sweep.rounds);
-        sweep.duration = self.measured.duration.unwrap_or(sweep.duration);
-        sweep.search_duration = self.search_duration.or(sweep.search_duration);
-        self.search.apply(sweep);
+        self.fractions.apply(sweep);
         Ok(plan)
     }
 
-    /// Returns the name of the sweep in a Markdown table: its plan or its target.
+    /// Returns the name of the search in a Markdown table: its plan or its target.
     pub(super) fn source(&self) -> String {
         self.load.source()
     }

@@ -198,7 +198,7 @@ pub struct Plan {
     /// How processes are started, for a stdio target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdio: Option<StdioPlan>,
-    /// Settings of `corelane-load sweep`.
+    /// Settings of `corelane-load search`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepPlan>,
 }

@@ -6,19 +6,20 @@ use serde::{Deserialize, Serialize};
 use super::PlanError;
 use super::human_duration::HumanDuration;
 
-/// The `[sweep]` section. A sweep ignores the phases of a plan.
+/// The `[sweep]` section. A search ignores the phases of a plan.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SweepPlan {
-    /// Fractions of the highest rate to run at, each above 0 and at most 2. Default 0.25, 0.5,
-    /// 0.75, 0.9. Above 1 it is expected to fail.
+    /// Fractions of the highest rate to run at, each above 0 and at most 2. Default none. Above 1
+    /// it is expected to fail.
     pub fractions: Vec<f64>,
     /// Runs at each fraction; every other round is in reverse order. Default 3.
     pub rounds: u32,
-    /// Measured time of each run, in addition to the warm-up. Default 10 s.
+    /// Measured time of each run at a fraction, in addition to the warm-up. Default 10 s.
     pub duration: HumanDuration,
     /// Measured time of each run of the search, in addition to the warm-up. Default: 20 response
-    /// times of one connection, from 1 s to 10 s, and then a warm-up of 500 ms or 5 response times.
+    /// times of one connection, 300 without a latency threshold, from 1 s to 10 s, and then a
+    /// warm-up of 500 ms or 5 response times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search_duration: Option<HumanDuration>,
     /// First rate of the search, in requests a second. Default: what one connection reaches with
@@ -41,7 +42,7 @@ pub struct SweepPlan {
 impl Default for SweepPlan {
     fn default() -> Self {
         Self {
-            fractions: vec![0.25, 0.5, 0.75, 0.9],
+            fractions: Vec::new(),
             rounds: 3,
             duration: HumanDuration::from_secs(10),
             search_duration: None,
@@ -63,7 +64,7 @@ impl SweepPlan {
     /// If a setting is invalid; the message names a valid value.
     pub fn check(&self) -> Result<(), PlanError> {
         let is_fraction = |fraction: &f64| *fraction > 0.0 && *fraction <= 2.0;
-        if self.fractions.is_empty() || !self.fractions.iter().all(is_fraction) {
+        if !self.fractions.iter().all(is_fraction) {
             return Err(PlanError(format!(
                 "fractions = {:?}: write fractions of the highest rate, above 0 and at most 2, \
                  such as 0.25,0.5,0.75,0.9",
@@ -97,8 +98,7 @@ mod tests {
         let wrong = |text: &str| {
             toml::from_str::<SweepPlan>(text).unwrap().check().unwrap_err().to_string()
         };
-        assert!(wrong("fractions = []").contains("0.25,0.5"));
-        assert!(wrong("fractions = [0.5, 2.5]").contains("at most 2"));
+        assert!(wrong("fractions = [0.5, 2.5]").contains("at most 2, such as 0.25,0.5"));
         assert!(wrong("fractions = [nan]").contains("above 0"));
         assert!(wrong("rounds = 0").contains("1 or more"));
         assert!(wrong("duration = \"0s\"").contains("10s"));

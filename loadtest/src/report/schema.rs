@@ -12,21 +12,21 @@ use crate::sweep::SweepResult;
 pub enum ResultKind {
     /// Of `run`.
     Run,
-    /// Of `search` and `sweep`.
-    Sweep,
+    /// Of `search`.
+    Search,
     /// Of `compare`.
     Comparison,
 }
 
 impl ResultKind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Run, Self::Sweep, Self::Comparison];
+    pub const ALL: [Self; 3] = [Self::Run, Self::Search, Self::Comparison];
 
     /// Returns the name of the command's result.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
-            Self::Sweep => "sweep",
+            Self::Search => "search",
             Self::Comparison => "comparison",
         }
     }
@@ -37,7 +37,7 @@ impl ResultKind {
         if has("comparisons") {
             Some(Self::Comparison)
         } else if has("steps") {
-            Some(Self::Sweep)
+            Some(Self::Search)
         } else {
             Some(Self::Run).filter(|_| has("verdict") && has("totals"))
         }
@@ -48,7 +48,7 @@ impl ResultKind {
         let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
         let schema: Schema = match self {
             Self::Run => generator.into_root_schema_for::<RunResult>(),
-            Self::Sweep => generator.into_root_schema_for::<SweepResult>(),
+            Self::Search => generator.into_root_schema_for::<SweepResult>(),
             Self::Comparison => generator.into_root_schema_for::<ComparisonFile>(),
         };
         schema.to_value()

@@ -209,7 +209,7 @@ fn unreachable_server_is_reported() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         format!("tcp://{}", listener.local_addr().unwrap())
     };
-    for command in ["run", "search", "sweep"] {
+    for command in ["run", "search"] {
         let ended = load([command, &target, "--errors-max=0", "--connect-timeout=100ms"]);
         let why = "no connection could be opened: Connection refused";
         assert_usage_error(&ended, &[&target, why, "start the server or correct the address"]);
@@ -330,6 +330,12 @@ fn invalid_search_arguments_are_reported() {
     assert_usage_error(&search(&[]), &["--p99-max", "--errors-max"]);
     assert_usage_error(&search(&["--errors-max=0", "--rate-min=0"]), &["above 0"]);
     assert_usage_error(&search(&["--errors-max=0", "--runs-max=1"]), &["a run for each"]);
+    assert_usage_error(&search(&["--errors-max=0", "--fractions=0.5,3"]), &["at most 2"]);
+    assert_usage_error(&search(&["--errors-max=0", "--rounds=0"]), &["1 or more"]);
+    let earlier = "'--search-duration' is now --duration";
+    assert_usage_error(&search(&["--search-duration=1s"]), &[earlier]);
+    let ended = load(["sweep", "tcp://127.0.0.1:1"]);
+    assert_usage_error(&ended, &["'sweep' is now search --fractions 0.25,0.5,0.75,0.9"]);
 }
 
 #[test]

@@ -129,17 +129,17 @@ fn report_reproduces_html_and_csv_of_run() {
 }
 
 #[test]
-fn report_reproduces_sweep_page_without_csv() {
+fn report_reproduces_search_page_without_csv() {
     let test_server = TestServer::for_load();
     let (kept, page, again) =
         (file_path("sweep.json"), file_path("sweep.html"), file_path("sweep-again.html"));
     let target = format!("tcp://{}", test_server.tcp());
     let flags =
         ["--connections=2", "--warm-up=0s", "--p99-max=1h", "--fractions=0.5", "--rounds=1"];
-    let bounds = ["--duration=200ms", "--search-duration=200ms", "--confirmations=1", "--quiet"];
+    let bounds = ["--duration=200ms", "--fraction-duration=200ms", "--confirmations=1", "--quiet"];
     let rates = ["--rate-first=50", "--rate-min=50", "--rate-max=50", "--runs-max=1"];
     let files = ["--json", kept.to_str().unwrap(), "--html", page.to_str().unwrap()];
-    let arguments = [&["sweep", &target], &flags[..], &bounds, &rates, &files].concat();
+    let arguments = [&["search", &target], &flags[..], &bounds, &rates, &files].concat();
     let output = load(&arguments);
     // On an overloaded machine the load generator may be the limit.
     assert!([0, 1, 3].contains(&output.status.code().unwrap()), "{}", stderr(&output));
@@ -197,7 +197,7 @@ fn unwritable_file_is_reported_before_the_run() {
     let target = format!("tcp://{}", test_server.tcp());
     for form in ["json", "html"] {
         let file = format!("--{form}=/nowhere/a.{form}");
-        let output = load(&["sweep", &target, "--p99-max=1s", &file]);
+        let output = load(&["search", &target, "--p99-max=1s", &file]);
         let text = stderr(&output);
         assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{text}");
         assert!(text.contains(&format!("cannot write /nowhere/a.{form}")), "{text}");

@@ -36,7 +36,7 @@ pub(super) fn page(result: &SweepResult) -> Markup {
         (plot::pairs(&others))
         @if !result.steps.is_empty() { (fractions_section(result)) }
         (environment::manifest(&result.manifest))
-        (environment::plan(&result.plan, "sweep"))
+        (environment::plan(&result.plan, "search"))
     })
 }
 

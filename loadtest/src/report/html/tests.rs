@@ -210,7 +210,7 @@ fn sweep_page_is_well_formed_and_complete() {
         "2 of 3",
         "90 %, run 3: the generator was late",
         "p99 limit: 1ms",
-        "corelane-load sweep --plan FILE",
+        "corelane-load search --plan FILE",
     ] {
         assert!(parsed.text.contains(part), "{part} is not in {}", parsed.text);
     }

@@ -148,7 +148,7 @@ fn sweep_once(target: &str, path: &str) {
     let kept = format!("{path}.json");
     let pid = std::process::id().to_string();
     let arguments = ["--plan", path, "--fractions=0.5,1", "--json", &kept, "--pid", &pid];
-    let ExitResult { status, stdout, stderr } = load(["sweep"].into_iter().chain(arguments));
+    let ExitResult { status, stdout, stderr } = load(["search"].into_iter().chain(arguments));
     // On an overloaded machine the load generator may be the limit.
     assert!([0, 1, 3].contains(&status), "{stderr}{stdout}");
     assert_contains_all(&stdout, &["sustained ", "runs ", "limit "]);
@@ -177,21 +177,8 @@ fn search_fails_if_connections_do_not_open() {
     // In the legacy era a connection counts as open after its handshake.
     let flags = ["--era=legacy", "--connections=2", "--connect-timeout=300ms", "--errors-max=0"];
     let flags = flags.into_iter().chain(["--warm-up=0s", "--quiet"]);
-    for (command, span) in [("search", "--duration=100ms"), ("sweep", "--search-duration=100ms")] {
-        let ended = load([command, &target, span].into_iter().chain(flags.clone()));
-        assert_usage_error(&ended, &[&target, "only 1 of 2 connections", "--connections"]);
-    }
-}
-
-#[test]
-fn invalid_sweep_arguments_are_reported() {
-    let sweep = |flags: &[&'static str]| {
-        load(["sweep", "tcp://127.0.0.1:1"].into_iter().chain(flags.iter().copied()))
-    };
-    assert_usage_error(&sweep(&[]), &["--p99-max"]);
-    assert_usage_error(&sweep(&["--errors-max=0", "--fractions=0.5,3"]), &["at most 2"]);
-    assert_usage_error(&sweep(&["--errors-max=0", "--rounds=0"]), &["1 or more"]);
-    assert_usage_error(&sweep(&["--errors-max=0", "--rate-min=0"]), &["above 0"]);
+    let ended = load(["search", &target, "--duration=100ms"].into_iter().chain(flags));
+    assert_usage_error(&ended, &[&target, "only 1 of 2 connections", "--connections"]);
 }
 
 #[test]
