@@ -189,7 +189,7 @@ fn whole(value: f64) -> u64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-const fn float(count: u64) -> f64 {
+pub(crate) const fn float(count: u64) -> f64 {
     count as f64
 }
 

@@ -125,7 +125,7 @@ impl Budgets {
         let mut all = BTreeMap::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (name, amount) = part
-                .split_once(|letter: char| letter.is_whitespace() || letter == '=')
+                .split_once(|character: char| character.is_whitespace() || character == '=')
                 .ok_or_else(|| PlanError(format!("budget '{part}': write 'p95 +15 %'")))?;
             let figure = figure(name)?;
             all.insert(figure, parse_amount(figure, amount)?);

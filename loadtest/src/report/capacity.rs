@@ -2,7 +2,9 @@
 //! requirement.
 
 use crate::capacity::linear_fit::LinearFit;
-use crate::capacity::{Capacity, CapacityTarget, MeasuredPoint, Requirement, RequirementError};
+use crate::capacity::{
+    Capacity, CapacityTarget, MeasuredPoint, Requirement, RequirementError, float,
+};
 use crate::figure::digits;
 
 /// Formats what was measured. `threshold` is the latency threshold of the rates.
@@ -158,11 +160,6 @@ fn size(bytes: f64) -> String {
         }
         bytes => format!("{:.2} GiB", bytes / 1024.0 / 1024.0 / 1024.0),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-const fn float(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

@@ -154,9 +154,8 @@ fn format(suites: &[Suite]) -> String {
 
 /// Returns the text without characters that XML 1.0 does not have.
 fn xml_text(text: &str) -> String {
-    let is_char =
-        |letter: &char| matches!(letter, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
-    text.chars().map(|letter| if is_char(&letter) { letter } else { '\u{fffd}' }).collect()
+    let is_char = |it: &char| matches!(it, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
+    text.chars().map(|it| if is_char(&it) { it } else { '\u{fffd}' }).collect()
 }
 
 #[cfg(test)]
