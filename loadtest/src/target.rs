@@ -249,10 +249,10 @@ impl Target {
     pub fn parse(text: &str, era: Era) -> Result<Self, TargetError> {
         if let Some(command) = text.strip_prefix("stdio:") {
             let wrong = |why: &str| TargetError::Command(text.into(), why.into());
-            let words = shlex::split(command).ok_or_else(|| wrong("unterminated quote"))?;
-            let is_named = words.first().is_some_and(|word| !word.is_empty());
+            let command = shlex::split(command).ok_or_else(|| wrong("unterminated quote"))?;
+            let is_named = command.first().is_some_and(|word| !word.is_empty());
             return if is_named {
-                Ok(Self::Command(words))
+                Ok(Self::Command(command))
             } else {
                 Err(wrong("no program given; use stdio:PROGRAM ARGUMENT…"))
             };
@@ -288,9 +288,9 @@ impl Target {
 
 impl IntoTarget for &Target {
     fn into_target(self) -> Result<corelane_client::Target, ClientError> {
-        let Target::Command(words) = self else { return self.to_string().parse() };
-        let program = Program::new(words.first().map_or("", String::as_str));
-        let program = words.iter().skip(1).fold(program, Program::arg);
+        let Target::Command(command) = self else { return self.to_string().parse() };
+        let program = Program::new(command.first().map_or("", String::as_str));
+        let program = command.iter().skip(1).fold(program, Program::arg);
         Ok(program.inherit_env().exit_timeout(EXIT_TIMEOUT).into())
     }
 }
@@ -309,10 +309,10 @@ impl fmt::Display for Target {
                 };
                 write!(formatter, "{scheme}://{authority}{path}")
             }
-            Self::Command(words) => {
+            Self::Command(command) => {
                 // Only a word with a NUL byte, which no program can receive, cannot be quoted.
-                let shown = shlex::try_join(words.iter().map(String::as_str));
-                write!(formatter, "stdio:{}", shown.unwrap_or_else(|_| words.join(" ")))
+                let shown = shlex::try_join(command.iter().map(String::as_str));
+                write!(formatter, "stdio:{}", shown.unwrap_or_else(|_| command.join(" ")))
             }
         }
     }
@@ -341,8 +341,8 @@ mod tests {
     fn stdio_target_splits_words_like_shell() {
         let text = r#"stdio:sh -c 'echo "two words"' "a \"b\"" c\ d $HOME"#;
         let target: Target = text.parse().unwrap();
-        let words = ["sh", "-c", "echo \"two words\"", "a \"b\"", "c d", "$HOME"];
-        assert_eq!(target, Target::Command(words.map(String::from).to_vec()));
+        let command = ["sh", "-c", "echo \"two words\"", "a \"b\"", "c d", "$HOME"];
+        assert_eq!(target, Target::Command(command.map(String::from).to_vec()));
         assert_eq!(target.to_string().parse(), Ok(target));
     }
 

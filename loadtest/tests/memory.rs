@@ -23,8 +23,9 @@ const ID: u64 = 1_000_000_000;
 
 fn subscription(transport: Transport) -> Subscription {
     let (authority, path) = ("localhost:1", "/mcp");
-    let speech = RequestSettings::new(transport, Era::Modern, authority, path, Vec::new()).unwrap();
-    Subscription::new(&speech, SubscriptionFilter::Tools, 1)
+    let settings =
+        RequestSettings::new(transport, Era::Modern, authority, path, Vec::new()).unwrap();
+    Subscription::new(&settings, SubscriptionFilter::Tools, 1)
 }
 
 fn listening(transport: Transport, subscription: &Subscription) -> Subscriber {

@@ -19,7 +19,7 @@ const EMPTY: [(&str, &str); 8] = [
 ];
 
 /// Words of a private vocabulary, with the standard term.
-const PRIVATE: [(&str, &str); 60] = [
+const PRIVATE: [(&str, &str); 61] = [
     ("asker", "requester"),
     ("berth", "thread handle"),
     ("census", "gauges"),
@@ -69,6 +69,7 @@ const PRIVATE: [(&str, &str); 60] = [
     ("sealer", "cipher"),
     ("shelf", "registry"),
     ("shortages", "exhaustion"),
+    ("speech", "settings"),
     ("spoken", "written"),
     ("stash", "pending_input"),
     ("strain", "backpressure"),

@@ -65,8 +65,8 @@ impl FixedResponse {
         self,
         measure: impl Fn(&[u8]) -> Option<(usize, usize)>,
     ) -> impl FnMut(&[u8], &mut Vec<u8>, &mut Vec<u8>) {
-        move |arrived, begun, out| {
-            split_messages(arrived, begun, |bytes| {
+        move |arrived, buffered, out| {
+            split_messages(arrived, buffered, |bytes| {
                 let (text_at, end) = measure(bytes)?;
                 let id = bytes.get(text_at + ID_AT..end)?.get(..ID_DIGITS)?;
                 let start = out.len() + self.id_at;

@@ -213,9 +213,9 @@ def measure_closed(caller, depth, warm_up, seconds):
         meter.read_cpu(now)
         ids = [id for id in map(caller.answered, lines) if id is not None]
         for id in ids:
-            begun = sent.pop(id)
+            sent_at = sent.pop(id)
             if begin <= now < end:
-                meter.record(begun, begun, now)
+                meter.record(sent_at, sent_at, now)
         calls = range(last + 1, last + 1 + len(ids))
         last += len(ids)
     return meter.result()

@@ -43,12 +43,12 @@ impl OtherServer {
         ]
     }
 
-    /// Returns the words of its command over stdio, on core 0.
+    /// Returns the command that serves over stdio, on core 0.
     pub(crate) fn stdio_command(&self) -> Vec<String> {
         let (program, script) = (self.program.display(), self.script.display());
-        let words = ["taskset".into(), "-c".into(), "0".into(), program.to_string()].into_iter();
+        let command = ["taskset".into(), "-c".into(), "0".into(), program.to_string()].into_iter();
         let flags = self.stdio_flags.iter().map(ToString::to_string);
-        words.chain([script.to_string()]).chain(flags).collect()
+        command.chain([script.to_string()]).chain(flags).collect()
     }
 
     /// Returns the target of `corelane-load` that is this command.

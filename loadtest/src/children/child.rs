@@ -121,19 +121,19 @@ impl Child {
         tree: &mut Option<ProcessTree>,
     ) -> Option<TerminationStep> {
         let pid = self.process.id();
-        let Termination { since, step, descendants: family, status } = self.termination.as_mut()?;
+        let Termination { since, step, descendants, status } = self.termination.as_mut()?;
         if status.is_none() && has_ended(pid) {
             // Before `wait`, while `/proc` still has its CPU time.
             group.remove(pid);
             *status = self.process.wait().ok();
         }
-        if status.is_some() && !family.as_mut().is_some_and(Descendants::is_alive) {
+        if status.is_some() && !descendants.as_mut().is_some_and(Descendants::is_alive) {
             return Some(*step);
         }
         let is_late = now >= since.after(EXIT_TIMEOUT);
-        if family.is_none() || is_late {
+        if descendants.is_none() || is_late {
             let tree = tree.get_or_insert_with(ProcessTree::scan);
-            family.get_or_insert_default().add_from(tree, pid);
+            descendants.get_or_insert_default().add_from(tree, pid);
         }
         if !is_late {
             return None;
@@ -148,8 +148,8 @@ impl Child {
             }
         };
         (*since, *step) = (now, next);
-        if let Some(family) = family {
-            family.send_signal(signal);
+        if let Some(descendants) = descendants {
+            descendants.send_signal(signal);
         }
         if status.is_none()
             && let Some(pid) = pid_of(pid)

@@ -96,8 +96,8 @@ mod tests {
 
     /// Returns the number of load threads and rings.
     fn thread_plan(connections: usize, wanted: u32, files: u32) -> (u32, u32) {
-        let staff = ThreadPlan::new(connections, wanted, files, || true).unwrap();
-        (staff.threads, staff.rings)
+        let plan = ThreadPlan::new(connections, wanted, files, || true).unwrap();
+        (plan.threads, plan.rings)
     }
 
     #[test]
@@ -115,9 +115,9 @@ mod tests {
 
     #[test]
     fn thread_plan_without_uring_limits_connections() {
-        let staff = |connections| ThreadPlan::new(connections, 1, 20_000, || false);
-        assert_eq!(staff(19_928).unwrap(), ThreadPlan { threads: 1, rings: 1, can_use_poll: true });
-        let crowded = staff(60_000).unwrap_err().to_string();
+        let plan = |connections| ThreadPlan::new(connections, 1, 20_000, || false);
+        assert_eq!(plan(19_928).unwrap(), ThreadPlan { threads: 1, rings: 1, can_use_poll: true });
+        let crowded = plan(60_000).unwrap_err().to_string();
         assert!(
             crowded.contains("60000 connections") && crowded.contains("ulimit -n"),
             "{crowded}"

@@ -33,24 +33,24 @@ pub enum CloseAction {
 
 impl Closing {
     /// Begins the close of a connection without requests in flight.
-    pub fn new(speech: &RequestSettings, left: DrainedConnection) -> (Self, CloseAction) {
-        let DrainedConnection { reader, buffered: begun, session } = left;
-        let action = match (speech.transport, session) {
+    pub fn new(settings: &RequestSettings, left: DrainedConnection) -> (Self, CloseAction) {
+        let DrainedConnection { reader, buffered, session } = left;
+        let action = match (settings.transport, session) {
             (Transport::Tcp, _) => CloseAction::ShutdownWrite,
             (Transport::WebSocket, _) => {
-                let mut words = Vec::new();
-                frames::write_close(&mut words);
-                CloseAction::Send(words)
+                let mut bytes = Vec::new();
+                frames::write_close(&mut bytes);
+                CloseAction::Send(bytes)
             }
             (Transport::Http, Some(session)) => {
                 let mut request = Vec::new();
-                let fields = speech.http_fields(Some(&session));
-                speech.writer().write_delete(&mut request, &fields);
+                let fields = settings.http_fields(Some(&session));
+                settings.writer().write_delete(&mut request, &fields);
                 CloseAction::Send(request)
             }
             (Transport::Http | Transport::Stdio, _) => CloseAction::CloseNow,
         };
-        (Self { reader, buffered: begun }, action)
+        (Self { reader, buffered }, action)
     }
 
     /// Processes received bytes; once the server replied, returns whether it accepted the close.
@@ -90,23 +90,23 @@ mod tests {
         session: Option<&str>,
     ) -> (Closing, CloseAction) {
         let fields = vec![HttpField::bearer("secret").unwrap()];
-        let speech =
+        let settings =
             RequestSettings::new(transport, Era::Legacy, "localhost:1", "/mcp", fields).unwrap();
         let session = session.map(Box::from);
-        Closing::new(&speech, DrainedConnection { reader, buffered: Vec::new(), session })
+        Closing::new(&settings, DrainedConnection { reader, buffered: Vec::new(), session })
     }
 
     #[test]
     fn closing_deletes_session_and_awaits_response() {
         let (mut closing, action) =
             closing(Transport::Http, Reader::Responses(Box::default()), Some("s-1"));
-        let CloseAction::Send(words) = action else { panic!("{action:?}") };
-        let words = String::from_utf8(words).unwrap();
-        assert!(words.starts_with("DELETE /mcp HTTP/1.1\r\n"), "{words}");
+        let CloseAction::Send(bytes) = action else { panic!("{action:?}") };
+        let bytes = String::from_utf8(bytes).unwrap();
+        assert!(bytes.starts_with("DELETE /mcp HTTP/1.1\r\n"), "{bytes}");
         for field in ["Mcp-Session-Id: s-1", "Authorization: Bearer secret"] {
-            assert!(words.lines().any(|line| line == field), "{words}");
+            assert!(bytes.lines().any(|line| line == field), "{bytes}");
         }
-        assert!(words.ends_with("\r\n\r\n"));
+        assert!(bytes.ends_with("\r\n\r\n"));
         assert_eq!(closing.receive(b"HTTP/1.1 204 No"), None);
         assert_eq!(closing.receive(b" Content\r\n\r\n"), Some(true));
         let refused = b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n";
@@ -124,7 +124,7 @@ mod tests {
     fn closing_websocket_awaits_close_frame() {
         let (mut closing, action) =
             closing(Transport::WebSocket, Reader::Frames(Box::default()), None);
-        assert!(matches!(action, CloseAction::Send(words) if words[0] == 0x88));
+        assert!(matches!(action, CloseAction::Send(bytes) if bytes[0] == 0x88));
         assert_eq!(closing.receive(b"\x81\x02hi"), None);
         assert_eq!(closing.receive(b"\x88\x02\x03\xE8"), Some(true));
     }

@@ -153,8 +153,8 @@ fn redact_secret(mut text: String, secret: &str) -> String {
         }
         let parts =
             (REDACTED_PREFIX_BYTES_MIN..secret.len()).rev().filter_map(|end| secret.get(..end));
-        let begun = parts.into_iter().find(|part| text.ends_with(part)).map(str::len);
-        if let Some(length) = begun {
+        let partial_secret = parts.into_iter().find(|part| text.ends_with(part)).map(str::len);
+        if let Some(length) = partial_secret {
             text.truncate(text.len() - length);
             text.push_str(REDACTED);
         }

@@ -174,11 +174,11 @@ impl InFlight {
 mod tests {
     use super::*;
 
-    fn flights(ids: std::ops::Range<u64>) -> InFlight {
-        let mut flights = InFlight::new();
+    fn in_flight(ids: std::ops::Range<u64>) -> InFlight {
+        let mut in_flight = InFlight::new();
         let (intended, sent) = (Instant::ORIGIN, Instant::ORIGIN);
         ids.for_each(|id| {
-            flights.add(InFlightRequest {
+            in_flight.add(InFlightRequest {
                 id,
                 intended,
                 sent,
@@ -186,37 +186,37 @@ mod tests {
                 state: InFlightState::Waiting,
             });
         });
-        flights
+        in_flight
     }
 
     #[test]
     fn in_flight_requests_keep_send_order() {
-        let mut flights = flights(0..3);
-        assert_eq!(flights.entries().map(|request| request.id).collect::<Vec<_>>(), [0, 1, 2]);
-        flights.remove_oldest();
-        flights.add(InFlightRequest { id: 3, ..*flights.oldest().unwrap() });
-        let at = |place| flights.get(place).map(|request| request.id);
+        let mut in_flight = in_flight(0..3);
+        assert_eq!(in_flight.entries().map(|request| request.id).collect::<Vec<_>>(), [0, 1, 2]);
+        in_flight.remove_oldest();
+        in_flight.add(InFlightRequest { id: 3, ..*in_flight.oldest().unwrap() });
+        let at = |place| in_flight.get(place).map(|request| request.id);
         assert_eq!([at(0), at(1), at(2), at(3)], [Some(1), Some(2), Some(3), None]);
-        assert_eq!(flights.request_count(), 3);
-        assert_eq!(flights.take_all().map(|request| request.id).collect::<Vec<_>>(), [1, 2, 3]);
-        assert!(flights.oldest().is_none());
+        assert_eq!(in_flight.request_count(), 3);
+        assert_eq!(in_flight.take_all().map(|request| request.id).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(in_flight.oldest().is_none());
     }
 
     #[test]
     fn in_flight_queue_is_freed_when_empty() {
-        let mut flights = flights(0..100);
-        flights.shrink();
-        assert_eq!(flights.request_count(), 100);
-        (0..100).for_each(|_| flights.remove_oldest());
-        assert!(flights.further.is_some());
-        flights.shrink();
-        assert!(flights.oldest().is_none() && flights.further.is_none());
+        let mut in_flight = in_flight(0..100);
+        in_flight.shrink();
+        assert_eq!(in_flight.request_count(), 100);
+        (0..100).for_each(|_| in_flight.remove_oldest());
+        assert!(in_flight.further.is_some());
+        in_flight.shrink();
+        assert!(in_flight.oldest().is_none() && in_flight.further.is_none());
     }
 
     #[test]
     fn in_flight_single_request_needs_no_allocation() {
-        let mut flights = flights(0..1);
-        flights.remove_oldest();
-        assert!(flights.further.is_none() && size_of::<InFlight>() <= 40);
+        let mut in_flight = in_flight(0..1);
+        in_flight.remove_oldest();
+        assert!(in_flight.further.is_none() && size_of::<InFlight>() <= 40);
     }
 }

@@ -89,8 +89,8 @@ impl RequestLog {
         arrived: &[u8],
         mut on_event: impl FnMut(ReceiveEvent),
     ) -> Result<(), FramingError> {
-        let mut begun = std::mem::take(&mut self.buffered);
-        let received = read_buffered(&mut begun, arrived, |bytes| {
+        let mut buffered = std::mem::take(&mut self.buffered);
+        let received = read_buffered(&mut buffered, arrived, |bytes| {
             self.read_messages(calls, bytes, &mut on_event)
         });
         if let Err(error) = received {
@@ -99,7 +99,7 @@ impl RequestLog {
             on_event(ReceiveEvent::Failed { failure: Some(Failure::Garbage), answer });
             return Err(error);
         }
-        self.buffered = begun;
+        self.buffered = buffered;
         Ok(())
     }
 
@@ -136,13 +136,13 @@ impl RequestLog {
                 // The message began in bytes that are consumed already.
                 start = None;
             }
-            let Some((taken, heard)) = self.reader.read_next(&bytes[from..])? else {
+            let Some((taken, event)) = self.reader.read_next(&bytes[from..])? else {
                 self.is_at_start = self.reader.is_at_message_start();
                 return Ok(from);
             };
             from += taken;
             let whole = start.and_then(|start| bytes.get(start..from));
-            match heard {
+            match event {
                 None => {}
                 Some(WireEvent::Message(text)) => {
                     self.matcher.handle_message(calls, text, whole, on_event);
@@ -216,8 +216,8 @@ impl RequestLog {
 
     /// Closes the log and returns what the closing handshake needs. Requests in flight are dropped.
     pub fn into_drained(self) -> DrainedConnection {
-        let Self { reader, buffered: begun, session, .. } = self;
-        DrainedConnection { reader, buffered: begun, session }
+        let Self { reader, buffered, session, .. } = self;
+        DrainedConnection { reader, buffered, session }
     }
 
     /// Fails all requests in flight because the connection ended.
@@ -251,11 +251,11 @@ mod tests {
     impl Fixture {
         fn new(transport: Transport, reader: Reader) -> Self {
             let (authority, path) = ("localhost:1", "/mcp");
-            let speech =
+            let settings =
                 RequestSettings::new(transport, Era::Modern, authority, path, Vec::new()).unwrap();
-            let calls = RequestTemplates::new(vec![RequestTemplate::echo(&speech, 2)]);
+            let calls = RequestTemplates::new(vec![RequestTemplate::echo(&settings, 2)]);
             let log = RequestLog::new(reader, Vec::new(), None);
-            let (settings, output) = (speech, String::new());
+            let output = String::new();
             Self { log, settings, output, calls, events: Vec::new(), answers: Vec::new() }
         }
 
@@ -312,15 +312,15 @@ mod tests {
             ReceiveEvent::Completed(CompletedRequest { failure: Some(failure), .. }) => {
                 failure.to_string()
             }
-            ReceiveEvent::Unsolicited => "unasked".into(),
+            ReceiveEvent::Unsolicited => "unsolicited".into(),
             ReceiveEvent::Late => "late".into(),
             ReceiveEvent::Failed { .. } => "answer".into(),
             ReceiveEvent::Notification => "notice".into(),
             ReceiveEvent::Streamed => "streamed".into(),
             ReceiveEvent::Chunk => "chunk".into(),
             ReceiveEvent::Keepalive(_) => "keepalive".into(),
-            ReceiveEvent::ServerRequest { id, is_ping } => format!("asked {id} {is_ping}"),
-            ReceiveEvent::Send(_) => "say".into(),
+            ReceiveEvent::ServerRequest { id, is_ping } => format!("request {id} {is_ping}"),
+            ReceiveEvent::Send(_) => "send".into(),
             ReceiveEvent::Closing => "closing".into(),
         }
     }
@@ -353,7 +353,7 @@ mod tests {
         fixture.send_requests(2);
         assert_eq!(
             fixture.receive([success(1), success(1), success(0), success(0)].concat()),
-            ["good", "unasked", "good", "unasked"]
+            ["good", "unsolicited", "good", "unsolicited"]
         );
     }
 
@@ -372,7 +372,7 @@ mod tests {
         fixture.send_requests(2);
         assert_eq!(fixture.receive("what?\n"), ["garbage"]);
         assert_eq!(fixture.receive("{\"id\":null,\"error\":{\"code\":-32700}}\n"), ["rpc_error"]);
-        assert_eq!(fixture.receive("{}\n"), ["unasked"]);
+        assert_eq!(fixture.receive("{}\n"), ["unsolicited"]);
     }
 
     #[test]
@@ -397,7 +397,10 @@ mod tests {
         assert_eq!(fixture.output, [cancelled(0), cancelled(1)].concat());
         fixture.send_requests(1);
         let answers = [success(0), success(2), success(0), success(1), success(2)].concat();
-        assert_eq!(fixture.receive(answers), ["late", "good", "unasked", "late", "unasked"]);
+        assert_eq!(
+            fixture.receive(answers),
+            ["late", "good", "unsolicited", "late", "unsolicited"]
+        );
     }
 
     #[test]
@@ -459,7 +462,7 @@ mod tests {
             fixture.receive([response(&success(1)), response(&success(2))].concat()),
             ["good", "good"]
         );
-        assert_eq!(fixture.receive(response(&success(2))), ["unasked"]);
+        assert_eq!(fixture.receive(response(&success(2))), ["unsolicited"]);
         assert_eq!(fixture.receive("nonsense\r\n\r\n"), ["broken"]);
     }
 
@@ -479,7 +482,7 @@ mod tests {
         let mut fixture = Fixture::lines();
         fixture.send_requests(1);
         assert_eq!(fixture.receive("what?\n"), ["garbage"]);
-        assert_eq!(fixture.receive("{}\n"), ["unasked"]);
+        assert_eq!(fixture.receive("{}\n"), ["unsolicited"]);
         assert_eq!(fixture.answers, ["what?", "{}"]);
     }
 
@@ -490,14 +493,14 @@ mod tests {
         let answer = success(0);
         let header = [0x81, u8::try_from(answer.len()).unwrap()];
         let stream = [&header, answer.as_bytes(), b"\x88\x02\x03\xE8"].concat();
-        assert_eq!(fixture.receive(stream), ["good", "say", "closing"]);
+        assert_eq!(fixture.receive(stream), ["good", "send", "closing"]);
     }
 
     #[test]
     fn server_request_is_reported_with_its_id() {
         let mut fixture = Fixture::lines();
-        assert_eq!(fixture.receive("{\"id\":\"x\",\"method\":\"ping\"}\n"), ["asked \"x\" true"]);
-        assert_eq!(fixture.receive("{\"id\":3,\"method\":\"roots/list\"}\n"), ["asked 3 false"]);
+        assert_eq!(fixture.receive("{\"id\":\"x\",\"method\":\"ping\"}\n"), ["request \"x\" true"]);
+        assert_eq!(fixture.receive("{\"id\":3,\"method\":\"roots/list\"}\n"), ["request 3 false"]);
         assert_eq!(fixture.receive("{\"method\":\"notifications/message\"}\n"), ["notice"]);
     }
 

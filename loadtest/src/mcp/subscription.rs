@@ -141,11 +141,11 @@ struct Meta<'a> {
 impl Subscription {
     /// Creates the subscription of `streams` streams per connection to `subject`. In the legacy era
     /// a connection is always one stream.
-    pub fn new(speech: &RequestSettings, filter: SubscriptionFilter, streams: usize) -> Self {
+    pub fn new(settings: &RequestSettings, filter: SubscriptionFilter, streams: usize) -> Self {
         let request = |method: &str, params: Value| {
-            RequestTemplate::new(speech, method, params.as_object(), None)
+            RequestTemplate::new(settings, method, params.as_object(), None)
         };
-        let requests = match (speech.era, &filter) {
+        let requests = match (settings.era, &filter) {
             (Era::Modern, subject) => {
                 let mut params = Map::new();
                 params.insert("notifications".into(), subject.to_params());
@@ -155,11 +155,11 @@ impl Subscription {
                 .iter()
                 .map(|uri| request("resources/subscribe", json!({ "uri": uri })))
                 .collect(),
-            (_, _) if speech.transport == Transport::Http => Vec::new(),
-            (_, _) => vec![RequestTemplate::new(speech, "ping", None, None)],
+            (_, _) if settings.transport == Transport::Http => Vec::new(),
+            (_, _) => vec![RequestTemplate::new(settings, "ping", None, None)],
         };
-        let streams = if speech.era == Era::Modern { streams } else { 1 };
-        let request_settings = speech.clone();
+        let streams = if settings.era == Era::Modern { streams } else { 1 };
+        let request_settings = settings.clone();
         Self {
             request_settings,
             filter,
@@ -297,12 +297,12 @@ mod tests {
 
     fn subscription(era: Era, subject: SubscriptionFilter) -> Subscription {
         let (authority, path) = ("localhost:1", "/mcp");
-        let speech =
+        let settings =
             RequestSettings::new(Transport::Tcp, era, authority, path, Vec::new()).unwrap();
-        Subscription::new(&speech, subject, 3)
+        Subscription::new(&settings, subject, 3)
     }
 
-    fn asked(subscription: &Subscription, place: usize) -> Value {
+    fn request(subscription: &Subscription, place: usize) -> Value {
         let mut out = Vec::new();
         subscription.write_request(&mut out, place, None);
         serde_json::from_slice(&out).unwrap()
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn subscription_streams_have_own_request_ids() {
         let subscription = subscription(Era::Modern, SubscriptionFilter::Prompts);
-        let request = asked(&subscription, 2);
+        let request = request(&subscription, 2);
         assert_eq!(request["method"], "subscriptions/listen");
         assert_eq!(request["id"], ID_FIRST + 2);
         assert_eq!(request["params"]["notifications"], json!({ "promptsListChanged": true }));
@@ -330,10 +330,10 @@ mod tests {
         let uris = SubscriptionFilter::Uris(vec!["test://a".into(), "test://b".into()]);
         let resources = subscription(Era::Legacy, uris);
         assert_eq!((resources.streams(), resources.requests()), (1, 2));
-        assert_eq!(asked(&resources, 1)["method"], "resources/subscribe");
-        assert_eq!(asked(&resources, 1)["params"], json!({ "uri": "test://b" }));
+        assert_eq!(request(&resources, 1)["method"], "resources/subscribe");
+        assert_eq!(request(&resources, 1)["params"], json!({ "uri": "test://b" }));
         assert_eq!(
-            asked(&subscription(Era::Legacy, SubscriptionFilter::Tools), 0)["method"],
+            request(&subscription(Era::Legacy, SubscriptionFilter::Tools), 0)["method"],
             "ping"
         );
     }

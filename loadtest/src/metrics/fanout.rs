@@ -106,8 +106,8 @@ impl DeliveryTracker {
         let Some(schedule) = &self.schedule else { return false };
         let took = now.since(self.planned_at);
         match self.last_received.get_mut(stream) {
-            Some(heard) if *heard < self.number && took <= schedule.delivery_timeout => {
-                *heard = self.number;
+            Some(last) if *last < self.number && took <= schedule.delivery_timeout => {
+                *last = self.number;
                 self.delays.push(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
                 true
             }

@@ -178,8 +178,8 @@ impl ProcessGroup {
     }
 
     /// Stores the last lines of standard error of a process that exited.
-    pub fn record_stderr(&self, words: String) {
-        self.state().last_stderr = Some(words);
+    pub fn record_stderr(&self, lines: String) {
+        self.state().last_stderr = Some(lines);
     }
 
     /// Returns the last lines of standard error of the last process that exited with any.

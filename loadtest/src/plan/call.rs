@@ -130,8 +130,8 @@ impl CallPlan {
     }
 
     /// Checks that the dialect has streams, or progress.
-    fn check_stream(&self, speech: &RequestSettings) -> Result<(), PlanError> {
-        match (self.stream, speech.era.is_parity()) {
+    fn check_stream(&self, settings: &RequestSettings) -> Result<(), PlanError> {
+        match (self.stream, settings.era.is_parity()) {
             (true, false) => {
                 Err(PlanError::new("stream = true needs the parity dialect: add era = \"parity\""))
             }
@@ -146,10 +146,10 @@ impl CallPlan {
     /// that is not possible.
     pub(super) fn build(
         &self,
-        speech: &RequestSettings,
+        settings: &RequestSettings,
         seed: u64,
     ) -> Result<RequestTemplate, PlanError> {
-        self.check_stream(speech)?;
+        self.check_stream(settings)?;
         let mut expectations = self.expect.clone();
         let (method, params) = match (&self.tool, &self.method) {
             (Some(_), Some(_)) => {
@@ -172,12 +172,12 @@ impl CallPlan {
         let params =
             if self.progress { Some(RequestTemplate::with_progress(params)) } else { params };
         let template = if self.varies() {
-            RequestTemplate::varying(speech, method, params.as_ref(), seed, self.stream)
+            RequestTemplate::varying(settings, method, params.as_ref(), seed, self.stream)
                 .map_err(PlanError)?
         } else if self.stream {
-            RequestTemplate::stream(speech, method, params.as_ref())
+            RequestTemplate::stream(settings, method, params.as_ref())
         } else {
-            RequestTemplate::new(speech, method, params.as_ref(), None)
+            RequestTemplate::new(settings, method, params.as_ref(), None)
         };
         Ok(template.with_check(check))
     }

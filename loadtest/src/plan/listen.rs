@@ -103,11 +103,11 @@ impl ListenPlan {
     /// Builds the fan-out of a run.
     pub(super) fn build(
         &self,
-        speech: &RequestSettings,
+        settings: &RequestSettings,
         times: RunTimes,
         seed: u64,
     ) -> Result<SubscribeConfig, PlanError> {
-        self.check(speech)?;
+        self.check(settings)?;
         let every = self.every.get();
         let measured = every.checked_mul(publication_count(times.warm_up, every));
         if measured.is_none_or(|first| first >= times.total) {
@@ -124,16 +124,16 @@ impl ListenPlan {
             SubscriptionPlan::Uris(uris) => SubscriptionFilter::Uris(uris.clone()),
         };
         Ok(SubscribeConfig {
-            subscription: Subscription::new(speech, subject, self.per_connection),
+            subscription: Subscription::new(settings, subject, self.per_connection),
             streams: self.streams,
-            publish_request: self.publish()?.build(speech, seed)?,
+            publish_request: self.publish()?.build(settings, seed)?,
             interval: every,
         })
     }
 
-    fn check(&self, speech: &RequestSettings) -> Result<(), PlanError> {
+    fn check(&self, settings: &RequestSettings) -> Result<(), PlanError> {
         let Self { streams, per_connection, .. } = *self;
-        if speech.era.is_parity() {
+        if settings.era.is_parity() {
             return Err(PlanError::new(
                 "[listen]: the parity dialect has no subscriptions; choose another era",
             ));
@@ -144,7 +144,7 @@ impl ListenPlan {
                  [listen]",
             ));
         }
-        let has_several = speech.transport != Transport::Http && speech.era == Era::Modern;
+        let has_several = settings.transport != Transport::Http && settings.era == Era::Modern;
         if per_connection > 1 && !has_several {
             return Err(PlanError(format!(
                 "[listen] per_connection = {per_connection}: over HTTP, and in the legacy era, a \

@@ -380,21 +380,21 @@ impl Plan {
         let opening = self.connect.clone().unwrap_or_default();
         let connect =
             opening.build(self.total_connections(), &addresses, self.connect_timeout.get())?;
-        let speech = self.request_settings(&target, fields)?;
+        let settings = self.request_settings(&target, fields)?;
         let mut calls = Vec::new();
         for (number, call) in (1..).zip(&self.calls) {
             // Random values differ between calls.
             let seed = self.seed ^ (number << CALL_SEED_SHIFT);
-            calls.push((call.build(&speech, seed)?, call.weight));
+            calls.push((call.build(&settings, seed)?, call.weight));
         }
         if calls.is_empty() {
-            calls.push((CallPlan::default().build(&speech, self.seed)?, 1));
+            calls.push((CallPlan::default().build(&settings, self.seed)?, 1));
         }
         let profile = self.profile();
         let warm_up = self.warm_up.get();
         let times = RunTimes { warm_up, total: profile.span() };
         let churn = self.churn.map(|churn| churn.build(self.connections, times)).transpose()?;
-        let readers = self.slow_readers.map(|plan| plan.build(self.connections, &speech, times));
+        let readers = self.slow_readers.map(|plan| plan.build(self.connections, &settings, times));
         let readers = readers.transpose()?.map(|(mut readers, call)| {
             if let Some(call) = call {
                 readers.call = u16::try_from(calls.len()).ok();
@@ -405,10 +405,10 @@ impl Plan {
         let listen = self
             .listen
             .as_ref()
-            .map(|listen| listen.build(&speech, times, self.seed))
+            .map(|listen| listen.build(&settings, times, self.seed))
             .transpose()?;
         Ok(RunConfig {
-            request_settings: speech,
+            request_settings: settings,
             tls,
             endpoint: program.map_or_else(|| Endpoint::Addresses(addresses), Endpoint::Program),
             connect,

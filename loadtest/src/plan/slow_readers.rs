@@ -53,7 +53,7 @@ impl SlowReadersPlan {
     pub(super) fn build(
         &self,
         connections: usize,
-        speech: &RequestSettings,
+        settings: &RequestSettings,
         times: RunTimes,
     ) -> Result<(SlowReaderConfig, Option<RequestTemplate>), PlanError> {
         let Self { connections: slow, bytes_per_second, depth, bytes, at } = *self;
@@ -81,7 +81,7 @@ impl SlowReadersPlan {
             start_after: times.warm_up + at.get(),
             call: None,
         };
-        Ok((readers, bytes.map(|bytes| RequestTemplate::echo(speech, bytes))))
+        Ok((readers, bytes.map(|bytes| RequestTemplate::echo(settings, bytes))))
     }
 }
 
@@ -95,9 +95,9 @@ mod tests {
     fn readers(text: &str) -> Result<(SlowReaderConfig, Option<RequestTemplate>), String> {
         let plan: SlowReadersPlan = toml::from_str(text).map_err(|error| error.to_string())?;
         let (transport, era) = (Transport::Tcp, Era::Modern);
-        let speech = RequestSettings::new(transport, era, "localhost:1", "", Vec::new()).unwrap();
+        let settings = RequestSettings::new(transport, era, "localhost:1", "", Vec::new()).unwrap();
         let times = RunTimes { warm_up: Duration::from_secs(2), total: Duration::from_secs(12) };
-        plan.build(64, &speech, times).map_err(|wrong| wrong.to_string())
+        plan.build(64, &settings, times).map_err(|wrong| wrong.to_string())
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl StdioPlan {
     ///
     /// If the plan has `[stdio]` without a stdio target, or a section that stdio does not support.
     pub(super) fn program(plan: &Plan, target: &Target) -> Result<Option<Program>, PlanError> {
-        let Target::Command(words) = target else {
+        let Target::Command(command) = target else {
             return match plan.stdio {
                 None => Ok(None),
                 Some(_) => Err(PlanError::new(
@@ -53,6 +53,6 @@ impl StdioPlan {
             ));
         }
         let errors = plan.stdio.unwrap_or_default().stderr;
-        Ok(Some(Program { command: words.clone(), stderr: errors }))
+        Ok(Some(Program { command: command.clone(), stderr: errors }))
     }
 }

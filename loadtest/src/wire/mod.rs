@@ -66,18 +66,18 @@ pub type ReadResult<'a> = Result<Option<(usize, Option<WireEvent<'a>>)>, Framing
 /// Returns the error of `read`; the buffer is then unspecified.
 #[inline]
 pub fn read_buffered<E>(
-    begun: &mut Vec<u8>,
+    buffered: &mut Vec<u8>,
     arrived: &[u8],
     read: impl FnOnce(&[u8]) -> Result<usize, E>,
 ) -> Result<(), E> {
-    if begun.is_empty() {
+    if buffered.is_empty() {
         let done = read(arrived)?;
-        begun.extend_from_slice(&arrived[done..]);
+        buffered.extend_from_slice(&arrived[done..]);
         return Ok(());
     }
-    begun.extend_from_slice(arrived);
-    let done = read(begun)?;
-    begun.drain(..done);
+    buffered.extend_from_slice(arrived);
+    let done = read(buffered)?;
+    buffered.drain(..done);
     Ok(())
 }
 

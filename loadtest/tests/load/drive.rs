@@ -31,10 +31,10 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: LoadMode) -> 
         _ => "/mcp",
     };
     let (authority, path) = (&*address.to_string(), path);
-    let speech = RequestSettings::new(transport, era, authority, path, Vec::new()).unwrap();
+    let settings = RequestSettings::new(transport, era, authority, path, Vec::new()).unwrap();
     RunConfig {
-        calls: vec![(RequestTemplate::echo(&speech, 32), 1)],
-        request_settings: speech,
+        calls: vec![(RequestTemplate::echo(&settings, 32), 1)],
+        request_settings: settings,
         tls: None,
         endpoint: Endpoint::Addresses(vec![address]),
         connect: ConnectConfig::default(),

@@ -57,11 +57,11 @@ impl SourceRecorder {
 
 fn job(address: SocketAddr, connections: usize, connect: ConnectConfig) -> RunConfig {
     let (authority, path) = (&*address.to_string(), "/");
-    let speech =
+    let settings =
         RequestSettings::new(Transport::Tcp, Era::Modern, authority, path, Vec::new()).unwrap();
     RunConfig {
-        calls: vec![(RequestTemplate::echo(&speech, 32), 1)],
-        request_settings: speech,
+        calls: vec![(RequestTemplate::echo(&settings, 32), 1)],
+        request_settings: settings,
         tls: None,
         endpoint: Endpoint::Addresses(vec![address]),
         connect,

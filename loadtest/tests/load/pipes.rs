@@ -69,16 +69,16 @@ fn server_started_by_environment_variable() {
 
 /// Returns a run configuration whose connections are shells with this script.
 fn job(script: &str, era: Era) -> RunConfig {
-    let words = ["sh", "-c", script].map(String::from).to_vec();
-    let speech = RequestSettings::new(Transport::Stdio, era, "", "", Vec::new()).unwrap();
+    let command = ["sh", "-c", script].map(String::from).to_vec();
+    let settings = RequestSettings::new(Transport::Stdio, era, "", "", Vec::new()).unwrap();
     RunConfig {
-        calls: vec![(RequestTemplate::new(&speech, "tools/list", None, None), 1)],
-        request_settings: speech,
+        calls: vec![(RequestTemplate::new(&settings, "tools/list", None, None), 1)],
+        request_settings: settings,
         connect: ConnectConfig::default(),
         scenario: ScenarioConfig::default(),
         stop: StopRequest::default(),
         tls: None,
-        endpoint: Endpoint::Program(Program { command: words, stderr: StderrMode::Capture }),
+        endpoint: Endpoint::Program(Program { command, stderr: StderrMode::Capture }),
         connections: 1,
         depth: 2,
         mode: LoadMode::Open {
@@ -153,17 +153,17 @@ fn messages_larger_than_pipe_buffer_are_sent() {
 
 #[test]
 fn missing_program_error_names_it() {
-    for (word, reason) in [
+    for (program, reason) in [
         ("/nowhere/server", "No such file"),
         ("nowhere-to-be-found", "No such file"),
         (env!("CARGO_TARGET_TMPDIR"), "Permission denied"),
     ] {
         let mut job = job("", Era::Modern);
-        let command = vec![word.into()];
+        let command = vec![program.into()];
         job.endpoint = Endpoint::Program(Program { command, stderr: StderrMode::Capture });
         job.connections = 3;
         let why = start_error(&job);
-        assert!(why.contains(&format!("'{word}' cannot be started")), "{why}");
+        assert!(why.contains(&format!("'{program}' cannot be started")), "{why}");
         assert!(why.contains(reason), "{why}");
     }
 }
@@ -242,13 +242,13 @@ fn restarted_program_fails_closed_loop() {
     let flags = ["--closed", "--requests=1000", "--warm-up=0", "--quiet"];
     let output = command.args(["run", "--plan", &plan]).args(flags).output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
-    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(output.status.code(), Some(1), "{out}");
     let ended = "FAILED the program ended 3 times during the run, first: the program ended \
                  (exit status: 9): out of memory";
-    assert!(words.starts_with(ended), "{out}");
-    assert!(words.contains("requests 1,000 due · 1,000 sent · 997 answered"), "{out}");
-    assert!(words.contains("closed 3") && words.contains("| the program ended (exit"), "{out}");
+    assert!(text.starts_with(ended), "{out}");
+    assert!(text.contains("requests 1,000 due · 1,000 sent · 997 answered"), "{out}");
+    assert!(text.contains("closed 3") && text.contains("| the program ended (exit"), "{out}");
 }
 
 #[test]
@@ -353,8 +353,8 @@ fn stdio_command_line_reports_start_failure() {
         let short = ["--closed", "--depth=4", "--warm-up=0s", "--duration=300ms", "--errors-max=0"];
         command.args(["run", target]).args(short).args(flags).output().unwrap()
     };
-    let words = ["sh".to_owned(), "-c".into(), server_command()].to_vec();
-    let target = Target::Command(words).to_string();
+    let command = ["sh".to_owned(), "-c".into(), server_command()].to_vec();
+    let target = Target::Command(command).to_string();
     let output = load(&target, &["--era=legacy"]);
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{out}");

@@ -165,8 +165,8 @@ fn supervised_command_keeps_exit_status() {
         output.status.code()
     };
     assert_eq!(run(&["stdio:true"]), Some(2), "the program does not come up");
-    let words = ["sh".to_owned(), "-c".into(), server_command()].to_vec();
-    let target = Target::Command(words).to_string();
+    let command = ["sh".to_owned(), "-c".into(), server_command()].to_vec();
+    let target = Target::Command(command).to_string();
     let status = run(&[&target, "--closed", "--requests=20", "--warm-up=0s", "--p99-max=1us"]);
     // Other programs may have caused it on a busy machine.
     assert!(matches!(status, Some(1 | 3)), "a threshold is missed: {status:?}");

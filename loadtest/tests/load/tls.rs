@@ -304,7 +304,7 @@ fn invalid_tls_flags_are_reported() {
 /// Starts an HTTP server that rejects every request, and echoes the `Authorization` field in the
 /// body. The channel receives the request heads.
 fn rejecting_server() -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
-    let (tx, asked) = channel();
+    let (tx, rx) = channel();
     let address = serve(move |mut stream| {
         let mut head = [0; 4_096];
         let length = stream.read(&mut head).unwrap_or(0);
@@ -316,7 +316,7 @@ fn rejecting_server() -> (SocketAddr, std::sync::mpsc::Receiver<String>) {
         let head = format!("HTTP/1.1 401 Unauthorized\r\nContent-Length: {length}\r\n\r\n");
         stream.write_all((head + &body).as_bytes()).ok();
     });
-    (address, asked)
+    (address, rx)
 }
 
 #[test]
@@ -331,11 +331,11 @@ fn bearer_token_is_sent_and_never_printed() {
             (vec![], vec![("CORELANE_LOAD_BEARER", TOKEN)]),
             (vec!["--plan", &plan], vec![]),
         ] {
-            let (address, asked) = rejecting_server();
+            let (address, heads) = rejecting_server();
             let target = format!("{scheme}://{address}");
             let all = [&flags[..], &["--era=legacy", "--connect-timeout=300ms"]].concat();
             let ended = run_within(&target, &all, &environment);
-            let head = asked.recv().unwrap();
+            let head = heads.recv().unwrap();
             let field = format!("Authorization: Bearer {TOKEN}");
             assert!(head.lines().any(|line| line == field), "{flags:?}: {head}");
             assert_usage_error(&ended, &["401"]);
@@ -347,12 +347,12 @@ fn bearer_token_is_sent_and_never_printed() {
 #[test]
 fn headers_come_from_flag_file_and_environment() {
     let file = write("headers.txt", "X-One: 1\n\nX-Two: 2\r\n");
-    let (address, asked) = rejecting_server();
+    let (address, heads) = rejecting_server();
     let flags = ["--header", &format!("@{file}"), "-H", "X-Three: 3", "--connect-timeout=300ms"];
     let environment = [("CORELANE_LOAD_HEADERS", "X-Four: 4\nX-Five: 5")];
     let ended = run_within(&format!("http://{address}"), &flags, &environment);
     assert_usage_error(&ended, &["401", "--bearer-file"]);
-    let head = asked.recv().unwrap();
+    let head = heads.recv().unwrap();
     for field in ["X-One: 1", "X-Two: 2", "X-Three: 3", "X-Four: 4", "X-Five: 5"] {
         assert!(head.lines().any(|line| line == field), "{field}: {head}");
     }

@@ -139,22 +139,22 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-fn cpus(root: &Path, words: &[&str]) -> Output {
+fn cpus(root: &Path, arguments: &[&str]) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tuning/cpus.sh");
-    Command::new("bash").arg(script).args(words).env("CPUS_ROOT", root).output().unwrap()
+    Command::new("bash").arg(script).args(arguments).env("CPUS_ROOT", root).output().unwrap()
 }
 
-fn assert_done(root: &Path, words: &[&str]) -> String {
-    let output = cpus(root, words);
+fn assert_done(root: &Path, arguments: &[&str]) -> String {
+    let output = cpus(root, arguments);
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{words:?}: {stdout}{output:?}");
+    assert!(output.status.success(), "{arguments:?}: {stdout}{output:?}");
     stdout
 }
 
-fn assert_rejected(root: &Path, words: &[&str], why: &str) {
-    let output = cpus(root, words);
+fn assert_rejected(root: &Path, arguments: &[&str], why: &str) {
+    let output = cpus(root, arguments);
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && stderr.contains(why), "{words:?}: {stderr}");
+    assert!(!output.status.success() && stderr.contains(why), "{arguments:?}: {stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 

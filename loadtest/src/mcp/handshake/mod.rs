@@ -204,9 +204,9 @@ impl Handshake {
         }
         self.buffered.extend_from_slice(arrived);
         while !matches!(self.step, HandshakeStep::Complete) {
-            let begun = std::mem::take(&mut self.buffered);
-            let (taken, progress) = self.read_response(settings, &begun)?;
-            self.buffered = begun;
+            let buffered = std::mem::take(&mut self.buffered);
+            let (taken, progress) = self.read_response(settings, &buffered)?;
+            self.buffered = buffered;
             self.buffered.drain(..taken.unwrap_or_default());
             match progress {
                 Some(progress) => return Ok(progress),
@@ -225,8 +225,8 @@ impl Handshake {
     /// Returns the reader, its unconsumed bytes, and the session id after the handshake.
     pub fn finish(self) -> (Reader, Vec<u8>, Option<Box<str>>) {
         // Frees the buffer that held the response to `initialize`: most connections need none.
-        let begun = if self.buffered.is_empty() { Vec::new() } else { self.buffered };
-        (self.reader, begun, self.session_id)
+        let buffered = if self.buffered.is_empty() { Vec::new() } else { self.buffered };
+        (self.reader, buffered, self.session_id)
     }
 
     fn handle_upgrade(

@@ -38,8 +38,8 @@ impl ParitySession {
         let mut text = Vec::new();
         let resume = settings.offers_resume.then_some(Feature::Resume);
         let offered = Capabilities::of(FEATURES.into_iter().chain(resume));
-        let begun = self.session.connect(&mut text, &offered, client_info, auth_token);
-        debug_assert!(begun.is_ok(), "a new session has no transport");
+        let result = self.session.connect(&mut text, &offered, client_info, auth_token);
+        debug_assert!(result.is_ok(), "a new session has no transport");
         settings.frame(&text)
     }
 

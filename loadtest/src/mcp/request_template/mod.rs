@@ -122,39 +122,39 @@ impl RequestTemplate {
     /// Creates the template of `method` with `params`. `expected_text` is the expected text of the
     /// first content block of the result; with `None` every result without an error is correct.
     pub fn new(
-        speech: &RequestSettings,
+        settings: &RequestSettings,
         method: &str,
         params: Option<&Map<String, Value>>,
         expected_text: Option<String>,
     ) -> Self {
-        let kind = RequestKind::new(speech.era, false);
+        let kind = RequestKind::new(settings.era, false);
         let check = expected_text.map(ResultCheck::text).map(Arc::new);
-        Self { check, ..Self::of_kind(speech, method, params, kind) }
+        Self { check, ..Self::of_kind(settings, method, params, kind) }
     }
 
     /// Creates the template of a request whose result is streamed, in the parity dialect.
     pub fn stream(
-        speech: &RequestSettings,
+        settings: &RequestSettings,
         method: &str,
         params: Option<&Map<String, Value>>,
     ) -> Self {
-        Self::of_kind(speech, method, params, RequestKind::new(speech.era, true))
+        Self::of_kind(settings, method, params, RequestKind::new(settings.era, true))
     }
 
     fn of_kind(
-        speech: &RequestSettings,
+        settings: &RequestSettings,
         method: &str,
         params: Option<&Map<String, Value>>,
         kind: RequestKind,
     ) -> Self {
-        let text = request_text(speech, method, params, kind);
+        let text = request_text(settings, method, params, kind);
         let (mut head, mut tail) = (Vec::new(), Vec::new());
         let fields = RequestFields {
             accepts_events_only: kind == RequestKind::ParityStream,
-            ..request_fields(speech, method, mcp_name(method, params), None)
+            ..request_fields(settings, method, mcp_name(method, params), None)
         };
-        let mut text_at = speech.write_message(&mut tail, text.as_bytes(), &fields);
-        if speech.transport == Transport::Http {
+        let mut text_at = settings.write_message(&mut tail, text.as_bytes(), &fields);
+        if settings.transport == Transport::Http {
             // The session id is the last field: the tail begins with the empty line.
             head = tail;
             tail = head.split_off(text_at - HEAD_END.len());
@@ -162,7 +162,7 @@ impl RequestTemplate {
         }
         // `id` is the second member of the JSON-RPC object.
         let id_at = text.find(&ID_FIRST.to_string()).unwrap_or_default();
-        let spot = |at| IdPosition::new(speech.transport, text_at, at);
+        let spot = |at| IdPosition::new(settings.transport, text_at, at);
         // Quotes inside a string would be escaped, so this finds no text in an argument.
         let token_at = text
             .find(&format!("{PROGRESS_TOKEN_KEY}{ID_FIRST}"))
@@ -178,14 +178,14 @@ impl RequestTemplate {
     ///
     /// Returns a one-line message if a placeholder is invalid.
     pub fn varying(
-        speech: &RequestSettings,
+        settings: &RequestSettings,
         method: &str,
         params: Option<&Map<String, Value>>,
         seed: u64,
         is_stream: bool,
     ) -> Result<Self, String> {
-        let kind = RequestKind::new(speech.era, is_stream);
-        let text = request_text(speech, method, params, kind);
+        let kind = RequestKind::new(settings.era, is_stream);
+        let text = request_text(settings, method, params, kind);
         let id = ID_FIRST.to_string();
         let token = format!("{PROGRESS_TOKEN_KEY}{id}");
         let text = text
@@ -193,10 +193,11 @@ impl RequestTemplate {
             .replace(&token, &format!("{PROGRESS_TOKEN_KEY}{ID_PLACEHOLDER}"));
         let text = VaryingText::parse(&text, seed)?;
         let name = mcp_name(method, params).map(String::from);
-        let (settings, method_name) = (speech.clone(), method.to_owned());
-        let request = VaryingRequest { settings, method: method_name, name, text, is_stream };
+        let (own_settings, method_name) = (settings.clone(), method.to_owned());
+        let request =
+            VaryingRequest { settings: own_settings, method: method_name, name, text, is_stream };
         let variation = Some(Variation::Text(Box::new(request)));
-        Ok(Self { variation, ..Self::of_kind(speech, method, params, kind) })
+        Ok(Self { variation, ..Self::of_kind(settings, method, params, kind) })
     }
 
     /// Sets what the result has to be.
@@ -217,9 +218,9 @@ impl RequestTemplate {
     }
 
     /// Creates a call of the tool `echo` with a message of this length, which it must return.
-    pub fn echo(speech: &RequestSettings, message_bytes: usize) -> Self {
+    pub fn echo(settings: &RequestSettings, message_bytes: usize) -> Self {
         let (params, message) = Self::echo_params(message_bytes);
-        Self::new(speech, "tools/call", params.as_ref(), Some(message))
+        Self::new(settings, "tools/call", params.as_ref(), Some(message))
     }
 
     /// Returns a text of this length.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::mcp::HttpField;
 
-fn speech(transport: Transport, era: Era) -> RequestSettings {
+fn settings(transport: Transport, era: Era) -> RequestSettings {
     let fields = vec![HttpField::bearer("secret").unwrap()];
     RequestSettings::new(transport, era, "localhost:8080", "/mcp", fields).unwrap()
 }
@@ -16,7 +16,7 @@ fn write_to_vec(call: &RequestTemplate, id: u64, session: Option<&str>) -> Vec<u
 
 #[test]
 fn tcp_request_is_one_line_with_id() {
-    let call = RequestTemplate::echo(&speech(Transport::Tcp, Era::Legacy), 3);
+    let call = RequestTemplate::echo(&settings(Transport::Tcp, Era::Legacy), 3);
     let line = write_to_vec(&call, 1_234_567_890, None);
     assert_eq!(line.len(), call.bytes());
     let message: Value = serde_json::from_slice(line.strip_suffix(b"\n").unwrap()).unwrap();
@@ -29,7 +29,7 @@ fn tcp_request_is_one_line_with_id() {
 
 #[test]
 fn modern_http_request_mirrors_message_in_header() {
-    let call = RequestTemplate::echo(&speech(Transport::Http, Era::Modern), 3);
+    let call = RequestTemplate::echo(&settings(Transport::Http, Era::Modern), 3);
     let post = String::from_utf8(write_to_vec(&call, ID_FIRST, None)).unwrap();
     let (head, body) = post.split_once("\r\n\r\n").unwrap();
     for field in [
@@ -50,7 +50,7 @@ fn modern_http_request_mirrors_message_in_header() {
 
 #[test]
 fn http_request_in_session_has_session_id() {
-    let call = RequestTemplate::echo(&speech(Transport::Http, Era::Legacy), 3);
+    let call = RequestTemplate::echo(&settings(Transport::Http, Era::Legacy), 3);
     let post = String::from_utf8(write_to_vec(&call, 1_987_654_321, Some("s-1"))).unwrap();
     assert!(post.contains("\r\nMcp-Session-Id: s-1\r\n"));
     assert!(post.contains("\"id\":1987654321,"));
@@ -59,7 +59,7 @@ fn http_request_in_session_has_session_id() {
 
 #[test]
 fn websocket_frame_unmasks_to_message() {
-    let call = RequestTemplate::echo(&speech(Transport::WebSocket, Era::Legacy), 200);
+    let call = RequestTemplate::echo(&settings(Transport::WebSocket, Era::Legacy), 200);
     let frame = write_to_vec(&call, 1_111_222_333, None);
     let masked = &frame[4 + 4..];
     let text: Vec<u8> =
@@ -77,7 +77,8 @@ fn progress_token_equals_request_id() {
     ] {
         let params = json!({ "name": "slow", "arguments": { "progressToken\":": 1 } });
         let params = RequestTemplate::with_progress(params.as_object().cloned());
-        let call = RequestTemplate::new(&speech(transport, era), "tools/call", Some(&params), None);
+        let call =
+            RequestTemplate::new(&settings(transport, era), "tools/call", Some(&params), None);
         let mut bytes = write_to_vec(&call, 1_234_567_890, None);
         if transport == Transport::WebSocket {
             let masked = bytes.split_off(8);
@@ -102,7 +103,7 @@ fn varying_request_has_id_token_and_length() {
         let params = json!({ "name": "add", "arguments": { "a": "{{int 1 100000}}" } });
         let params = RequestTemplate::with_progress(params.as_object().cloned());
         let call = RequestTemplate::varying(
-            &speech(transport, era),
+            &settings(transport, era),
             "tools/call",
             Some(&params),
             1,

@@ -145,11 +145,11 @@ impl Subscriber {
         arrived: &[u8],
         mut on_event: impl FnMut(SubscriberEvent),
     ) -> Result<(), ConnectError> {
-        let mut begun = std::mem::take(&mut self.buffered);
-        read_buffered(&mut begun, arrived, |bytes| {
+        let mut buffered = std::mem::take(&mut self.buffered);
+        read_buffered(&mut buffered, arrived, |bytes| {
             self.read_messages(subscription, bytes, &mut on_event)
         })?;
-        self.buffered = begun;
+        self.buffered = buffered;
         Ok(())
     }
 
@@ -358,8 +358,8 @@ impl Subscriber {
             return;
         }
         self.is_opening_stream = true;
-        let speech = subscription.request_settings();
-        speech.writer().write_get(out, &speech.http_fields(session));
+        let settings = subscription.request_settings();
+        settings.writer().write_get(out, &settings.http_fields(session));
     }
 
     /// Opens the stream of a legacy session, once all its subscribe requests succeeded.

@@ -15,17 +15,17 @@ struct Fixture {
 impl Fixture {
     fn new(transport: Transport, era: Era, subject: SubscriptionFilter, streams: usize) -> Self {
         let (authority, path) = ("localhost:1", "/mcp");
-        let speech = RequestSettings::new(transport, era, authority, path, Vec::new()).unwrap();
+        let settings = RequestSettings::new(transport, era, authority, path, Vec::new()).unwrap();
         let reader = match transport {
             Transport::Http => Reader::Responses(Box::default()),
             Transport::WebSocket => Reader::Frames(Box::default()),
             _ => Reader::Lines(LineReader::default()),
         };
-        let subscription = Subscription::new(&speech, subject, streams);
+        let subscription = Subscription::new(&settings, subject, streams);
         let session = (era == Era::Legacy).then(|| Box::from("s1"));
-        let mut asked = Vec::new();
-        let subscriber = Subscriber::new(&subscription, reader, Vec::new(), session, &mut asked);
-        let sent = String::from_utf8_lossy(&asked).into();
+        let mut out = Vec::new();
+        let subscriber = Subscriber::new(&subscription, reader, Vec::new(), session, &mut out);
+        let sent = String::from_utf8_lossy(&out).into();
         Self { subscription, subscriber, sent }
     }
 
@@ -36,7 +36,7 @@ impl Fixture {
             events.push(match event {
                 SubscriberEvent::Send(request) => {
                     self.sent = String::from_utf8_lossy(&request).into();
-                    "say".into()
+                    "send".into()
                 }
                 other => format!("{other:?}").to_lowercase(),
             });
@@ -115,10 +115,10 @@ fn ended_stream_is_reported_and_requested_again() {
     let mut fixture = Fixture::new(Transport::Tcp, Era::Modern, SubscriptionFilter::Tools, 2);
     assert_eq!(fixture.receive([acknowledged(0), acknowledged(1)].concat()), ["opened", "opened"]);
     assert_eq!(fixture.receive([result(1), changed(1)].concat()), ["ended", "stray"]);
-    let mut asked = Vec::new();
-    assert!(fixture.subscriber.reopen_ended_streams(&fixture.subscription, &mut asked));
-    assert!(!fixture.subscriber.reopen_ended_streams(&fixture.subscription, &mut asked));
-    assert!(String::from_utf8_lossy(&asked).contains(&(ID_FIRST + 1).to_string()));
+    let mut out = Vec::new();
+    assert!(fixture.subscriber.reopen_ended_streams(&fixture.subscription, &mut out));
+    assert!(!fixture.subscriber.reopen_ended_streams(&fixture.subscription, &mut out));
+    assert!(String::from_utf8_lossy(&out).contains(&(ID_FIRST + 1).to_string()));
     assert_eq!(fixture.receive(acknowledged(1)), ["opened"]);
 }
 
@@ -147,7 +147,7 @@ fn legacy_tcp_session_is_one_stream() {
     assert_eq!(fixture.receive(change), ["stray"], "the session may not be initialized yet");
     assert_eq!(fixture.receive(result(0)), ["opened"]);
     assert_eq!(fixture.receive(change.repeat(2)), ["notified(0)", "notified(0)"]);
-    assert_eq!(fixture.receive("{\"id\":7,\"method\":\"ping\"}\n"), ["say"]);
+    assert_eq!(fixture.receive("{\"id\":7,\"method\":\"ping\"}\n"), ["send"]);
     assert!(fixture.sent.contains("\"id\":7,\"result\""), "{}", fixture.sent);
 }
 
@@ -184,7 +184,7 @@ fn legacy_http_stream_opens_after_subscribe_requests() {
     assert!(fixture.sent.starts_with("POST ") && fixture.sent.contains("resources/subscribe"));
     let body = result(0);
     let granted = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    assert_eq!(fixture.receive(granted), ["say"]);
+    assert_eq!(fixture.receive(granted), ["send"]);
     assert!(fixture.sent.starts_with("GET /mcp HTTP/1.1\r\n"), "{}", fixture.sent);
     assert!(fixture.sent.ends_with("\r\nMcp-Session-Id: s1\r\n\r\n"), "{}", fixture.sent);
     assert_eq!(fixture.receive(STREAM), ["opened"]);

@@ -103,7 +103,11 @@ fn without(members: &Map<String, Value>, known: &[&str]) -> Map<String, Value> {
 /// Collects the facts of an object and its nested objects.
 fn collect(members: &Map<String, Value>, path: &str, facts: &mut Vec<Fact>) {
     for (name, value) in members {
-        let path = if path.is_empty() { words(name) } else { format!("{path}, {}", words(name)) };
+        let path = if path.is_empty() {
+            readable_name(name)
+        } else {
+            format!("{path}, {}", readable_name(name))
+        };
         match value {
             Value::Object(inner) => match percentiles(inner) {
                 Some(text) if text.is_empty() => {}
@@ -170,7 +174,7 @@ fn format_value(name: &str, value: &Value) -> Option<String> {
 }
 
 /// Returns the name as words, without its unit.
-fn words(name: &str) -> String {
+fn readable_name(name: &str) -> String {
     let name = ["_us", "_ms", "_s", "_bytes", "_ratio"]
         .into_iter()
         .find_map(|unit| name.strip_suffix(unit))

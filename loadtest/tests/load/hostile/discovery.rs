@@ -69,8 +69,8 @@ fn discover_era(server: &ScriptedServer, timeout: Duration) -> Result<Discovery,
 /// Starts a modern server over HTTP with these tools, in pages of one.
 fn start_server_with(tools: &[Value]) -> ScriptedServer {
     let tools = tools.to_vec();
-    ScriptedServer::without_handshake(Transport::Http, move |asked: &ReceivedRequest<'_>| {
-        let call = asked.call;
+    ScriptedServer::without_handshake(Transport::Http, move |request: &ReceivedRequest<'_>| {
+        let call = request.call;
         let result = match call["method"].as_str() {
             Some("server/discover") => discovered(),
             Some("tools/list") => {
@@ -108,12 +108,12 @@ fn rpc_error(id: &Value, code: i64, data: &Value) -> String {
 fn discover_result_selects_modern_era() {
     for transport in TRANSPORTS {
         let server =
-            ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
-                if asked.call.is_null() {
+            ScriptedServer::without_handshake(transport, move |request: &ReceivedRequest<'_>| {
+                if request.call.is_null() {
                     return Reaction::Upgrade;
                 }
-                assert_eq!(asked.call["method"], "server/discover");
-                let id = &asked.call["id"];
+                assert_eq!(request.call["method"], "server/discover");
+                let id = &request.call["id"];
                 let answer = json!({ "jsonrpc": "2.0", "id": id, "result": discovered() });
                 Reaction::Send(framed(transport, &answer.to_string()))
             });
@@ -127,14 +127,16 @@ fn discover_result_selects_modern_era() {
 fn other_error_falls_back_to_initialize() {
     for transport in TRANSPORTS {
         for code in [-32_601, -32_602, -32_000, -32_600] {
-            let server =
-                ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
-                    let call = asked.call;
+            let server = ScriptedServer::without_handshake(
+                transport,
+                move |request: &ReceivedRequest<'_>| {
+                    let call = request.call;
                     legacy_answer(transport, call, "2025-03-26").unwrap_or_else(|| {
                         let error = rpc_error(&call["id"], code, &Value::Null);
                         Reaction::Send(framed(transport, &error))
                     })
-                });
+                },
+            );
             let found = discover_era(&server, PATIENT).unwrap();
             assert_eq!(found.plan.era, Some(Era::LegacyMarch2025), "{transport:?}");
             assert!(found.notes[0].starts_with("MCP 2025-03-26, since"), "{:?}", found.notes);
@@ -147,8 +149,8 @@ fn http_error_status_falls_back_to_initialize() {
     for (status, body) in [("400 Bad Request", ""), ("404 Not Found", "<html>"), ("500 No", "x")] {
         let server = ScriptedServer::without_handshake(
             Transport::Http,
-            move |asked: &ReceivedRequest<'_>| {
-                legacy_answer(Transport::Http, asked.call, "2025-06-18")
+            move |request: &ReceivedRequest<'_>| {
+                legacy_answer(Transport::Http, request.call, "2025-06-18")
                     .unwrap_or_else(|| Reaction::SendAndClose(response(status, body)))
             },
         );
@@ -160,13 +162,13 @@ fn http_error_status_falls_back_to_initialize() {
 #[test]
 fn answer_without_length_ends_with_connection() {
     let server =
-        ScriptedServer::without_handshake(Transport::Http, |asked: &ReceivedRequest<'_>| {
-            let answer = match asked.call["method"].as_str().unwrap() {
+        ScriptedServer::without_handshake(Transport::Http, |request: &ReceivedRequest<'_>| {
+            let answer = match request.call["method"].as_str().unwrap() {
                 "server/discover" => discovered(),
                 _ => json!({ "tools": [tool("echo", "text", &json!({ "type": "string" }),
                     &json!({}))] }),
             };
-            let answer = json!({ "jsonrpc": "2.0", "id": asked.call["id"], "result": answer });
+            let answer = json!({ "jsonrpc": "2.0", "id": request.call["id"], "result": answer });
             let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
             Reaction::SendAndClose(format!("{head}\r\n\r\n{answer}").into_bytes())
         });
@@ -183,8 +185,8 @@ fn unsupported_version_error_selects_supported_version() {
     ] {
         let server = ScriptedServer::without_handshake(
             Transport::Http,
-            move |asked: &ReceivedRequest<'_>| {
-                let call = asked.call;
+            move |request: &ReceivedRequest<'_>| {
+                let call = request.call;
                 let wanted = call["params"]["protocolVersion"].as_str().unwrap_or_default();
                 legacy_answer(Transport::Http, call, wanted).unwrap_or_else(|| {
                     let data = json!({ "supported": supported.clone() });
@@ -209,8 +211,8 @@ fn unsupported_version_error_selects_supported_version() {
 fn closed_connection_falls_back_to_initialize() {
     for transport in TRANSPORTS {
         let server =
-            ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
-                legacy_answer(transport, asked.call, "2025-11-25")
+            ScriptedServer::without_handshake(transport, move |request: &ReceivedRequest<'_>| {
+                legacy_answer(transport, request.call, "2025-11-25")
                     .unwrap_or_else(|| Reaction::SendAndClose(Vec::new()))
             });
         let found = discover_era(&server, PATIENT).unwrap();
@@ -222,8 +224,8 @@ fn closed_connection_falls_back_to_initialize() {
 fn silence_falls_back_to_initialize() {
     for transport in TRANSPORTS {
         let server =
-            ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
-                legacy_answer(transport, asked.call, "2025-11-25")
+            ScriptedServer::without_handshake(transport, move |request: &ReceivedRequest<'_>| {
+                legacy_answer(transport, request.call, "2025-11-25")
                     .unwrap_or_else(|| Reaction::Send(Vec::new()))
             });
         // The machine may be too slow even for `initialize`.
@@ -311,11 +313,12 @@ fn server_without_tools_gets_another_request() {
     {
         let server = ScriptedServer::without_handshake(
             Transport::Http,
-            move |asked: &ReceivedRequest<'_>| {
-                assert_eq!(asked.call["method"], "server/discover");
+            move |request: &ReceivedRequest<'_>| {
+                assert_eq!(request.call["method"], "server/discover");
                 let mut result = discovered();
                 result["capabilities"] = capabilities.clone();
-                let answer = json!({ "jsonrpc": "2.0", "id": asked.call["id"], "result": result });
+                let answer =
+                    json!({ "jsonrpc": "2.0", "id": request.call["id"], "result": result });
                 Reaction::Send(framed(Transport::Http, &answer.to_string()))
             },
         );
@@ -431,8 +434,8 @@ fn result_that_breaks_output_schema_is_wrong() {
     for (structured, failure) in [(json!({ "n": 1 }), 0), (json!({ "n": "1" }), DUE)] {
         let server = ScriptedServer::without_handshake(
             Transport::Http,
-            move |asked: &ReceivedRequest<'_>| {
-                let id = &asked.call["id"];
+            move |request: &ReceivedRequest<'_>| {
+                let id = &request.call["id"];
                 let answer = json!({ "jsonrpc": "2.0", "id": id,
                     "result": result(structured.clone()) });
                 Reaction::Send(framed(Transport::Http, &answer.to_string()))

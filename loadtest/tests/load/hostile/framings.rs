@@ -34,8 +34,8 @@ fn http_error_status_is_counted_by_class() {
 #[test]
 fn body_without_length_ends_with_connection() {
     for head in ["1.1 200 OK\r\nConnection: close", "1.1 200 OK", "1.0 200 OK"] {
-        let server = ScriptedServer::new(Transport::Http, move |asked: &ReceivedRequest<'_>| {
-            let body = echo_response(asked.call);
+        let server = ScriptedServer::new(Transport::Http, move |request: &ReceivedRequest<'_>| {
+            let body = echo_response(request.call);
             Reaction::SendAndClose(format!("HTTP/{head}\r\n\r\n{body}").into_bytes())
         });
         let mut plan = plan(&server, Era::Modern);

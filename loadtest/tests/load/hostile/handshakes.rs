@@ -28,8 +28,8 @@ fn rejected_handshake_reports_server_error() {
     let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"too old"}}"#;
     for transport in TRANSPORTS {
         let server =
-            ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
-                if asked.call.is_null() {
+            ScriptedServer::without_handshake(transport, move |request: &ReceivedRequest<'_>| {
+                if request.call.is_null() {
                     return Reaction::Upgrade;
                 }
                 Reaction::Send(framed(transport, error))
@@ -66,9 +66,9 @@ fn rejected_connections_fail_the_run() {
     for transport in TRANSPORTS {
         // Accepts every second connection.
         let server =
-            ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
-                let call = asked.call;
-                match (asked.connection % 2, call.get("id")) {
+            ScriptedServer::without_handshake(transport, move |request: &ReceivedRequest<'_>| {
+                let call = request.call;
+                match (request.connection % 2, call.get("id")) {
                     (1, _) => Reaction::SendAndClose(Vec::new()),
                     _ if call.is_null() => Reaction::Upgrade,
                     _ if call["method"] == "initialize" => {

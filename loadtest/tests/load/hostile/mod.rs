@@ -80,7 +80,7 @@ fn assert_all(
     answer: impl Fn(&Value) -> Reaction + Send + Sync + 'static,
 ) {
     let server =
-        ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| answer(asked.call));
+        ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| answer(request.call));
     let totals = run(&server, None).totals;
     let expected = [(failure.name().to_owned(), DUE)].into_iter().collect();
     assert_eq!(totals.failures, expected, "{transport:?}: {name}");

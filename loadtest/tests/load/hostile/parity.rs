@@ -45,11 +45,11 @@ fn chunk(call: &Value, seq: u64, chunk_type: &str) -> Value {
 
 /// Starts a server that answers each request with a stream of these chunks.
 fn stream_server(transport: Transport, chunks: &'static [(u64, &'static str)]) -> ScriptedServer {
-    ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
-        let id = &asked.call["id"];
+    ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
+        let id = &request.call["id"];
         let result = json!({ "streamId": format!("s{id}") });
         let opened = json!({ "type": "response", "id": id, "result": result });
-        let chunks = chunks.iter().map(|(seq, kind)| chunk(asked.call, *seq, kind));
+        let chunks = chunks.iter().map(|(seq, kind)| chunk(request.call, *seq, kind));
         let messages = std::iter::once(opened).chain(chunks);
         if transport == Transport::Http {
             let event = |message: Value| ["data: ".to_owned(), message.to_string(), "\n\n".into()];
@@ -66,12 +66,12 @@ fn stream_server(transport: Transport, chunks: &'static [(u64, &'static str)]) -
 fn error_answers_are_counted_by_code() {
     for transport in TRANSPORTS {
         let number = AtomicUsize::new(0);
-        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
+        let server = ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
             let number = number.fetch_add(1, Ordering::Relaxed);
             let code = ErrorCode::ALL[number % ErrorCode::ALL.len()];
             let error = json!({ "code": code.as_str(), "message": "no", "retryable": true,
                 "retryAfter": 0.5 });
-            let answer = json!({ "type": "response", "id": asked.call["id"], "error": error });
+            let answer = json!({ "type": "response", "id": request.call["id"], "error": error });
             Reaction::Send(match transport {
                 Transport::Http => {
                     let status = format!("{} No", code.properties().http_status);
@@ -92,9 +92,9 @@ fn error_answers_are_counted_by_code() {
 #[test]
 fn tools_of_parity_server_are_listed() {
     for transport in TRANSPORTS {
-        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
-            assert_eq!(asked.call["method"], "tools/list");
-            let (name, next) = match &asked.call["params"]["cursor"] {
+        let server = ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
+            assert_eq!(request.call["method"], "tools/list");
+            let (name, next) = match &request.call["params"]["cursor"] {
                 Value::Null => ("other", json!("2")),
                 _ => ("an_echo", Value::Null),
             };
@@ -102,7 +102,7 @@ fn tools_of_parity_server_are_listed() {
                 "properties": { "text": { "type": "string" } } });
             let result = json!({ "tools": [{ "name": name, "inputSchema": schema }],
                 "nextCursor": next });
-            let answer = json!({ "type": "response", "id": asked.call["id"], "result": result });
+            let answer = json!({ "type": "response", "id": request.call["id"], "result": result });
             Reaction::Send(framed(transport, &answer.to_string()))
         });
         let plan = plan(&server, Era::Parity);
@@ -114,9 +114,9 @@ fn tools_of_parity_server_are_listed() {
 
 #[test]
 fn refused_list_of_tools_is_reported() {
-    let server = ScriptedServer::new(Transport::Tcp, |asked: &ReceivedRequest<'_>| {
+    let server = ScriptedServer::new(Transport::Tcp, |request: &ReceivedRequest<'_>| {
         let error = json!({ "code": "error.auth.forbidden", "message": "no", "retryable": false });
-        let answer = json!({ "type": "response", "id": asked.call["id"], "error": error });
+        let answer = json!({ "type": "response", "id": request.call["id"], "error": error });
         Reaction::Send(framed(Transport::Tcp, &answer.to_string()))
     });
     let plan = plan(&server, Era::Parity);
@@ -132,8 +132,8 @@ fn rejected_handshake_is_reported_by_code() {
     );
     for transport in TRANSPORTS {
         let server =
-            ScriptedServer::without_handshake(transport, move |asked: &ReceivedRequest<'_>| {
-                if asked.call.is_null() {
+            ScriptedServer::without_handshake(transport, move |request: &ReceivedRequest<'_>| {
+                if request.call.is_null() {
                     return Reaction::Upgrade;
                 }
                 Reaction::Send(match transport {

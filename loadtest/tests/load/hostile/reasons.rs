@@ -21,8 +21,8 @@ fn server(
     transport: Transport,
     answer: impl Fn(&Value) -> String + Send + Sync + 'static,
 ) -> ScriptedServer {
-    ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
-        Reaction::Send(framed(transport, &answer(asked.call)))
+    ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
+        Reaction::Send(framed(transport, &answer(request.call)))
     })
 }
 
@@ -89,8 +89,8 @@ fn close_inside_answer_names_bytes() {
         (Transport::Http, " bytes of the body"),
         (Transport::WebSocket, " bytes of the frame"),
     ] {
-        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
-            let mut bytes = framed(transport, &echo_response(asked.call));
+        let server = ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
+            let mut bytes = framed(transport, &echo_response(request.call));
             bytes.truncate(bytes.len() - 20);
             Reaction::SendAndClose(bytes)
         });
@@ -145,10 +145,10 @@ fn texts_of_prompts_and_resources_are_checked() {
 #[test]
 fn requests_to_retry_later_are_counted_apart() {
     for transport in TRANSPORTS {
-        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
+        let server = ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
             let error = json!({ "code": 1002, "message": "too many requests",
                 "data": { "retryAfterMs": 1_500 } });
-            let answer = json!({ "jsonrpc": "2.0", "id": asked.call["id"], "error": error });
+            let answer = json!({ "jsonrpc": "2.0", "id": request.call["id"], "error": error });
             Reaction::Send(match transport {
                 Transport::Http => {
                     let status = "429 Too Many Requests\r\nRetry-After: 2";
@@ -176,10 +176,10 @@ fn refused_subscription_shows_the_answer() {
         (Transport::Tcp, error, ["rpc_error: {", "not for you"]),
         (Transport::WebSocket, error, ["rpc_error: {", "not for you"]),
     ] {
-        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
+        let server = ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
             Reaction::Send(match transport {
-                _ if asked.call["method"] != "subscriptions/listen" => {
-                    framed(transport, &echo_response(asked.call))
+                _ if request.call["method"] != "subscriptions/listen" => {
+                    framed(transport, &echo_response(request.call))
                 }
                 Transport::Http => response("403 Forbidden", body),
                 _ => framed(transport, body),

@@ -76,10 +76,10 @@ fn response_with_unknown_id_is_unsolicited() {
         ))
     });
     for transport in [Transport::Tcp, Transport::WebSocket] {
-        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
+        let server = ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
             Reaction::Send(framed(
                 transport,
-                &echo_response(asked.call).replace("\"id\":1", "\"id\":7"),
+                &echo_response(request.call).replace("\"id\":1", "\"id\":7"),
             ))
         });
         let totals = run(&server, Some(RESPONSE_TIMEOUT)).totals;
@@ -91,8 +91,8 @@ fn response_with_unknown_id_is_unsolicited() {
 #[test]
 fn duplicate_response_fails_the_run() {
     for transport in [Transport::Http, Transport::WebSocket] {
-        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
-            Reaction::Send(framed(transport, &echo_response(asked.call)).repeat(2))
+        let server = ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
+            Reaction::Send(framed(transport, &echo_response(request.call)).repeat(2))
         });
         let result = run(&server, None);
         assert_eq!(
@@ -108,10 +108,10 @@ fn duplicate_response_fails_the_run() {
 #[test]
 fn responses_before_failure_still_count() {
     for transport in TRANSPORTS {
-        let asked_before = AtomicU64::new(0);
-        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
-            let is_well = asked_before.fetch_add(1, Ordering::Relaxed) < 10;
-            let text = echo_response(asked.call);
+        let answered = AtomicU64::new(0);
+        let server = ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
+            let is_well = answered.fetch_add(1, Ordering::Relaxed) < 10;
+            let text = echo_response(request.call);
             let text = if is_well { text } else { text.replace("abc", "abd") };
             Reaction::Send(framed(transport, &text))
         });
@@ -150,11 +150,11 @@ fn first_answer_of_each_failure_is_kept() {
 /// Performs a closed loop of 200 requests, which follow each other, on a server that closes
 /// connections without an answer to requests with this place on them.
 fn run_closing(is_closing: impl Fn(usize, usize) -> bool + Send + Sync + 'static) -> RunResult {
-    let server = ScriptedServer::new(Transport::Http, move |asked: &ReceivedRequest<'_>| {
-        if is_closing(asked.connection, asked.number) {
+    let server = ScriptedServer::new(Transport::Http, move |request: &ReceivedRequest<'_>| {
+        if is_closing(request.connection, request.number) {
             return Reaction::SendAndClose(Vec::new());
         }
-        Reaction::Send(framed(Transport::Http, &echo_response(asked.call)))
+        Reaction::Send(framed(Transport::Http, &echo_response(request.call)))
     });
     let mut plan = plan(&server, Era::Modern);
     (plan.closed, plan.requests, plan.connections) = (true, Some(200), 1);
@@ -192,9 +192,10 @@ fn repeated_closes_fail_the_run() {
 fn close_between_requests_loses_no_connection() {
     // With `false` the server waits for the client to close.
     for closes in [true, false] {
-        let server = ScriptedServer::new(Transport::Http, move |asked: &ReceivedRequest<'_>| {
-            let bytes = String::from_utf8(response("200 OK", &echo_response(asked.call))).unwrap();
-            let is_last = asked.number % 2 == 1;
+        let server = ScriptedServer::new(Transport::Http, move |request: &ReceivedRequest<'_>| {
+            let bytes =
+                String::from_utf8(response("200 OK", &echo_response(request.call))).unwrap();
+            let is_last = request.number % 2 == 1;
             let close = if is_last { "\r\nConnection: close\r\n" } else { "\r\n" };
             let bytes = bytes.replacen("\r\n", close, 1).into_bytes();
             if is_last && closes { Reaction::SendAndClose(bytes) } else { Reaction::Send(bytes) }

@@ -109,8 +109,8 @@ impl ScriptedConnection {
         let connection = self.connection;
         if self.transport == Transport::WebSocket {
             self.read_head()?;
-            let asked = ReceivedRequest { connection, number: 0, call: &Value::Null };
-            let reaction = if is_polite { Reaction::Upgrade } else { answer(&asked) };
+            let request = ReceivedRequest { connection, number: 0, call: &Value::Null };
+            let reaction = if is_polite { Reaction::Upgrade } else { answer(&request) };
             if !self.perform(reaction)? {
                 return Ok(());
             }

@@ -23,8 +23,8 @@ fn assert_silent(
     name: &str,
     answer: impl Fn(&ReceivedRequest<'_>) -> Vec<u8> + Send + Sync + 'static,
 ) {
-    let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
-        Reaction::Send(answer(asked))
+    let server = ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
+        Reaction::Send(answer(request))
     });
     let totals = run(&server, Some(RESPONSE_TIMEOUT)).totals;
     assert_eq!(totals.answered, 0, "{transport:?}: {name}");
@@ -51,11 +51,11 @@ fn closed_instead_of_response_counts_as_closed() {
 fn counted_requests_end_without_answers() {
     for transport in TRANSPORTS {
         let received = AtomicU64::new(0);
-        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
+        let server = ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
             if received.fetch_add(1, Ordering::Relaxed) >= 10 {
                 return Reaction::Send(Vec::new());
             }
-            Reaction::Send(framed(transport, &echo_response(asked.call)))
+            Reaction::Send(framed(transport, &echo_response(request.call)))
         });
         let mut plan = plan(&server, Era::Modern);
         (plan.closed, plan.requests) = (true, Some(16));
@@ -73,10 +73,10 @@ fn counted_requests_end_without_answers() {
 fn silent_server_times_out_over_all_transports() {
     for transport in TRANSPORTS {
         assert_silent(transport, "nothing", |_| Vec::new());
-        assert_silent(transport, "half of the first", move |asked| {
-            let mut bytes = framed(transport, &echo_response(asked.call));
+        assert_silent(transport, "half of the first", move |request| {
+            let mut bytes = framed(transport, &echo_response(request.call));
             bytes.truncate(bytes.len() / 2);
-            if asked.number == 0 { bytes } else { Vec::new() }
+            if request.number == 0 { bytes } else { Vec::new() }
         });
         assert_silent(transport, "notices", move |_| {
             let notice = r#"{"jsonrpc":"2.0","method":"notifications/message"}"#;
@@ -116,11 +116,11 @@ fn count_at_least(histogram: &Histogram<u64>, least: Duration) -> u64 {
 #[test]
 fn stall_shows_in_response_time_not_service_time() {
     for transport in TRANSPORTS {
-        let server = ScriptedServer::new(transport, move |asked: &ReceivedRequest<'_>| {
-            if asked.number == 100 {
+        let server = ScriptedServer::new(transport, move |request: &ReceivedRequest<'_>| {
+            if request.number == 100 {
                 stall(STALL);
             }
-            Reaction::Send(framed(transport, &echo_response(asked.call)))
+            Reaction::Send(framed(transport, &echo_response(request.call)))
         });
         let plan = Plan {
             connections: usize::try_from(CONNECTIONS).unwrap(),
@@ -150,11 +150,11 @@ fn stall_shows_in_response_time_not_service_time() {
 fn warm_up_backlog_is_not_sent_afterwards() {
     let received = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&received);
-    let server = ScriptedServer::new(Transport::Tcp, move |asked: &ReceivedRequest<'_>| {
+    let server = ScriptedServer::new(Transport::Tcp, move |request: &ReceivedRequest<'_>| {
         if count.fetch_add(1, Ordering::Relaxed) == 0 {
             stall(STALL);
         }
-        Reaction::Send(framed(Transport::Tcp, &echo_response(asked.call)))
+        Reaction::Send(framed(Transport::Tcp, &echo_response(request.call)))
     });
     let plan = Plan {
         connections: 1,
@@ -173,9 +173,9 @@ fn warm_up_backlog_is_not_sent_afterwards() {
 #[test]
 fn rate_above_capacity_is_saturation() {
     // One connection answers at most 200 requests a second.
-    let server = ScriptedServer::new(Transport::Tcp, move |asked: &ReceivedRequest<'_>| {
+    let server = ScriptedServer::new(Transport::Tcp, move |request: &ReceivedRequest<'_>| {
         stall(Duration::from_millis(5));
-        Reaction::Send(framed(Transport::Tcp, &echo_response(asked.call)))
+        Reaction::Send(framed(Transport::Tcp, &echo_response(request.call)))
     });
     let plan = Plan {
         connections: 1,
