@@ -208,7 +208,7 @@ fn run_corelane_load(
     };
     let finding = generator::run(&plan.run_config()?, 1, &[CORES.1], None, |_, _| {})?;
     let totals = RunResult::new(plan, Manifest::default(), &finding).totals;
-    if totals.failure_ratio > 0.0 || totals.unsolicited > 0 {
+    if totals.failure_ratio > Some(0.0) || totals.unsolicited > 0 {
         return Err(format!("requests failed: {totals:?}").into());
     }
     Ok(Measured::new(server, totals.answered, totals.duration_s)?)

@@ -98,7 +98,7 @@ fn generator_cost(
     let watched = ProcessGroup::of_process(server.id());
     let measured = generator::run(&plan.run_config()?, 1, &[CORES.1], Some(&watched), |_, _| {})?;
     let result = RunResult::new(plan, Manifest::default(), &measured);
-    if result.totals.failure_ratio > 0.0 {
+    if result.totals.failure_ratio > Some(0.0) {
         return Err(format!("failed requests: {:?}", result.totals).into());
     }
     Ok(result.generator.cpu_us_per_response.unwrap_or(f64::NAN))

@@ -143,7 +143,7 @@ fn run(server: &process::Server, load: Load, arguments: &Arguments) -> Outcome<R
     config.request_settings.offers_resume = load == Load::ResumableStream;
     let measured = generator::run(&config, 1, &[CORES.1], Some(&watched), |_, _| {})?;
     let result = RunResult::new(plan, Manifest::default(), &measured);
-    if result.totals.failure_ratio > 0.0 || result.totals.unsolicited > 0 {
+    if result.totals.failure_ratio > Some(0.0) || result.totals.unsolicited > 0 {
         return Err(format!("{load:?}: {:?} {:?}", result.totals, result.failure_examples).into());
     }
     Ok(result)

@@ -6,9 +6,9 @@ pub fn duration(us: f64) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// Formats a latency in microseconds, or a dash for zero: none was measured.
-pub fn latency(us: f64) -> String {
-    if us > 0.0 { duration(us) } else { "–".into() }
+/// Formats a latency in microseconds, or a dash if none was measured.
+pub fn latency(us: Option<f64>) -> String {
+    us.map_or_else(|| "–".into(), duration)
 }
 
 /// Formats a duration without trailing zeros, for axis labels: `500 µs`, `1 ms`, `2.5 s`.
@@ -54,6 +54,11 @@ pub fn percent(part: f64) -> String {
         percent if percent < 0.1 => format!("{percent:.3} %"),
         percent => format!("{} %", without_zeros(&digits(percent))),
     }
+}
+
+/// Formats a ratio in percent, or a dash if there is none.
+pub fn percent_or_dash(part: Option<f64>) -> String {
+    part.map_or_else(|| "–".into(), percent)
 }
 
 /// Formats seconds since the beginning of a run: `45 s`, `2 min 30 s`, `1 h 5 min`.

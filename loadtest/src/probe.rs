@@ -66,10 +66,9 @@ impl SearchScale {
 
     /// Reads the scale from the result of its run.
     pub fn from_result(result: &RunResult) -> Self {
-        let is_answered = result.response.count > 0 && result.totals.answered > 0;
-        let seconds = result.response.p50_us / 1e6;
-        let response = Duration::try_from_secs_f64(seconds).ok();
-        Self { response: response.filter(|response| is_answered && !response.is_zero()) }
+        let seconds = result.response.p50_us.map(|us| us / 1e6);
+        let response = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        Self { response: response.filter(|response| !response.is_zero()) }
     }
 
     /// Returns whether something was answered.
@@ -128,11 +127,10 @@ pub struct Trial {
     /// Successful responses per second.
     pub answered: f64,
     /// 99th percentile of the response time, in microseconds.
-    #[serde(with = "crate::metrics::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p99_us: f64,
-    /// Fraction of all requests that failed.
-    pub failure_ratio: f64,
+    #[serde(default, deserialize_with = "crate::metrics::unmeasured::measured")]
+    pub p99_us: Option<f64>,
+    /// Fraction of all requests that failed; `None` without a request.
+    pub failure_ratio: Option<f64>,
     /// Whether the generator kept its schedule, so that failures are the server's.
     pub is_valid: bool,
     /// Checks that the run failed; empty if it passed.
@@ -403,14 +401,14 @@ mod tests {
         let mut measured = result();
         assert!(!SearchScale::from_result(&measured).is_known());
         measured.response.count = 40;
-        measured.response.p50_us = 250_000.0;
+        measured.response.p50_us = Some(250_000.0);
         measured.totals.answered = 40;
         let scale = SearchScale::from_result(&measured);
         assert!(scale.is_known() && (scale.rate() - 4.0).abs() < 1e-9);
         let (trials, span) = scale.trials(&plan, None);
         assert_eq!((trials.warm_up, span), ("1250ms".parse().unwrap(), "5s".parse().unwrap()));
         // Whether the backlog grows takes longer than a latency.
-        measured.response.p50_us = 10_000.0;
+        measured.response.p50_us = Some(10_000.0);
         let fast = SearchScale::from_result(&measured);
         let errors_only = Plan { thresholds: Thresholds::default(), ..plan.clone() };
         let spans = [&plan, &errors_only].map(|plan| fast.trials(plan, None).1);

@@ -116,20 +116,16 @@ use FigureUnit::{Mebibytes, Microseconds, Rate, Ratio};
 /// The figures of a fraction, in the order of the tables.
 pub const FIGURES: [Figure; 13] = [
     Figure { name: "responses", unit: Rate, of: |run| Some(run.totals.rate) },
-    Figure { name: "p50", unit: Microseconds, of: |run| Some(run.response()?.p50_us) },
-    Figure { name: "p90", unit: Microseconds, of: |run| Some(run.response()?.p90_us) },
+    Figure { name: "p50", unit: Microseconds, of: |run| run.response()?.p50_us },
+    Figure { name: "p90", unit: Microseconds, of: |run| run.response()?.p90_us },
     Figure { name: "p95", unit: Microseconds, of: |run| run.response()?.p95_us },
-    Figure { name: "p99", unit: Microseconds, of: |run| Some(run.response()?.p99_us) },
-    Figure { name: "p99.9", unit: Microseconds, of: |run| Some(run.response()?.p999_us) },
-    Figure { name: "p99.99", unit: Microseconds, of: |run| Some(run.response()?.p9999_us) },
-    Figure { name: "max", unit: Microseconds, of: |run| Some(run.response()?.max_us) },
+    Figure { name: "p99", unit: Microseconds, of: |run| run.response()?.p99_us },
+    Figure { name: "p99.9", unit: Microseconds, of: |run| run.response()?.p999_us },
+    Figure { name: "p99.99", unit: Microseconds, of: |run| run.response()?.p9999_us },
+    Figure { name: "max", unit: Microseconds, of: |run| run.response()?.max_us },
     Figure { name: "server CPU", unit: Microseconds, of: |run| run.server?.cpu_us_per_response },
     Figure { name: "load CPU", unit: Microseconds, of: |run| run.generator.cpu_us_per_response },
-    Figure {
-        name: "lag p99",
-        unit: Microseconds,
-        of: |run| Some(run.lag.p99_us).filter(|us| *us > 0.0),
-    },
+    Figure { name: "lag p99", unit: Microseconds, of: |run| run.lag.p99_us },
     Figure { name: "steal", unit: Ratio, of: |run| run.totals.steal_ratio },
     Figure { name: "server RSS", unit: Mebibytes, of: |run| resident_mebibytes(run.server?) },
 ];

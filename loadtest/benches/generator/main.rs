@@ -105,11 +105,11 @@ fn compare(arguments: &Arguments, over: &str, connections: usize) -> Result<(), 
     show("  responses/s", &fast, |result| result.totals.rate);
     show("  half rate: floor CPU", &half, floor);
     show("  half rate: gen. CPU", &half, cost);
-    show("  half rate: late p50", &half, |result| result.lag.p50_us);
-    show("  half rate: late p99", &half, |result| result.lag.p99_us);
-    show("  half rate: resp. p99", &half, |result| result.response.p99_us);
+    show("  half rate: late p50", &half, |result| result.lag.p50_us.unwrap_or_default());
+    show("  half rate: late p99", &half, |result| result.lag.p99_us.unwrap_or_default());
+    show("  half rate: resp. p99", &half, |result| result.response.p99_us.unwrap_or_default());
     for result in fast.iter().chain(&half) {
-        if result.totals.failure_ratio > 0.0 || result.totals.unsolicited > 0 {
+        if result.totals.failure_ratio > Some(0.0) || result.totals.unsolicited > 0 {
             println!("  failed requests: {:?}", result.totals);
         }
     }

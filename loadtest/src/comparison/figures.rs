@@ -74,18 +74,17 @@ pub(super) fn samples(
 /// Returns the value of a figure in a run, or `None` if it was not measured.
 pub(super) fn value(figure: Figure, run: &RunResult) -> Option<f64> {
     let RunResult { totals, response, server, .. } = run;
-    let latency = |us: f64| positive(us).filter(|_| response.count > 0);
     match figure {
         Figure::Rate => Some(totals.rate.max(RATE_MIN)).filter(|rate| rate.is_finite()),
-        Figure::Errors => Some(totals.failure_ratio).filter(|_| totals.due > 0),
-        Figure::Mean => latency(response.mean_us),
-        Figure::P50 => latency(response.p50_us),
-        Figure::P90 => latency(response.p90_us),
-        Figure::P95 => latency(response.p95_us.unwrap_or_default()),
-        Figure::P99 => latency(response.p99_us),
-        Figure::P999 => latency(response.p999_us),
-        Figure::P9999 => latency(response.p9999_us),
-        Figure::Max => latency(response.max_us),
+        Figure::Errors => totals.failure_ratio,
+        Figure::Mean => response.mean_us,
+        Figure::P50 => response.p50_us,
+        Figure::P90 => response.p90_us,
+        Figure::P95 => response.p95_us,
+        Figure::P99 => response.p99_us,
+        Figure::P999 => response.p999_us,
+        Figure::P9999 => response.p9999_us,
+        Figure::Max => response.max_us,
         Figure::Cpu => positive(server.as_ref()?.cpu_us_per_response?),
         Figure::Memory => mebibytes(server.as_ref()?.resident_bytes_max?),
     }

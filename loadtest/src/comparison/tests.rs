@@ -21,7 +21,8 @@ pub(crate) fn result(rate: u32, p99_us: f64) -> RunResult {
         },
         "manifest": Manifest { kernel: "6.18".into(), ..Default::default() },
         "totals": Totals {
-            duration_s: 4.0, rate: f64::from(rate), due: u64::from(rate) * 4, ..Default::default()
+            duration_s: 4.0, rate: f64::from(rate), due: u64::from(rate) * 4,
+            failure_ratio: Some(0.0), ..Default::default()
         },
         "response": percentiles, "service": percentiles, "lag": percentiles,
         "generator": cost, "server": cost, "seconds": [],
@@ -91,7 +92,7 @@ fn error_budget_counts_points() {
     let base = side(5, 1_000, 100.0);
     let mut new = base.clone();
     for (place, run) in new.runs.iter_mut().enumerate() {
-        run.totals.failure_ratio = 0.006 + 1e-5 * float(place);
+        run.totals.failure_ratio = Some(0.006 + 1e-5 * float(place));
     }
     let exceeded = compare(&base, &new, &with_budgets("errors +0.5 points"));
     assert_eq!(exceeded.reasons, ["errors +0.60 points, budget +0.5 points (p = 0.0079)"]);

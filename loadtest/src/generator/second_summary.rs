@@ -82,10 +82,10 @@ impl SecondSummarizer {
     }
 }
 
-/// Returns a percentile of a histogram of nanoseconds in microseconds, 0 if it is empty.
+/// Returns a percentile of a histogram of nanoseconds in microseconds, or `None` if it is empty.
 #[expect(clippy::cast_precision_loss, reason = "displayed figure")]
-fn microseconds(histogram: &Histogram<u64>, percentile: f64) -> f64 {
-    if histogram.is_empty() { 0.0 } else { histogram.value_at_percentile(percentile) as f64 / 1e3 }
+fn microseconds(histogram: &Histogram<u64>, percentile: f64) -> Option<f64> {
+    (!histogram.is_empty()).then(|| histogram.value_at_percentile(percentile) as f64 / 1e3)
 }
 
 #[cfg(test)]

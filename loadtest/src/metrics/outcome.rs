@@ -216,13 +216,12 @@ impl Outcomes {
         self.answered + self.failures()
     }
 
-    /// Returns the fraction of completed requests that failed, from 0 to 1; 1 if there were none.
+    /// Returns the fraction of completed requests that failed, from 0 to 1; `None` if there were
+    /// none.
     #[expect(clippy::cast_precision_loss, reason = "displayed ratio")]
-    pub fn failure_ratio(&self) -> f64 {
-        match self.requests() {
-            0 => 1.0,
-            requests => self.failures() as f64 / requests as f64,
-        }
+    pub fn failure_ratio(&self) -> Option<f64> {
+        let requests = self.requests();
+        (requests > 0).then(|| self.failures() as f64 / requests as f64)
     }
 
     /// Adds the counts of another load thread or second.
@@ -287,11 +286,11 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_without_response_count_as_failure() {
-        assert!((Outcomes::default().failure_ratio() - 1.0).abs() < f64::EPSILON);
+    fn failure_ratio_needs_a_request() {
+        assert_eq!(Outcomes::default().failure_ratio(), None);
         let mut outcomes = Outcomes { answered: 3, ..Outcomes::default() };
         outcomes.record_failure(Failure::Rpc);
-        assert!((outcomes.failure_ratio() - 0.25).abs() < f64::EPSILON);
+        assert_eq!(outcomes.failure_ratio(), Some(0.25));
     }
 
     #[test]

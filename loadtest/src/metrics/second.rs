@@ -1,7 +1,5 @@
 //! Stored result of one second of a run.
 //!
-//! Latencies without values are null in files and 0 in memory.
-//!
 //! Invariants: a second within the warm-up has connections and costs but no requests. Counts cover
 //! the measured part of the second ([`SecondResult::span_s`]).
 
@@ -35,41 +33,32 @@ pub struct SecondResult {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub failures: BTreeMap<String, u64>,
     /// Median response time, in microseconds.
-    #[serde(with = "super::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p50_us: f64,
+    #[serde(deserialize_with = "super::unmeasured::measured")]
+    pub p50_us: Option<f64>,
     /// 90th percentile of the response time, in microseconds.
-    #[serde(with = "super::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p90_us: f64,
+    #[serde(deserialize_with = "super::unmeasured::measured")]
+    pub p90_us: Option<f64>,
     /// 95th percentile of the response time, in microseconds.
-    #[serde(with = "super::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p95_us: f64,
+    #[serde(deserialize_with = "super::unmeasured::measured")]
+    pub p95_us: Option<f64>,
     /// 99th percentile of the response time, in microseconds.
-    #[serde(with = "super::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p99_us: f64,
+    #[serde(deserialize_with = "super::unmeasured::measured")]
+    pub p99_us: Option<f64>,
     /// 99.9th percentile of the response time, in microseconds.
-    #[serde(with = "super::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p999_us: f64,
+    #[serde(deserialize_with = "super::unmeasured::measured")]
+    pub p999_us: Option<f64>,
     /// 99.99th percentile of the response time, in microseconds.
-    #[serde(with = "super::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p9999_us: f64,
+    #[serde(deserialize_with = "super::unmeasured::measured")]
+    pub p9999_us: Option<f64>,
     /// Longest response time, in microseconds.
-    #[serde(with = "super::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub max_us: f64,
+    #[serde(deserialize_with = "super::unmeasured::measured")]
+    pub max_us: Option<f64>,
     /// 99th percentile of the service time, in microseconds.
-    #[serde(with = "super::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub service_p99_us: f64,
+    #[serde(deserialize_with = "super::unmeasured::measured")]
+    pub service_p99_us: Option<f64>,
     /// 99th percentile of the generator's lateness, in microseconds.
-    #[serde(with = "super::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub lag_p99_us: f64,
+    #[serde(deserialize_with = "super::unmeasured::measured")]
+    pub lag_p99_us: Option<f64>,
     /// Connections open at its end.
     pub open: u64,
     /// Connections that opened; the first second includes those from before the run.

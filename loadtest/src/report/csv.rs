@@ -72,7 +72,7 @@ impl<W: Write> CsvWriter<W> {
         row.push(second.failed.to_string());
         let of_kind = |kind: Failure| second.failures.get(kind.name()).copied().unwrap_or_default();
         row.extend(Failure::ALL.map(|kind| of_kind(kind).to_string()));
-        let response = [
+        let latencies = [
             second.p50_us,
             second.p90_us,
             second.p95_us,
@@ -80,10 +80,10 @@ impl<W: Write> CsvWriter<W> {
             second.p999_us,
             second.p9999_us,
             second.max_us,
+            second.service_p99_us,
+            second.lag_p99_us,
         ];
-        let latencies = response.into_iter().chain([second.service_p99_us]);
-        row.extend(latencies.map(|us| format_latency(second.answered > 0, us)));
-        row.push(format_latency(second.due > 0, second.lag_p99_us));
+        row.extend(latencies.map(|us| us.map(|us| format!("{us:.1}")).unwrap_or_default()));
         row.extend([second.open, second.opened, second.lost].map(|count| count.to_string()));
         for (cores, bytes) in [
             (second.server_cores, second.server_resident_bytes),
@@ -95,11 +95,6 @@ impl<W: Write> CsvWriter<W> {
         self.0.write_record(&row)?;
         self.0.flush()
     }
-}
-
-/// Formats a latency, or an empty cell if it is unknown.
-fn format_latency(is_known: bool, us: f64) -> String {
-    if is_known { format!("{us:.1}") } else { String::new() }
 }
 
 #[cfg(test)]
@@ -134,7 +129,7 @@ mod tests {
             answered: 8,
             failed: 1,
             failures: BTreeMap::from([("rpc_error".into(), 1)]),
-            p999_us: 12.34,
+            p999_us: Some(12.34),
             open: 64,
             server_cores: Some(0.25),
             ..SecondResult::default()

@@ -24,7 +24,7 @@ pub fn run(result: &RunResult) -> String {
     lines.push(format!(
         "{due} requests due, {sent} sent, {answered} answered, {}/s, {} failed\n",
         figure::rate(totals.rate),
-        figure::percent(totals.failure_ratio)
+        figure::percent_or_dash(totals.failure_ratio)
     ));
     lines.push("| | mean | p50 | p90 | p95 | p99 | p99.9 | p99.99 | max |".into());
     lines.push("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |".into());
@@ -54,11 +54,7 @@ fn verdict(result: &RunResult) -> String {
 }
 
 fn latency_row(name: &str, percentiles: &Percentiles) -> String {
-    let Percentiles { mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us, .. } =
-        *percentiles;
-    let p95_us = p95_us.unwrap_or_default();
-    let values = [mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us];
-    let values = values.map(figure::latency);
+    let values = percentiles.statistics().map(|(_, us)| figure::latency(us));
     format!("| {name} | {} |", values.join(" | "))
 }
 

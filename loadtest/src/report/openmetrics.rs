@@ -61,7 +61,7 @@ pub fn run(result: &RunResult) -> String {
         let help = "Failed requests by kind.";
         metrics.add("failures", help, &[("kind", kind)], Some(float(*count)));
     }
-    metrics.add("failure_ratio", "Failed requests of all.", &[], Some(totals.failure_ratio));
+    metrics.add("failure_ratio", "Failed requests of all.", &[], totals.failure_ratio);
     let rate = Some(totals.rate);
     metrics.add("responses_per_second", "Successful responses a second.", &[], rate);
     latencies(&mut metrics, result);
@@ -102,20 +102,9 @@ fn statistics(
     labels: &[Label<'_>],
     percentiles: &Percentiles,
 ) {
-    let Percentiles { count, mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us } =
-        *percentiles;
-    for (statistic, us) in [
-        ("mean", mean_us),
-        ("p50", p50_us),
-        ("p90", p90_us),
-        ("p95", p95_us.unwrap_or_default()),
-        ("p99", p99_us),
-        ("p99.9", p999_us),
-        ("p99.99", p9999_us),
-        ("max", max_us),
-    ] {
+    for (statistic, us) in percentiles.statistics() {
         let labels = [labels, &[("statistic", statistic)]].concat();
-        metrics.add(name, help, &labels, Some(us / 1e6).filter(|_| count > 0));
+        metrics.add(name, help, &labels, us.map(|us| us / 1e6));
     }
 }
 

@@ -22,14 +22,13 @@ pub fn format_line(second: &SecondResult) -> String {
         .server_resident_bytes
         .map(|bytes| format!("  server {}", figure::bytes(bytes)))
         .unwrap_or_default();
-    let duration = |us| if second.answered > 0 { figure::duration(us) } else { "–".into() };
     let rate = second.rate(second.answered).map_or_else(|| "–".into(), figure::rate);
     format!(
         "{:>8}  {rate:>10}/s  p50 {:>8}  p99 {:>8}  max {:>8}  failed {}  open {}{server}",
         figure::elapsed(second.at_s),
-        duration(second.p50_us),
-        duration(second.p99_us),
-        duration(second.max_us),
+        figure::latency(second.p50_us),
+        figure::latency(second.p99_us),
+        figure::latency(second.max_us),
         figure::count(second.failed),
         figure::count(second.open),
     )
@@ -78,10 +77,7 @@ impl ProgressBlock {
         let rate = second.rate(second.answered);
         // The remainder after the last second is too short for a rate.
         if rate.is_some() || self.latest.span_s <= 0.0 {
-            for (values, value) in [
-                (&mut self.rates, rate),
-                (&mut self.p99s, (second.answered > 0).then_some(second.p99_us)),
-            ] {
+            for (values, value) in [(&mut self.rates, rate), (&mut self.p99s, second.p99_us)] {
                 values.push_back(value);
                 values.drain(..values.len().saturating_sub(SECONDS_SHOWN));
             }
@@ -104,8 +100,6 @@ impl ProgressBlock {
 
     fn format_lines(&mut self, at_s: f64, columns: usize) -> Vec<String> {
         let second = &self.latest;
-        let known = second.answered > 0;
-        let duration = |us| if known { figure::duration(us) } else { "–".into() };
         let rate = second.rate(second.answered);
         let rate =
             rate.map_or_else(|| "warm-up".into(), |rate| format!("{}/s", figure::rate(rate)));
@@ -130,14 +124,14 @@ impl ProgressBlock {
             ],
             vec![
                 (TextStyle::Dim, format!("{:<7}", "p99")),
-                (TextStyle::Bold, format!("{:>14}  ", duration(second.p99_us))),
+                (TextStyle::Bold, format!("{:>14}  ", figure::latency(second.p99_us))),
                 (TextStyle::Latency, p99s),
             ],
             vec![
                 (TextStyle::Dim, "p50 ".into()),
-                (TextStyle::Plain, duration(second.p50_us)),
+                (TextStyle::Plain, figure::latency(second.p50_us)),
                 (TextStyle::Dim, " · max ".into()),
-                (TextStyle::Plain, duration(second.max_us)),
+                (TextStyle::Plain, figure::latency(second.max_us)),
                 (failed, format!(" · failed {}", figure::count(self.failed))),
                 (TextStyle::Dim, " · open ".into()),
                 (TextStyle::Plain, figure::count(second.open)),
@@ -201,7 +195,7 @@ mod tests {
             at_s: f64::from(at),
             span_s: 1.0,
             answered: 12_345,
-            p99_us: 312.4,
+            p99_us: Some(312.4),
             open: 1_000,
             server_resident_bytes: Some(13_002_342),
             ..SecondResult::default()

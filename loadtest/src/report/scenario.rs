@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn others_line_compares_before_and_after() {
-        let at = |p99_us| Some(Percentiles { p99_us, ..Percentiles::default() });
+        let at = |us| Some(Percentiles { p99_us: Some(us), ..Percentiles::default() });
         let readers = SlowReadersResult::default();
         assert!(others_line(&readers).is_none());
         let readers =

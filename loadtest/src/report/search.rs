@@ -15,8 +15,8 @@ pub fn format_run(probe: &Probe) -> String {
         "run {number:>3} {:>12}/s  {verdict:<7}  answered {}/s  p99 {}  failed {}{colon}{}",
         figure::rate(*rate),
         figure::rate(trial.answered),
-        figure::duration(trial.p99_us),
-        figure::percent(trial.failure_ratio),
+        figure::latency(trial.p99_us),
+        figure::percent_or_dash(trial.failure_ratio),
         trial.failed_checks.join("; ")
     )
 }

@@ -21,9 +21,9 @@ pub fn format_run(round: u32, part: f64, result: &RunResult) -> String {
         "round {round:>2} {:>6}  {word:<7}  answered {}/s  p50 {}  p99 {}  failed {}",
         figure::percent(part),
         figure::rate(result.totals.rate),
-        figure::duration(result.response.p50_us),
-        figure::duration(result.response.p99_us),
-        figure::percent(result.totals.failure_ratio)
+        figure::latency(result.response.p50_us),
+        figure::latency(result.response.p99_us),
+        figure::percent_or_dash(result.totals.failure_ratio)
     )
 }
 
@@ -147,10 +147,16 @@ mod tests {
     use crate::sweep::SweepRun;
 
     fn run(p99_us: f64) -> SweepRun {
+        let response = Percentiles {
+            count: 9,
+            p50_us: Some(10.0),
+            p99_us: Some(p99_us),
+            ..Percentiles::default()
+        };
         SweepRun {
             verdict: Verdict::default(),
             totals: Totals { rate: 500.0, ..Totals::default() },
-            response: Percentiles { count: 9, p50_us: 10.0, p99_us, ..Percentiles::default() },
+            response,
             service: Percentiles::default(),
             lag: Percentiles::default(),
             generator: ProcessCost { cpu_us_per_response: Some(2.5), ..ProcessCost::default() },

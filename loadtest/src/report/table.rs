@@ -65,8 +65,8 @@ pub fn table(result: &RunResult) -> String {
         line(scene);
     }
     line(String::new());
-    let names = ["mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
-    line(format!("{:8}{}", "", names.map(|name| format!("{name:>10}")).concat()));
+    let names = result.response.statistics().map(|(name, _)| format!("{name:>10}"));
+    line(format!("{:8}{}", "", names.concat()));
     line(percentile_row("response", &result.response));
     line(percentile_row("service", &result.service));
     line(percentile_row("lag", &result.lag));
@@ -151,7 +151,7 @@ fn failed(totals: &Totals) -> String {
     };
     format!(
         "failed   {} of all{} · unsolicited {}{late}",
-        figure::percent(totals.failure_ratio),
+        figure::percent_or_dash(totals.failure_ratio),
         failures.collect::<String>(),
         figure::count(totals.unsolicited)
     )
@@ -284,7 +284,7 @@ mod tests {
             "manifest": Manifest::default(),
             "totals": Totals { due: 1_234_567, rate: 123_456.7, ..Totals::default() },
             "response": Percentiles {
-                count: 9, p50_us: 85.34, max_us: 2.5e6, ..Percentiles::default()
+                count: 9, p50_us: Some(85.34), max_us: Some(2.5e6), ..Percentiles::default()
             },
             "service": Percentiles::default(),
             "lag": Percentiles::default(),

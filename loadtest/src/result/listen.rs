@@ -45,17 +45,14 @@ pub struct ListenResult {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct MinMedianMax {
     /// The minimum.
-    #[serde(with = "crate::metrics::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub min_us: f64,
+    #[serde(default, deserialize_with = "crate::metrics::unmeasured::measured")]
+    pub min_us: Option<f64>,
     /// The median.
-    #[serde(with = "crate::metrics::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub median_us: f64,
+    #[serde(default, deserialize_with = "crate::metrics::unmeasured::measured")]
+    pub median_us: Option<f64>,
     /// The maximum.
-    #[serde(with = "crate::metrics::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub max_us: f64,
+    #[serde(default, deserialize_with = "crate::metrics::unmeasured::measured")]
+    pub max_us: Option<f64>,
 }
 
 /// Delivery of one publication.
@@ -121,7 +118,7 @@ impl PublicationResult {
 impl MinMedianMax {
     fn of(mut figures: Vec<f64>) -> Self {
         figures.sort_unstable_by(f64::total_cmp);
-        let at = |place: usize| figures.get(place).copied().unwrap_or_default();
+        let at = |place: usize| figures.get(place).copied();
         let last = figures.len().saturating_sub(1);
         Self { min_us: at(0), median_us: at(last / 2), max_us: at(last) }
     }

@@ -10,6 +10,7 @@ pub mod distribution;
 pub mod drift;
 pub mod listen;
 pub mod manifest;
+pub mod percentiles;
 pub mod run_status;
 pub mod threshold_checks;
 pub mod verdict;
@@ -17,7 +18,6 @@ pub mod verdict;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,7 @@ use self::disturbance::Disturbance;
 pub use self::drift::Drift;
 pub use self::listen::ListenResult;
 pub use self::manifest::{Manifest, RunOrigin, ServerIdentity};
+pub use self::percentiles::Percentiles;
 pub use self::run_status::RunStatus;
 pub use self::threshold_checks::ThresholdCheck;
 use self::threshold_checks::threshold_checks;
@@ -120,8 +121,8 @@ pub struct Totals {
     pub due_rate: Option<f64>,
     /// Failed requests by kind.
     pub failures: BTreeMap<String, u64>,
-    /// Failed requests divided by all requests.
-    pub failure_ratio: f64,
+    /// Failed requests divided by all requests; `None` without a request.
+    pub failure_ratio: Option<f64>,
     /// Responses without a matching request.
     pub unsolicited: u64,
     /// Responses to requests that had timed out.
@@ -167,44 +168,6 @@ impl Totals {
     }
 }
 
-/// Percentiles of a latency, in microseconds. Without values they are null in files.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct Percentiles {
-    /// Number of values.
-    pub count: u64,
-    /// The mean.
-    #[serde(with = "crate::metrics::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub mean_us: f64,
-    /// The median.
-    #[serde(with = "crate::metrics::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p50_us: f64,
-    /// The 90th percentile.
-    #[serde(with = "crate::metrics::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p90_us: f64,
-    /// The 95th percentile; `None` in results of earlier versions.
-    #[serde(default, deserialize_with = "crate::metrics::unmeasured::measured")]
-    pub p95_us: Option<f64>,
-    /// The 99th percentile.
-    #[serde(with = "crate::metrics::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p99_us: f64,
-    /// The 99.9th percentile.
-    #[serde(with = "crate::metrics::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p999_us: f64,
-    /// The 99.99th percentile.
-    #[serde(with = "crate::metrics::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub p9999_us: f64,
-    /// The maximum.
-    #[serde(with = "crate::metrics::unmeasured")]
-    #[schemars(with = "Option<f64>")]
-    pub max_us: f64,
-}
-
 /// CPU and memory of a process.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ProcessCost {
@@ -223,27 +186,6 @@ pub struct ProcessCost {
     /// Which processes count as the server's; none for the generator and for programs of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accounting: Option<Accounting>,
-}
-
-impl Percentiles {
-    /// Returns the percentiles of a histogram of nanoseconds.
-    pub fn from_histogram(histogram: &Histogram<u64>) -> Self {
-        if histogram.is_empty() {
-            return Self::default();
-        }
-        let at = |percentile| microseconds(histogram.value_at_percentile(percentile));
-        Self {
-            count: histogram.len(),
-            mean_us: histogram.mean() / 1e3,
-            p50_us: at(50.0),
-            p90_us: at(90.0),
-            p95_us: Some(at(95.0)),
-            p99_us: at(99.0),
-            p999_us: at(99.9),
-            p9999_us: at(99.99),
-            max_us: microseconds(histogram.max()),
-        }
-    }
 }
 
 impl RunResult {
@@ -373,7 +315,7 @@ fn totals(finding: &Measurements, warm_up: Duration, span: Duration) -> Totals {
         rate: ratio(window.answered, window_span),
         due_rate: None,
         failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),
-        failure_ratio: if total.due == 0 { 0.0 } else { outcomes.failure_ratio() },
+        failure_ratio: outcomes.failure_ratio(),
         unsolicited: outcomes.unsolicited,
         late: outcomes.late,
         streams: StreamTotals {

@@ -18,7 +18,7 @@ pub struct ThresholdCheck {
 /// What the thresholds of a run or of one call apply to.
 struct Measured<'a> {
     response: &'a Percentiles,
-    failure_ratio: f64,
+    failure_ratio: Option<f64>,
     rate: f64,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn threshold_checks(
             Some(call) => of_call(call, totals.duration_s),
             // A plan with one call has no results by call.
             None if calls.is_empty() => Measured { ..run },
-            None => Measured { response: &none, failure_ratio: 0.0, rate: 0.0 },
+            None => Measured { response: &none, failure_ratio: None, rate: 0.0 },
         };
         all.extend(checks(&format!("{name} "), limits, &measured));
     }
@@ -49,7 +49,7 @@ fn of_call(call: &CallResult, duration_s: f64) -> Measured<'_> {
     let CallResult { answered, failed, response, .. } = call;
     Measured {
         response,
-        failure_ratio: *failed as f64 / (answered + failed).max(1) as f64,
+        failure_ratio: (answered + failed > 0).then(|| *failed as f64 / (answered + failed) as f64),
         rate: *answered as f64 / duration_s.max(f64::MIN_POSITIVE),
     }
 }
@@ -63,14 +63,19 @@ fn checks(prefix: &str, thresholds: &Thresholds, measured: &Measured<'_>) -> Vec
         all.push(ThresholdCheck { name: format!("{prefix}{name}"), text, is_kept });
     };
     for (name, limit) in thresholds.latencies() {
-        let us = latency(response, name);
+        let us = response.statistics().into_iter().find(|(statistic, _)| *statistic == name);
+        let us = us.and_then(|(_, us)| us);
         // Without a response there is no latency that could keep the limit.
-        let is_kept = us <= microseconds(limit) && response.count > 0;
-        add(name, latency_text(name, Some(us).filter(|_| response.count > 0), limit), is_kept);
+        let is_kept = us.is_some_and(|us| us <= microseconds(limit));
+        add(name, latency_text(name, us, limit), is_kept);
     }
     if let Some(limit) = thresholds.errors {
         let ratio = measured.failure_ratio;
-        add("errors", format!("errors {ratio:.4}, limit {limit}"), ratio <= limit);
+        let text = match ratio {
+            Some(ratio) => format!("errors {ratio:.4}, limit {limit}"),
+            None => format!("errors without a request, limit {limit}"),
+        };
+        add("errors", text, ratio.is_none_or(|ratio| ratio <= limit));
     }
     if let Some(limit) = thresholds.rate {
         let rate = measured.rate;
@@ -93,36 +98,20 @@ fn microseconds(limit: HumanDuration) -> f64 {
     limit.get().as_secs_f64() * 1e6
 }
 
-/// Returns the latency with this name in tables.
-fn latency(response: &Percentiles, name: &str) -> f64 {
-    let Percentiles { mean_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us, .. } =
-        *response;
-    match name {
-        "mean" => mean_us,
-        "p50" => p50_us,
-        "p90" => p90_us,
-        "p95" => p95_us.unwrap_or_default(),
-        "p99" => p99_us,
-        "p99.9" => p999_us,
-        "p99.99" => p9999_us,
-        _ => max_us,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const RESPONSE: Percentiles = Percentiles {
         count: 10,
-        mean_us: 1_000.0,
-        p50_us: 1_000.0,
-        p90_us: 2_000.0,
+        mean_us: Some(1_000.0),
+        p50_us: Some(1_000.0),
+        p90_us: Some(2_000.0),
         p95_us: Some(3_000.0),
-        p99_us: 4_000.0,
-        p999_us: 5_000.0,
-        p9999_us: 6_000.0,
-        max_us: 7_000.0,
+        p99_us: Some(4_000.0),
+        p999_us: Some(5_000.0),
+        p9999_us: Some(6_000.0),
+        max_us: Some(7_000.0),
     };
 
     fn missed(thresholds: &str, calls: &[CallResult]) -> Vec<String> {
@@ -147,7 +136,7 @@ mod tests {
 
     #[test]
     fn calls_have_thresholds_of_their_own() {
-        let slow = Percentiles { p99_us: 9_000.0, ..RESPONSE };
+        let slow = Percentiles { p99_us: Some(9_000.0), ..RESPONSE };
         let call = |name: &str, response| CallResult {
             name: name.into(),
             answered: 98,

@@ -59,7 +59,7 @@ pub(super) fn throughput(result: &RunResult, history: &History) -> Option<Plot> 
         description: format!(
             "{} successful responses a second on average; {} of all requests failed.",
             figure::rate(result.totals.rate),
-            figure::percent(result.totals.failure_ratio)
+            figure::percent_or_dash(result.totals.failure_ratio)
         ),
         ..over_time(result, history, Axis::linear(most, figure::rate), &columns, figure::rate)
     })
@@ -107,8 +107,8 @@ pub(super) fn lag(result: &RunResult, history: &History) -> Option<Plot> {
         ),
         description: format!(
             "The load generator's lag was {} at the 99th percentile, {} at most.",
-            figure::duration(result.lag.p99_us),
-            figure::duration(result.lag.max_us)
+            figure::latency(result.lag.p99_us),
+            figure::latency(result.lag.max_us)
         ),
         ..over_time(result, history, duration_axis(range), &columns, figure::duration)
     })

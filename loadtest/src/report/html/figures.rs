@@ -34,10 +34,7 @@ pub(super) fn figures(result: &RunResult) -> Markup {
     all.push((
         "Generator CPU",
         format!("{} cores", figure::digits(generator.cores)),
-        match lag.count {
-            0 => String::new(),
-            _ => format!("p99 lag {}", figure::duration(lag.p99_us)),
-        },
+        lag.p99_us.map_or_else(String::new, |us| format!("p99 lag {}", figure::duration(us))),
     ));
     tiles(&all)
 }
@@ -61,26 +58,22 @@ pub(super) fn tiles(all: &[Figure]) -> Markup {
 fn requests(result: &RunResult) -> Vec<Figure> {
     let RunResult { totals, response, .. } = result;
     let failed: u64 = totals.failures.values().sum();
-    let latency = |us: f64| match response.count {
-        0 => "–".into(),
-        _ => figure::duration(us),
-    };
     vec![
         (
             "Successful responses a second",
             figure::rate(totals.rate),
             format!("{} of {} due", figure::count(totals.answered), figure::count(totals.due)),
         ),
-        ("Median", latency(response.p50_us), "half of the requests within".into()),
-        ("99th percentile", latency(response.p99_us), "99 of 100 within".into()),
+        ("Median", figure::latency(response.p50_us), "half of the requests within".into()),
+        ("99th percentile", figure::latency(response.p99_us), "99 of 100 within".into()),
         (
             "99.9th percentile",
-            latency(response.p999_us),
-            format!("maximum {}", latency(response.max_us)),
+            figure::latency(response.p999_us),
+            format!("maximum {}", figure::latency(response.max_us)),
         ),
         (
             "Failed",
-            figure::percent(totals.failure_ratio),
+            figure::percent_or_dash(totals.failure_ratio),
             format!("{} requests, {} connections lost", figure::count(failed), totals.lost),
         ),
     ]

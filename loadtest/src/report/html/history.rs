@@ -106,8 +106,8 @@ fn point(seconds: &[Timed<'_>]) -> Point {
     let all = |count: fn(&SecondResult) -> u64| {
         seconds.iter().map(|timed| count(timed.second)).sum::<u64>() as f64 / span
     };
-    let most = |value: fn(&SecondResult) -> f64| {
-        seconds.iter().map(|timed| value(timed.second)).fold(0.0, f64::max)
+    let most = |value: fn(&SecondResult) -> Option<f64>| {
+        seconds.iter().filter_map(|timed| value(timed.second)).reduce(f64::max)
     };
     let most_bytes = |bytes: fn(&SecondResult) -> Option<u64>| {
         seconds.iter().filter_map(|timed| bytes(timed.second)).max().map(|bytes| bytes as f64)
@@ -117,7 +117,13 @@ fn point(seconds: &[Timed<'_>]) -> Point {
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     };
     let is_measured = span >= RATE_SPAN_S_MIN;
-    let is_answered = is_measured && seconds.iter().any(|timed| timed.second.answered > 0);
+    let latencies = || {
+        Some(Latencies {
+            p50: most(|second| second.p50_us)?,
+            p99: most(|second| second.p99_us)?,
+            max: most(|second| second.max_us)?,
+        })
+    };
     Point {
         from: first.from,
         until: last.until,
@@ -126,12 +132,8 @@ fn point(seconds: &[Timed<'_>]) -> Point {
             answered: all(|second| second.answered),
             failed: all(|second| second.failed),
         }),
-        latencies: is_answered.then(|| Latencies {
-            p50: most(|second| second.p50_us),
-            p99: most(|second| second.p99_us),
-            max: most(|second| second.max_us),
-        }),
-        lag_p99: is_measured.then(|| most(|second| second.lag_p99_us)).filter(|lag| *lag > 0.0),
+        latencies: is_measured.then(latencies).flatten(),
+        lag_p99: most(|second| second.lag_p99_us).filter(|_| is_measured),
         open: last.second.open as f64,
         server_cores: mean(|second| second.server_cores),
         server_bytes: most_bytes(|second| second.server_resident_bytes),
@@ -153,7 +155,10 @@ mod tests {
     }
 
     fn second(at_s: f64, span_s: f64, answered: u64) -> SecondResult {
-        SecondResult { at_s, span_s, answered, p99_us: at_s, open: 9, ..SecondResult::default() }
+        let us = (answered > 0).then_some(at_s);
+        let (p50_us, p99_us, max_us) = (us, us, us);
+        let known = SecondResult { p50_us, p99_us, max_us, ..SecondResult::default() };
+        SecondResult { at_s, span_s, answered, open: 9, ..known }
     }
 
     #[test]

@@ -35,9 +35,9 @@ pub(super) fn percentiles(result: &RunResult) -> Option<Plot> {
         ),
         description: format!(
             "Half of the requests were answered within {}, 99 of 100 within {}, all within {}.",
-            figure::duration(p50_us),
-            figure::duration(p99_us),
-            figure::duration(max_us)
+            figure::latency(p50_us),
+            figure::latency(p99_us),
+            figure::latency(max_us)
         ),
         hover_regions: spots.collect(),
         warm_up: None,
@@ -104,8 +104,9 @@ pub(super) fn scale_remark(range: Extent) -> &'static str {
 
 /// Returns the threshold lines of a run.
 pub(super) fn run_threshold_lines(result: &RunResult) -> Vec<ThresholdLine> {
-    let range = Extent { least: result.response.p50_us, most: result.response.max_us };
-    threshold_lines(&result.plan.thresholds, range)
+    let Percentiles { p50_us, max_us, .. } = result.response;
+    let range = p50_us.zip(max_us).map(|(least, most)| Extent { least, most });
+    range.map_or_else(Vec::new, |range| threshold_lines(&result.plan.thresholds, range))
 }
 
 /// Returns the latency thresholds that are within two orders of magnitude of the range.
@@ -127,14 +128,14 @@ fn points(distribution: &[(f64, f64)], percentiles: &Percentiles) -> Vec<(f64, f
     let all = [
         (50.0, p50_us, 1),
         (90.0, p90_us, 10),
-        (95.0, p95_us.unwrap_or_default(), 20),
+        (95.0, p95_us, 20),
         (99.0, p99_us, 100),
         (99.9, p999_us, 1_000),
         (99.99, p9999_us, 10_000),
         (100.0, max_us, 1),
     ];
-    let all = all.into_iter().filter(|row| row.1 > 0.0);
-    all.filter(|row| row.2 <= count).map(|row| (row.0, row.1)).collect()
+    let all = all.into_iter().filter(|row| row.2 <= count);
+    all.filter_map(|row| Some((row.0, row.1?))).collect()
 }
 
 /// Formats a percentile with the necessary decimals.
@@ -149,24 +150,23 @@ fn percentile(percentile: f64) -> String {
 }
 
 fn percentile_table(result: &RunResult) -> Table {
-    let columns = [&result.response, &result.service, &result.lag];
-    let row = |name: &str, of: fn(&Percentiles) -> f64| {
-        let values = columns.map(|percentiles| figure::latency(of(percentiles)));
+    let columns = [
+        ("response time", &result.response),
+        ("service time", &result.service),
+        ("generator lag", &result.lag),
+    ];
+    let statistics = columns.map(|(_, percentiles)| percentiles.statistics());
+    let row = |place: usize, name: &str| {
+        let values = statistics.iter().map(|of| figure::latency(of[place].1));
         std::iter::once(name.to_owned()).chain(values).collect()
     };
+    let names = statistics[0].iter().map(|(name, _)| *name).enumerate();
     Table {
-        head: ["percentile", "response time", "service time", "generator lag"]
+        head: ["statistic"]
+            .into_iter()
+            .chain(columns.map(|(name, _)| name))
             .map(Into::into)
-            .to_vec(),
-        rows: vec![
-            row("50", |all| all.p50_us),
-            row("90", |all| all.p90_us),
-            row("95", |all| all.p95_us.unwrap_or_default()),
-            row("99", |all| all.p99_us),
-            row("99.9", |all| all.p999_us),
-            row("99.99", |all| all.p9999_us),
-            row("max", |all| all.max_us),
-            row("mean", |all| all.mean_us),
-        ],
+            .collect(),
+        rows: names.map(|(place, name)| row(place, name)).collect(),
     }
 }

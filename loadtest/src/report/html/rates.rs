@@ -16,9 +16,9 @@ use crate::sweep::{MedianRange, SweepResult, SweepRun, SweepStep};
 type Column = (&'static str, &'static str, fn(&SweepRun) -> Option<f64>);
 
 const LATENCIES: [Column; 3] = [
-    ("median", "one", |run| Some(run.response()?.p50_us)),
-    ("99th percentile", "two dashed", |run| Some(run.response()?.p99_us)),
-    ("99.9th percentile", "four dotted", |run| Some(run.response()?.p999_us)),
+    ("median", "one", |run| run.response()?.p50_us),
+    ("99th percentile", "two dashed", |run| run.response()?.p99_us),
+    ("99.9th percentile", "four dotted", |run| run.response()?.p999_us),
 ];
 const CPU: [Column; 2] = [
     ("server", "one", |run| run.server?.cpu_us_per_response),
@@ -72,19 +72,19 @@ pub(super) fn cpu(result: &SweepResult) -> Option<Plot> {
 /// Returns the plot of the 99th percentile of all runs of the search.
 pub(super) fn search(result: &SweepResult) -> Option<Plot> {
     let probes = &result.search.probes;
-    let range = Extent::of(probes.iter().map(|probe| probe.trial.p99_us))?;
+    let range = Extent::of(probes.iter().filter_map(|probe| probe.trial.p99_us))?;
     let set = Thresholds { p99: result.plan.thresholds.p99, ..Thresholds::default() };
     let bounds = threshold_lines(&set, range);
     let range = range.extended_by(&bounds);
     let fastest = probes.iter().map(|probe| probe.rate).fold(0.0, f64::max);
     let lines = TRIALS.map(|(word, stroke)| {
         let those = probes.iter().filter(|probe| trial_status(&probe.trial) == word);
-        let those = those.filter(|probe| probe.trial.p99_us > 0.0);
+        let those = those.filter(|probe| probe.trial.p99_us.is_some());
         // A gap after each point makes it a dot.
         PlotLine::new(
             word.text(),
             stroke,
-            those.flat_map(|probe| [(probe.rate, Some(probe.trial.p99_us)), (probe.rate, None)]),
+            those.flat_map(|probe| [(probe.rate, probe.trial.p99_us), (probe.rate, None)]),
         )
     });
     Some(Plot {
@@ -143,7 +143,7 @@ fn table_of(probes: &[Probe]) -> Table {
             trial_status(trial).text().into(),
             figure::rate(trial.answered),
             figure::latency(trial.p99_us),
-            figure::percent(trial.failure_ratio),
+            figure::percent_or_dash(trial.failure_ratio),
             trial.failed_checks.join("; "),
         ]
     };

@@ -10,11 +10,11 @@ use super::outcomes::outcomes;
 use super::plot::{self, Plot};
 use super::{charts, environment, latencies};
 use crate::figure;
-use crate::result::{CallResult, Percentiles, RunResult, RunStatus};
+use crate::result::{CallResult, RunResult, RunStatus};
 
 /// Columns of the table of requests.
-const CALL_COLUMNS: [&str; 9] =
-    ["answered", "failed", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
+const CALL_COLUMNS: [&str; 10] =
+    ["answered", "failed", "mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
 
 /// The remark below the figures.
 const REMARK: &str = "Latencies are response times unless stated otherwise: they count from the \
@@ -117,16 +117,12 @@ fn calls(result: &RunResult) -> Markup {
 }
 
 fn call_row(call: &CallResult) -> Markup {
-    let Percentiles { p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us, .. } =
-        call.response;
-    let p95_us = p95_us.unwrap_or_default();
-    let latencies = [p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us];
     html! {
         tr {
             th scope="row" { (call.name) }
             td { (figure::count(call.answered)) }
             td { (figure::count(call.failed)) }
-            @for us in latencies {
+            @for (_, us) in call.response.statistics() {
                 td { (figure::latency(us)) }
             }
         }

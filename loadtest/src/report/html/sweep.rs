@@ -102,12 +102,8 @@ fn figures(result: &SweepResult) -> Vec<Figure> {
         let spread = half.spread(of);
         all.extend(spread.map(|spread| (name, figure::duration(spread.median), note)));
     };
-    add("Median", format!("half of the requests within, at {part}"), |run| {
-        Some(run.response()?.p50_us)
-    });
-    add("99th percentile", format!("99 of 100 within, at {part}"), |run| {
-        Some(run.response()?.p99_us)
-    });
+    add("Median", format!("half of the requests within, at {part}"), |run| run.response()?.p50_us);
+    add("99th percentile", format!("99 of 100 within, at {part}"), |run| run.response()?.p99_us);
     let bytes = half.runs.iter().filter_map(|run| run.server?.resident_bytes_max);
     let resident = bytes.max().map(|bytes| format!("; {} resident", figure::bytes(bytes)));
     let resident = resident.unwrap_or_default();

@@ -236,7 +236,8 @@ impl Verdict {
         }
         // A limit of the plan is one of the validity of the run.
         let is_accepted = !lateness.is_late || plan.lag_max.is_none();
-        let is_held = is_accepted && lateness.p99_us <= LAG_PART_MAX * totals.duration_s * 1e6;
+        let is_held = is_accepted
+            && lateness.p99_us.unwrap_or_default() <= LAG_PART_MAX * totals.duration_s * 1e6;
         self.check_sent(totals, !causes.is_empty(), run);
         if causes.is_empty() {
             return;
@@ -369,13 +370,12 @@ impl Verdict {
         let ListenResult { missed, unexpected: stray, last, .. } = listen;
         let ratio = listen.missed_ratio();
         if let Some(bound) = bounds.last_delivery {
-            let us = last.max_us;
             // If a notification was missed or nothing was published, there is no last delivery.
             if ratio > 0.0 {
                 self.missed_thresholds
                     .push(format!("last_delivery: {missed} missed, limit {bound}"));
-            } else if us > bound.get().as_secs_f64() * 1e6 {
-                self.missed_thresholds.push(latency_text("last_delivery", Some(us), bound));
+            } else if last.max_us.is_some_and(|us| us > bound.get().as_secs_f64() * 1e6) {
+                self.missed_thresholds.push(latency_text("last_delivery", last.max_us, bound));
             }
         }
         let Some(bound) = bounds.errors else {
@@ -398,7 +398,7 @@ impl Verdict {
 /// Lag of the generator and its limit.
 struct Lateness {
     is_late: bool,
-    p99_us: f64,
+    p99_us: Option<f64>,
     /// The limit for people.
     limit: String,
 }
@@ -411,17 +411,17 @@ impl Lateness {
             let limit_us = limit.get().as_secs_f64() * 1e6;
             (limit_us, format!("limit {}", round_duration(limit_us)))
         } else {
-            let limit_us = (response.p99_us * LAG_RATIO_MAX).max(LAG_US_MIN);
+            let limit_us = (response.p99_us.unwrap_or_default() * LAG_RATIO_MAX).max(LAG_US_MIN);
             let why = "the longer of 1 ms and 10 % of the response time";
             (limit_us, format!("limit {}, {why}", duration(limit_us)))
         };
-        Self { is_late: lag.p99_us > limit_us, p99_us: lag.p99_us, limit }
+        Self { is_late: lag.p99_us.is_some_and(|us| us > limit_us), p99_us: lag.p99_us, limit }
     }
 
     fn text(&self) -> String {
         format!(
             "the load generator was {} late at the 99th percentile ({})",
-            duration(self.p99_us),
+            figure::latency(self.p99_us),
             self.limit
         )
     }

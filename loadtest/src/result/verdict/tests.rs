@@ -21,7 +21,8 @@ fn verdict_at(
     let mut totals =
         Totals { due: 1_000, sent: 1_000, answered: 1_000, opened: 64, ..Totals::default() };
     totals.duration_s = 10.0;
-    let mut response = Percentiles { count: 1_000, p99_us: 900.0, ..Percentiles::default() };
+    let (p50_us, p99_us) = (Some(400.0), Some(900.0));
+    let mut response = Percentiles { count: 1_000, p50_us, p99_us, ..Percentiles::default() };
     let mut lag = Percentiles::default();
     change(&mut plan, &mut totals, &mut response, &mut lag);
     let generator = ProcessCost { cores, ..ProcessCost::default() };
@@ -56,7 +57,7 @@ fn unsent_requests_without_lag_mean_server_saturated() {
 fn unsent_requests_with_lag_blame_generator() {
     let verdict = verdict(|_, totals, _, lag| {
         totals.sent = 980;
-        lag.p99_us = 1_500.0;
+        lag.p99_us = Some(1_500.0);
     });
     assert_eq!(verdict.status(&Thresholds::default()), RunStatus::Invalid);
     assert_eq!(verdict.invalid.len(), 2);
@@ -95,7 +96,7 @@ fn lag_limit_comes_from_the_plan() {
     let late = |lag_max| {
         verdict(|plan, totals, _, lag| {
             totals.sent = 900;
-            lag.p99_us = 1_500.0;
+            lag.p99_us = Some(1_500.0);
             plan.lag_max = lag_max;
         })
     };
@@ -108,7 +109,7 @@ fn lag_limit_comes_from_the_plan() {
 fn late_generator_invalidates_missed_thresholds_only() {
     let late = |lag_us, response_us| {
         verdict(|plan, _, response, lag| {
-            (lag.p99_us, response.p99_us) = (lag_us, response_us);
+            (lag.p99_us, response.p99_us) = (Some(lag_us), Some(response_us));
             plan.thresholds.p99 = Some(HumanDuration::from(Duration::from_millis(8)));
         })
     };
@@ -136,7 +137,7 @@ fn other_programs_invalidate_missed_thresholds_only() {
         causes: vec!["other programs used 1.9 of 2 cores".into()],
         slows_server: true,
     };
-    let status = |p99_us| {
+    let status = |us| {
         let mut plan = Plan::new("tcp://localhost:1");
         plan.thresholds.p99 = Some(HumanDuration::from(Duration::from_millis(8)));
         let totals = Totals {
@@ -148,7 +149,7 @@ fn other_programs_invalidate_missed_thresholds_only() {
             ..Totals::default()
         };
         let run = RunMeasurements {
-            response: &Percentiles { count: 10, p99_us, ..Percentiles::default() },
+            response: &Percentiles { count: 10, p99_us: Some(us), ..Percentiles::default() },
             calls: &[],
             lag: &Percentiles::default(),
             disturbance: &disturbance,
@@ -177,9 +178,9 @@ fn growing_backlog_means_server_saturated() {
         (totals.opened, totals.rate, totals.duration_s) = (64, 73.0, 3.0);
         (totals.due_rate, totals.backlog_growth) = (Some(150.0), Some(77.0));
         let run = RunMeasurements {
-            response: &Percentiles { count: 450, p99_us: 1e3, ..Percentiles::default() },
+            response: &Percentiles { count: 450, p99_us: Some(1e3), ..Percentiles::default() },
             calls: &[],
-            lag: &Percentiles { p99_us: lag_us, ..Percentiles::default() },
+            lag: &Percentiles { p99_us: Some(lag_us), ..Percentiles::default() },
             disturbance: &Disturbance::default(),
             generator: &ProcessCost::default(),
             threads: 1,
@@ -207,7 +208,7 @@ fn lost_connections_fail_even_a_late_run() {
     let mut totals = Totals { due: 100, sent: 60, answered: 60, opened: 64, ..Totals::default() };
     totals.failures.insert("unsent".into(), 40);
     totals.last_error = Some("refused".into());
-    let lag = Percentiles { p99_us: 9_000.0, ..Percentiles::default() };
+    let lag = Percentiles { p99_us: Some(9_000.0), ..Percentiles::default() };
     let generator = ProcessCost::default();
     let mut status = |open, errors| {
         plan.thresholds.errors = errors;
@@ -278,7 +279,7 @@ fn failures_above_default_fail_the_run() {
             plan.thresholds = thresholds.clone();
             totals.answered -= count;
             totals.failures.insert("http_5xx".into(), count);
-            totals.failure_ratio = ratio(count, totals.due);
+            totals.failure_ratio = Some(ratio(count, totals.due));
         });
         verdict.status(&thresholds)
     };
@@ -310,8 +311,8 @@ fn unanswered_run_never_passes() {
                 *totals.failures.entry(last.name().into()).or_default() += count;
                 totals.sent += if kind == Failure::Unsent { 0 } else { count };
             }
-            totals.failure_ratio = 1.0;
-            lag.p99_us = f64::from(u16::try_from(random.below(5_000)).unwrap());
+            totals.failure_ratio = Some(1.0);
+            lag.p99_us = Some(f64::from(u16::try_from(random.below(5_000)).unwrap()));
             plan.closed = random.chance(1, 2);
             thresholds.errors = random.chance(1, 2).then_some(1.0);
             plan.thresholds = thresholds.clone();
@@ -345,7 +346,7 @@ fn each_missed_threshold_is_listed() {
         plan.thresholds.p99 = Some(HumanDuration::from(Duration::from_micros(500)));
         plan.thresholds.p50 = Some(HumanDuration::from(Duration::from_micros(500)));
         plan.thresholds.errors = Some(0.001);
-        totals.failure_ratio = 0.01;
+        totals.failure_ratio = Some(0.01);
     });
     assert!(verdict.is_valid() && !verdict.has_passed());
     assert_eq!(verdict.missed_thresholds.len(), 2, "{:?}", verdict.missed_thresholds);
@@ -375,7 +376,7 @@ fn missed_delivery_violates_thresholds() {
             errors: Some(0.1),
             ..Thresholds::default()
         };
-        let last = MinMedianMax { max_us: last_us, ..MinMedianMax::default() };
+        let last = MinMedianMax { max_us: Some(last_us), ..MinMedianMax::default() };
         let listen = ListenResult {
             delivered: 8,
             missed,

@@ -11,7 +11,7 @@ fn directory(name: &str, count: u32, p99_us: f64) -> String {
     std::fs::create_dir_all(&path).unwrap();
     for number in 0..count {
         let mut result = run(p99_us * (1.0 + 0.002 * f64::from(number % 4)));
-        result.response.p50_us += f64::from(number % 3) * 0.01;
+        result.response.p50_us = Some(10.0 + f64::from(number % 3) * 0.01);
         write(&format!("{name}/{number}.json"), &result);
     }
     path

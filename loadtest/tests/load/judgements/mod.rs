@@ -51,9 +51,9 @@ fn run(p99_us: f64) -> RunResult {
     };
     let response = Percentiles {
         count: 10_000,
-        p50_us: 10.0,
-        p99_us,
-        p999_us: p99_us * 2.0,
+        p50_us: Some(10.0),
+        p99_us: Some(p99_us),
+        p999_us: Some(p99_us * 2.0),
         ..Percentiles::default()
     };
     let cost = ProcessCost {
