@@ -15,10 +15,10 @@ use crate::metrics::latency::{Latencies, RequestTimes};
 use crate::metrics::outcome::{Failure, Outcomes, SlowReaderOutcomes};
 
 /// Measurements of a part of a run. Takes about 800 KiB, independent of the number of requests,
-/// plus the histograms of connect times and of the kinds of requests in a mix.
+/// plus the histograms of connect times, of failed requests and of the kinds of requests in a mix.
 #[derive(Clone, Debug)]
 pub struct Period {
-    /// Latencies of successful requests.
+    /// Latencies of successful requests, and apart from them of failed ones.
     pub latencies: Latencies,
     /// Results of requests.
     pub outcomes: Outcomes,
@@ -171,7 +171,10 @@ impl PeriodRecorder {
                 self.period.outcomes.answered += 1;
                 self.period.latencies.record(RequestTimes { intended, sent, answered });
             }
-            Some(failure) => self.period.outcomes.record_failure(failure),
+            Some(failure) => {
+                self.period.outcomes.record_failure(failure);
+                self.period.latencies.record_failed(answered.since(intended));
+            }
         }
     }
 }

@@ -13,11 +13,14 @@ use hdrhistogram::Histogram;
 use super::calls::CallsMetrics;
 use super::histogram::histogram;
 
-/// Latencies of a run or of a part of it. Takes about 600 KiB, independent of the number of values.
+/// Latencies of a run or of a part of it. Takes about 600 KiB, independent of the number of values,
+/// and 300 KiB after the first failure.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     response: Histogram<u64>,
     service: Histogram<u64>,
+    /// Allocated by the first failed request.
+    failed: Option<Box<Histogram<u64>>>,
     calls: CallsMetrics,
 }
 
@@ -35,7 +38,8 @@ pub struct RequestTimes {
 impl Latencies {
     /// Creates empty histograms.
     pub fn new() -> Self {
-        Self { response: histogram(), service: histogram(), calls: CallsMetrics::default() }
+        let (response, service) = (histogram(), histogram());
+        Self { response, service, failed: None, calls: CallsMetrics::default() }
     }
 
     /// Records a successful response.
@@ -43,6 +47,13 @@ impl Latencies {
     pub fn record(&mut self, times: RequestTimes) {
         self.response.saturating_record(nanoseconds(times.answered.since(times.intended)));
         self.service.saturating_record(nanoseconds(times.answered.since(times.sent)));
+    }
+
+    /// Records how long a request took that failed.
+    #[cold]
+    pub fn record_failed(&mut self, took: Duration) {
+        let failed = self.failed.get_or_insert_with(|| Box::new(histogram()));
+        failed.saturating_record(nanoseconds(took));
     }
 
     /// Records a request of a mix, with its response time unless it failed.
@@ -66,12 +77,21 @@ impl Latencies {
                 debug_assert!(false, "two histograms of the same bounds");
             }
         }
+        if let Some(some) = other.failed() {
+            let all = self.failed.get_or_insert_with(|| Box::new(histogram()));
+            if all.add(some).is_err() {
+                debug_assert!(false, "two histograms of the same bounds");
+            }
+        }
     }
 
     /// Resets all values without freeing memory.
     pub fn clear(&mut self) {
         self.response.reset();
         self.service.reset();
+        if let Some(failed) = &mut self.failed {
+            failed.reset();
+        }
         self.calls.clear();
     }
 
@@ -83,6 +103,12 @@ impl Latencies {
     /// Returns the service times (from the actual send), in nanoseconds.
     pub const fn service(&self) -> &Histogram<u64> {
         &self.service
+    }
+
+    /// Returns the times of requests that failed (from the intended send to the failure), in
+    /// nanoseconds, or `None` if none did.
+    pub fn failed(&self) -> Option<&Histogram<u64>> {
+        self.failed.as_deref().filter(|failed| !failed.is_empty())
     }
 }
 
@@ -141,6 +167,19 @@ mod tests {
         assert_eq!((at(one.response(), 100.0), at(one.service(), 100.0)), (50, 49));
         one.clear();
         assert!(one.response().is_empty() && one.service().is_empty());
+    }
+
+    #[test]
+    fn failed_requests_have_latencies_apart() {
+        let (mut one, mut other) = (Latencies::new(), Latencies::new());
+        one.record(times(0, 0, 5));
+        assert!(one.failed().is_none() && one.failed.is_none(), "allocated by the first");
+        other.record_failed(Duration::from_millis(70));
+        one.add(&other);
+        assert_eq!(one.failed().map(|failed| (failed.len(), at(failed, 50.0))), Some((1, 70)));
+        assert_eq!(one.response().len(), 1);
+        one.clear();
+        assert!(one.failed().is_none());
     }
 
     #[test]

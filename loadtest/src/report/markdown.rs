@@ -28,7 +28,12 @@ pub fn run(result: &RunResult) -> String {
     ));
     lines.push("| | mean | p50 | p90 | p95 | p99 | p99.9 | p99.99 | max |".into());
     lines.push("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |".into());
-    let rows = [("response", &result.response), ("service", &result.service), ("lag", &result.lag)];
+    let rows = [
+        ("response", &result.response),
+        ("service", &result.service),
+        ("failed", &result.failed),
+        ("lag", &result.lag),
+    ];
     lines.extend(rows.into_iter().map(|(name, percentiles)| latency_row(name, percentiles)));
     lines.extend(result.calls.iter().map(|call| latency_row(&cell(&call.name), &call.response)));
     lines.push(String::new());
@@ -92,7 +97,7 @@ mod tests {
         assert!(text.starts_with("### MISSED: p99 1 ms \\| &lt;b> x\n"), "{text}");
         assert!(text.contains("\n- timeout: 3\n"), "{text}");
         let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
-        assert_eq!(table.len(), 5);
+        assert_eq!(table.len(), 6);
         assert!(table.iter().all(|row| row.matches('|').count() == 10), "{text}");
     }
 }

@@ -75,10 +75,11 @@ pub fn run(result: &RunResult) -> String {
 }
 
 fn latencies(metrics: &mut Metrics, result: &RunResult) {
-    let RunResult { response, service, lag, calls, .. } = result;
+    let RunResult { response, service, failed, lag, calls, .. } = result;
     let names = [
         ("response_seconds", "Response time from the intended send time.", response),
         ("service_seconds", "Service time from the actual send time.", service),
+        ("failed_seconds", "Time of failed requests from the intended send time.", failed),
         ("generator_lag_seconds", "Lag of the load generator.", lag),
     ];
     for (name, help, percentiles) in names {

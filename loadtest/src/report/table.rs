@@ -69,6 +69,7 @@ pub fn table(result: &RunResult) -> String {
     line(format!("{:8}{}", "", names.concat()));
     line(percentile_row("response", &result.response));
     line(percentile_row("service", &result.service));
+    line(percentile_row("failed", &result.failed));
     line(percentile_row("lag", &result.lag));
     result.calls.iter().flat_map(call_lines).for_each(&mut line);
     for row in scenario::rows(result) {

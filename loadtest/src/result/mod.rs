@@ -59,6 +59,10 @@ pub struct RunResult {
     pub response: Percentiles,
     /// Service time: from the actual send time to the complete response.
     pub service: Percentiles,
+    /// Time of requests that failed: from the intended send time to the failure. Requests that were
+    /// not sent have none.
+    #[serde(default)]
+    pub failed: Percentiles,
     /// Lag of the load generator behind the intended send times.
     pub lag: Percentiles,
     /// Points of the percentile curve of the response time: percentile and microseconds.
@@ -215,6 +219,7 @@ impl RunResult {
         totals.backlog_growth = growth.map(|growth| growth.requests_per_second);
         let response = Percentiles::from_histogram(total.latencies.response());
         let service = Percentiles::from_histogram(total.latencies.service());
+        let failed = total.latencies.failed().map(Percentiles::from_histogram);
         let lag = Percentiles::from_histogram(&total.lag);
         let generator = generator_cost(finding, totals.rate);
         let server = server_cost(finding, totals.rate);
@@ -255,6 +260,7 @@ impl RunResult {
             totals,
             response,
             service,
+            failed: failed.unwrap_or_default(),
             lag,
             response_distribution: distribution(total.latencies.response()),
             service_distribution: distribution(total.latencies.service()),

@@ -153,6 +153,7 @@ fn percentile_table(result: &RunResult) -> Table {
     let columns = [
         ("response time", &result.response),
         ("service time", &result.service),
+        ("failed requests", &result.failed),
         ("generator lag", &result.lag),
     ];
     let statistics = columns.map(|(_, percentiles)| percentiles.statistics());

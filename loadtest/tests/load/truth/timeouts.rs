@@ -33,6 +33,10 @@ fn lost_answer_fails_its_request_only() {
         assert_eq!(totals.failures, [("timeout".to_owned(), 4)].into_iter().collect());
         assert_eq!((totals.unsolicited, totals.late, totals.lost), (0, 0, 0), "{transport:?}");
         assert_eq!(result.failure_examples["timeout"], "no answer within 300ms");
+        assert_eq!(result.failed.count, 4, "{transport:?}");
+        assert!(result.failed.p50_us >= Some(300_000.0), "{:?}", result.failed);
+        assert!(result.failed.max_us < Some(2_000_000.0), "{:?}", result.failed);
+        assert!(result.response.max_us < result.failed.p50_us, "{transport:?}");
         let http = transport == Transport::Http;
         let counts = ServerCounts {
             // One of them lists the tools. Over HTTP a connection whose answer is lost is opened
