@@ -27,7 +27,7 @@
 //! | [`significance`] | permutation test of the difference of two groups of runs |
 //! | [`comparison`] | comparison of results within budgets, and their comparability |
 //! | [`capacity`] | resources required for a target rate, from measured results |
-//! | [`tuning`] | machine settings that limit or distort a load test |
+//! | [`machine`] | warnings about this machine before a run |
 
 #![forbid(unsafe_code)]
 
@@ -37,6 +37,7 @@ pub mod comparison;
 pub mod discovery;
 pub mod figure;
 pub mod generator;
+pub mod machine;
 pub mod mcp;
 pub mod metrics;
 pub mod nearest;
@@ -49,5 +50,4 @@ pub mod search;
 pub mod significance;
 pub mod sweep;
 pub mod target;
-pub mod tuning;
 pub mod wire;

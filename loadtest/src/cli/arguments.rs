@@ -1,8 +1,6 @@
 //! Commands with their arguments.
 
-use std::num::NonZeroU64;
-
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use super::capacity::CapacityArguments;
 use super::compare::CompareArguments;
@@ -36,21 +34,4 @@ pub(super) enum Command {
     Plan(Box<PlanArguments>),
     /// Show a stored result, or convert it to HTML or CSV.
     Report(ReportArguments),
-    /// Check this machine: limits and kernel settings against the profile in tuning/.
-    Check(CheckArguments),
-}
-
-/// Arguments of `check`.
-#[derive(Args, Debug)]
-pub(super) struct CheckArguments {
-    /// Connections to one server address, with both ends on this machine [default: what the machine
-    /// is used for now].
-    #[arg(short, long, value_name = "N")]
-    pub(super) connections: Option<u64>,
-    /// Source addresses of the connections.
-    #[arg(long, value_name = "N", default_value = "1", requires = "connections")]
-    pub(super) sources: NonZeroU64,
-    /// Print JSON.
-    #[arg(long)]
-    pub(super) json: bool,
 }

@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use corelane_load::children::StderrMode;
+use corelane_load::generator::RunConfig;
+use corelane_load::machine::{CoreUse, Machine, warnings};
 use corelane_load::plan::{
     ChurnPlan, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError, SessionEnd, SourceRange,
     StdioPlan, Thresholds, parse_era,
 };
 use corelane_load::target::Era;
 
-use super::CliError;
 use super::calls::CallArguments;
 use super::credentials::CredentialArguments;
 use super::files::{CiFiles, ResultFiles};
 use super::numbers::{parse_count, parse_rate, parse_small_count};
 use super::server::{ServerArguments, ServerProcess};
+use super::{CliError, print_stderr};
 
 /// Default rate of a run, in requests a second.
 const DEFAULT_RATE: f64 = 1_000.0;
@@ -138,9 +140,24 @@ pub(super) struct GeneratorArguments {
     /// of that of the response time, whichever is longer].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     lag_max: Option<HumanDuration>,
-    /// Print no progress.
+    /// Print no progress, notes and warnings.
     #[arg(long)]
     pub(super) quiet: bool,
+}
+
+impl GeneratorArguments {
+    /// Observes what other programs use of the machine, for warnings.
+    pub(super) fn core_use(&self) -> Option<CoreUse> {
+        if self.quiet { None } else { CoreUse::observe() }
+    }
+
+    /// Prints warnings about the machine before the run of `config`.
+    pub(super) fn print_warnings(&self, config: &RunConfig, core_use: Option<CoreUse>) {
+        if !self.quiet {
+            let machine = Machine::read(config, core_use);
+            warnings(&machine, config, self.threads).iter().for_each(print_stderr);
+        }
+    }
 }
 
 /// Flags of thresholds. Those of single calls are in a plan.

@@ -1,5 +1,5 @@
 //! Commands: `run` and `search` perform load tests; `report`, `compare` and `capacity`
-//! evaluate their results; `plan` prints plans; `check` inspects this machine.
+//! evaluate their results; `plan` prints plans.
 //!
 //! Results go to standard output, everything else to standard error; an error is one line with its
 //! cause and a correction. Exit status: 0 passed or completed, 1 the run failed or missed a
@@ -35,7 +35,6 @@ mod usage_error;
 
 mod arguments;
 mod capacity;
-mod check;
 mod commit;
 mod compare;
 mod load_arguments;
@@ -98,7 +97,6 @@ fn execute(command: Command) -> ExitCode {
         Command::Capacity(arguments) => capacity::capacity(&arguments),
         Command::Plan(arguments) => plan::plan(&arguments),
         Command::Report(arguments) => report::report(&arguments),
-        Command::Check(arguments) => check::check(&arguments),
     };
     ended.unwrap_or_else(|error| print_error(&error))
 }

@@ -26,12 +26,14 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, CliError> {
     arguments.ci.check()?;
     let mut others = [&arguments.output.csv, &arguments.output.hlog].into_iter().flatten();
     others.try_for_each(|path| check_writable(path))?;
+    let core_use = load.generator.core_use();
     let mut server = load.server(&plan)?;
     let Discovery { plan, server: identity, .. } =
         complete_plan(&plan, &mut server, load.generator.quiet)?;
     origin.server = identity;
     let mut run_output = RunOutput::new(arguments, &plan)?;
     let run_config = RunConfig { stop: stop_on_signal()?, ..plan.run_config()? };
+    load.generator.print_warnings(&run_config, core_use);
     let (threads, cores) = (load.generator.threads, &load.generator.cores);
     let finding = generator::run(&run_config, threads, cores, server.process(), |_, second| {
         run_output.write_second(second);

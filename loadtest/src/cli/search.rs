@@ -30,10 +30,13 @@ pub(super) fn search(arguments: &SearchArguments) -> Result<ExitCode, CliError> 
     let plan = arguments.plan()?;
     check(&plan)?;
     arguments.files.check()?;
+    let generator = &arguments.load.generator;
+    let core_use = generator.core_use();
     let mut server = arguments.load.server(&plan)?;
     let first = trial_plan(&plan, 1.0, CHECKED_SPAN);
     let Discovery { plan, server: identity, .. } =
-        complete_trials(&plan, &first, &mut server, arguments.load.generator.quiet)?;
+        complete_trials(&plan, &first, &mut server, generator.quiet)?;
+    generator.print_warnings(&first.run_config()?, core_use);
     let origin = RunOrigin { server: identity, ..arguments.files.origin() };
     let result = measure(arguments, &plan, &mut server, &origin)?;
     drop(server);

@@ -4,6 +4,10 @@
 //! counts as steal time (`proc_stat(5)`, `steal`). Within the machine it looks like a slow response
 //! or a late generator, so a run reports it. Latencies are not corrected.
 
+use std::time::Duration;
+
+use rustix::param::clock_ticks_per_second;
+
 /// CPU time of all cores so far, in kernel ticks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CoreTime {
@@ -59,6 +63,15 @@ impl CoreTime {
         f64::from(self.cores) * (1.0 - unused as f64 / all as f64)
     }
 
+    /// Returns how many of the cores programs used in the `time` since `before`, from the idle time
+    /// alone: over a few ticks the sum of all times is imprecise.
+    #[expect(clippy::cast_precision_loss, reason = "displayed figure")]
+    pub fn busy_cores_over(self, before: Self, time: Duration) -> f64 {
+        let unused = (self.idle + self.stolen).saturating_sub(before.idle + before.stolen) as f64;
+        let ticks = time.as_secs_f64() * clock_ticks_per_second() as f64;
+        (f64::from(self.cores) - unused / ticks.max(1.0)).max(0.0)
+    }
+
     /// Returns the fraction of CPU time stolen since `before`, from 0 to 1.
     #[expect(clippy::cast_precision_loss, reason = "displayed ratio")]
     pub fn steal_ratio_since(self, before: Self) -> f64 {
@@ -78,6 +91,10 @@ mod tests {
             CoreTime::parse("cpu  60 0 30 80 0 0 5 25 53 0\ncpu0 1\ncpu1 1\nintr 1").unwrap();
         assert!((after.steal_ratio_since(before) - 0.2).abs() < 1e-9);
         assert!((after.busy_cores_since(before) - 1.4).abs() < 1e-9);
+        // 30 of 50 ticks unused.
+        let ticks = u32::try_from(clock_ticks_per_second()).unwrap();
+        let used = after.busy_cores_over(before, Duration::from_secs(50) / ticks);
+        assert!((used - 1.4).abs() < 1e-6, "{used}");
         assert!(after.steal_ratio_since(after).abs() < 1e-9, "no time passed");
     }
 

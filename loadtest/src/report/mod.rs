@@ -1,7 +1,6 @@
 //! Output formats of results: tables, HTML, Markdown, CSV, `JUnit`, `OpenMetrics`, histogram logs.
 
 pub mod capacity;
-pub mod check;
 pub mod compare;
 pub mod csv;
 pub mod hlog;

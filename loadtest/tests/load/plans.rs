@@ -80,22 +80,13 @@ fn plans_readme_lists_all_plans() {
 }
 
 #[test]
-fn tuning_knobs_have_plans_and_sections() {
+fn tuning_readme_names_each_knob_plan() {
     let chapters = read("../tuning/README.md");
     let knobs: BTreeSet<String> =
         plans().into_iter().filter(|name| name.starts_with("knob-")).collect();
     let named_plans: BTreeSet<String> =
         named(&chapters).into_iter().filter(|name| name.starts_with("knob-")).collect();
     assert_eq!(named_plans, knobs, "plans named in tuning/README.md, and existing plans");
-    let mut advised = BTreeSet::new();
-    for file in ["knobs.rs", "limits.rs", "review.rs"] {
-        advised.extend(named(&read(&format!("src/tuning/{file}"))));
-    }
-    assert!(advised.is_subset(&knobs), "{advised:?}");
-    for setting in corelane_load::tuning::settings(corelane_load::tuning::PROFILE) {
-        let name = setting.name.rsplit('.').next().unwrap();
-        assert!(chapters.contains(name), "{name} has no section");
-    }
 }
 
 #[test]

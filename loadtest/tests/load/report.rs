@@ -16,7 +16,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
-use crate::{LOAD, file_path};
+use crate::{LOAD, file_path, lines_without_warnings};
 
 fn load(arguments: &[&str]) -> Output {
     Command::new(LOAD).args(arguments).output().unwrap()
@@ -170,7 +170,7 @@ fn progress_without_terminal_is_lines() {
         &format!("tcp://{}", test_server.tcp()),
         &["--era=modern", "--tool=echo", "--arguments={\"message\":\"a\"}"],
     );
-    let lines: Vec<&str> = stderr(&output).lines().collect();
+    let lines = lines_without_warnings(stderr(&output));
     assert!((1..=4).contains(&lines.len()) && lines[0].contains("open 2"), "{lines:?}");
     assert!(!stderr(&output).contains('\x1b'));
     assert_eq!(stderr(&run(&test_server, &["--quiet"])), "");

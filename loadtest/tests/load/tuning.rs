@@ -1,4 +1,5 @@
-//! Tests of `corelane-load check`, and of `cpus.sh` on files that imitate `/proc` and `/sys`.
+//! Tests of warnings about the machine before a run, of what `tuning/README.md` explains, and of
+//! `cpus.sh` on files that imitate `/proc` and `/sys`.
 
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
@@ -7,95 +8,41 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use corelane_load::tuning::{
-    Listeners, Machine, PROFILE, PlannedLoad, Review, Severity, review,
-    settings as profile_settings,
-};
-
-use crate::LOAD;
-
-/// Runs `corelane-load check` and returns its exit status and output.
-fn check(flags: &[&str]) -> (i32, String) {
-    let program = LOAD;
-    let output = Command::new(program).arg("check").args(flags).output().unwrap();
-    (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
-}
+use crate::load;
+use crate::truth::{ServerModel, TruthServer};
 
 #[test]
-fn check_fits_one_connection_and_rejects_too_many() {
-    let (status, text) = check(&["--connections=1"]);
-    assert_eq!(status, 0, "{text}");
-    assert!(text.starts_with("1 connections from 1 address: "), "{text}");
-    let (status, text) = check(&["--connections=99999999999"]);
-    assert_eq!(status, 1);
-    for part in ["not sufficient", "NEEDED", "nofile", "ports", "memory", "knob-limits.toml"] {
-        assert!(text.contains(part), "'{part}' is not in: {text}");
-    }
-}
-
-#[test]
-fn check_without_connections_judges_current_use() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let connection = std::net::TcpStream::connect(address).unwrap();
-    let (_, text) = check(&["--json"]);
-    let review: Review = serde_json::from_str(&text).unwrap();
-    assert_eq!(review.load, None);
-    let found = review.listeners.iter().find(|listener| listener.address == address).unwrap();
-    assert_eq!((found.connections, found.waiting), (1, 1), "{found:?}");
-    assert_eq!(found.process.as_ref().map(|process| process.pid), Some(std::process::id()));
-    let (_, text) = check(&[]);
-    assert!(text.starts_with("in use now, "), "{text}");
-    assert!(text.contains(&address.to_string()) && text.contains("--connections N"), "{text}");
-    drop((listener, connection));
-}
-
-#[test]
-fn tuning_readme_explains_each_finding() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tuning/README.md");
-    let readme = fs::read_to_string(readme).unwrap().to_lowercase();
-    let settings = [
-        ("net.netfilter.nf_conntrack_max", "1"),
-        ("kernel.io_uring_disabled", "2"),
-        ("kernel.sched_rt_runtime_us", "950000"),
-        ("fs.file-max", "10"),
-        ("fs.file-nr", "1 0 10"),
-    ];
-    let profile = profile_settings(PROFILE).map(|setting| (setting.name, "0"));
-    let machine = Machine {
-        settings: profile
-            .chain(settings)
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect(),
-        open_files_max: Some(1),
-        available_bytes: Some(1),
-        swap_bytes: 1 << 30,
-        governors: vec!["powersave".into()],
-        exit_latency_us_max: Some(900),
-        huge_pages: Some("always".into()),
-        nodes: 2,
-        mitigations: vec!["meltdown".into()],
-        listeners: Listeners { all: Vec::new(), overflows: Some(1) },
-        ..Machine::default()
+fn short_backlog_is_noted_before_run() {
+    let server = TruthServer::start(ServerModel { workers: 9, ..ServerModel::default() });
+    let target = server.target();
+    let run = |flags: &[&str]| {
+        let flags = flags.iter().copied();
+        load(["run", &target, "-c200", "-r50", "-d200ms", "--warm-up=0s"].into_iter().chain(flags))
     };
-    let planned = review(&machine, Some(PlannedLoad { connections: 60_000, sources: 1 }));
-    let now = review(&machine, None);
-    assert!(planned.findings.len() >= 17, "{planned:?}");
-    for finding in planned.findings.iter().chain(&now.findings) {
+    // The backlog of a listener of std is 128.
+    let address = target.strip_prefix("tcp://").unwrap();
+    let note = format!("note: 200 connections open at once, and the backlog of {address} is ");
+    let ended = run(&[]);
+    assert!(ended.stderr.contains(&note) && ended.stderr.contains("--connect-rate"), "{ended:?}");
+    assert!(!ended.stdout.contains("backlog of"), "{ended:?}");
+    assert_eq!(run(&["--quiet"]).stderr, "");
+    assert!(!run(&["--connect-rate=10k"]).stderr.contains(&note));
+}
+
+#[test]
+fn tuning_readme_explains_each_setting() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tuning");
+    let readme = fs::read_to_string(folder.join("README.md")).unwrap();
+    let profile = fs::read_to_string(folder.join("90-corelane.conf")).unwrap();
+    let names = profile.lines().filter(|line| !line.starts_with('#'));
+    let names: Vec<&str> = names.filter_map(|line| line.split_once(" = ")).map(|it| it.0).collect();
+    assert!(names.len() >= 5, "{names:?}");
+    let unset = ["nf_conntrack_max", "io_uring_disabled", "sched_rt_runtime_us", "clock source"];
+    for name in names.iter().chain(&unset) {
         // The last part of a name: several are explained together.
-        let name = finding.knob.rsplit('.').next().unwrap().to_lowercase();
-        let name = name.trim_start_matches("scaling_");
+        let name = name.rsplit('.').next().unwrap();
         assert!(readme.contains(name), "{name} is not in tuning/README.md");
     }
-}
-
-#[test]
-fn check_prints_json() {
-    let (status, text) = check(&["--connections=99999999999", "--sources=3", "--json"]);
-    let review: Review = serde_json::from_str(&text).unwrap();
-    let load = review.load.unwrap();
-    assert_eq!((status, load.sources, review.is_sufficient()), (1, 3, false));
-    assert_eq!(review.findings[0].severity, Severity::Needed);
 }
 
 /// Creates the files of a machine with forty cores in a directory of this test.
