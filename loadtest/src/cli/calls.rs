@@ -99,9 +99,8 @@ impl Args for CallArguments {
                  to contain [default: 32, and any result]",
             ))
             .arg(many(Arg::new("stream").long("stream").num_args(0).default_missing_value("true"))
-                .value_parser(value_parser!(bool)).help(
-                "Request the result of the tool before it as a stream, and count its chunks \
-                 (--era parity)",
+                .value_parser(value_parser!(bool)).hide(true).help(
+                "Request the result of the tool before it as a stream, and count its chunks",
             ))
     }
 

@@ -88,10 +88,13 @@ struct ShapeArguments {
 struct RequestArguments {
     #[command(flatten)]
     calls: CallArguments,
-    /// MCP version: auto, modern (2026-07-28), legacy (2025-11-25), or an older version; or the
-    /// dialect parity [default: auto, the latest version that the server supports].
+    /// MCP version: auto, modern (2026-07-28), legacy (2025-11-25), or an older version [default:
+    /// auto, the latest version that the server supports].
     #[arg(long, value_name = "ERA", value_parser = read_era)]
     era: Option<EraChoice>,
+    /// Dialect of the messages, instead of MCP.
+    #[arg(long, value_name = "NAME", hide = true, conflicts_with = "era")]
+    dialect: Option<Dialect>,
 }
 
 /// Flags of connections, subscriptions, standard error and reconnects.
@@ -333,6 +336,9 @@ impl LoadArguments {
         if let Some(EraChoice(era)) = self.requests.era {
             plan.era = era;
         }
+        if let Some(Dialect::Parity) = self.requests.dialect {
+            plan.era = Some(Era::Parity);
+        }
         plan.poisson |= self.shape.poisson;
         if let Some(stderr) = self.scenario.server_stderr {
             plan.stdio = Some(StdioPlan { stderr });
@@ -423,7 +429,17 @@ fn span_of(requests: u32, rate: f64) -> Result<HumanDuration, PlanError> {
 #[derive(Clone, Copy, Debug)]
 struct EraChoice(Option<Era>);
 
+/// A dialect that is no version of MCP.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(super) enum Dialect {
+    /// The parity dialect.
+    Parity,
+}
+
 fn read_era(text: &str) -> Result<EraChoice, String> {
+    if text == "parity" {
+        return Err("parity is a dialect: write --dialect parity".into());
+    }
     parse_era(text).map(EraChoice)
 }
 

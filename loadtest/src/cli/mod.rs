@@ -10,7 +10,6 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 use corelane_load::plan::Plan;
 
@@ -68,7 +67,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(role) => role,
         Err(error) => return print_error(&error),
     };
-    let command = match Arguments::try_parse_from(&arguments) {
+    let command = match Arguments::read(&arguments) {
         Ok(arguments) => arguments.command,
         Err(error) => return print_usage_error(&error),
     };

@@ -77,7 +77,7 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<ExitCode, CliError> 
 }
 
 fn write_seconds(path: &Path, result: &RunResult) -> std::io::Result<()> {
-    let mut table = CsvWriter::new(File::create(path)?)?;
+    let mut table = CsvWriter::new(File::create(path)?, result.plan.is_parity())?;
     result.seconds.iter().try_for_each(|second| table.write_second(second))
 }
 

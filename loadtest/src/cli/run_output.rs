@@ -47,7 +47,8 @@ impl RunOutput {
     /// Opens the outputs.
     pub(super) fn new(arguments: &RunArguments, plan: &Plan) -> Result<Self, CliError> {
         let csv = arguments.output.csv.as_deref().map(|path| {
-            let table = CsvWriter::new(create(path)?).map_err(|error| write_error(path, &error))?;
+            let table = CsvWriter::new(create(path)?, plan.is_parity())
+                .map_err(|error| write_error(path, &error))?;
             Ok::<_, CliError>((path.to_owned(), table))
         });
         let hlog = arguments.output.hlog.as_deref().map(|path| {

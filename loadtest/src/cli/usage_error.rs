@@ -1,7 +1,8 @@
 //! Errors of the command line.
 
 /// Commands and flags of earlier versions, as clap quotes them, with what they are called now.
-const EARLIER: [(&str, &str); 2] = [
+const EARLIER: [(&str, &str); 3] = [
+    ("'check'", "part of run and search, which warn before the load; settings: tuning/README.md"),
     ("'sweep'", "search --fractions 0.25,0.5,0.75,0.9"),
     ("'--search-duration'", "--duration, and --duration is --fraction-duration"),
 ];

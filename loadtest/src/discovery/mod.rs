@@ -157,7 +157,7 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
     let sends_requests = !matches!(config.mode, LoadMode::Hold { .. });
     let tools = if sends_requests { Necessity::of_tools(&plan) } else { Necessity::Useless };
     let (mut notes, mut identity) = (Vec::new(), None);
-    if plan.era == Some(Era::Parity) && tools != Necessity::Useless {
+    if plan.is_parity() && tools != Necessity::Useless {
         let found = parity::list_tools(config);
         let found = found.and_then(|listed| complete_calls(&mut plan.calls, &listed));
         match found {

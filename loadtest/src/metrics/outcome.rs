@@ -66,6 +66,17 @@ impl Failure {
         Self::Parity(ErrorCode::Internal),
     ];
 
+    /// Returns the kinds that requests of the parity dialect, or of MCP, can have, in the order of
+    /// reports.
+    pub fn of_dialect(is_parity: bool) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |kind| is_parity || !kind.is_parity())
+    }
+
+    /// Returns whether only requests of the parity dialect fail in this way.
+    const fn is_parity(self) -> bool {
+        matches!(self, Self::Stream | Self::Parity(_))
+    }
+
     /// Returns the position in [`Failure::ALL`].
     pub(super) const fn index(self) -> usize {
         match self {
@@ -123,21 +134,21 @@ impl Failure {
             Self::Connect => "no connection to the server could be opened",
             Self::Closed => "the server closed the connection before it answered",
             Self::Timeout => "no answer within the response timeout or before the end of the run",
-            Self::Garbage => "the answer is not valid HTTP, WebSocket, JSON-RPC or parity",
+            Self::Garbage => "the answer is not a valid message of HTTP, WebSocket or the protocol",
             Self::Wrong => "the answer is valid, but another one than expected",
             Self::Http429 => {
                 "HTTP status 429: too many requests; Retry-After has the seconds to wait"
             }
             Self::Http4xx => "HTTP status 4xx, or another unexpected one: the request was rejected",
             Self::Http5xx => "HTTP status 5xx: the server failed",
-            Self::Rpc => "JSON-RPC error response, or a parity error with an unknown code",
+            Self::Rpc => "error response without a kind of its own",
             Self::RpcRetryAfter => {
                 "JSON-RPC error with data.retryAfterMs: too many requests, or an overloaded server"
             }
             Self::Tool => "tool result with isError",
             Self::Unsent => "not sent, because every connection was busy or lost",
             Self::Stream => {
-                "parity: a chunk is missing, doubled or behind the end, or eos is missing"
+                "a chunk is missing, doubled or behind the end, or eos is missing"
             }
             Self::Parity(code) => parity_description(code),
         }
@@ -146,16 +157,16 @@ impl Failure {
 
 const fn parity_description(code: ErrorCode) -> &'static str {
     match code {
-        ErrorCode::VersionUnsupported => "parity: the version of the dialect is unsupported",
-        ErrorCode::FeatureNotAvailable => "parity: the method or capability is not negotiated",
-        ErrorCode::Unauthorized => "parity: no valid token",
-        ErrorCode::Forbidden => "parity: the token does not allow the request",
+        ErrorCode::VersionUnsupported => "the version of the dialect is unsupported",
+        ErrorCode::FeatureNotAvailable => "the method or capability is not negotiated",
+        ErrorCode::Unauthorized => "no valid token",
+        ErrorCode::Forbidden => "the token does not allow the request",
         ErrorCode::RateLimited => {
-            "parity: too many requests, in flight or in a time; retryAfter has the seconds"
+            "too many requests, in flight or in a time; retryAfter has the seconds"
         }
-        ErrorCode::PayloadTooLarge => "parity: the request is longer than maxPayloadBytes",
-        ErrorCode::AlreadyProcessed => "parity: the idempotency key was used",
-        ErrorCode::Internal => "parity: the server failed, or the request is invalid",
+        ErrorCode::PayloadTooLarge => "the request is longer than maxPayloadBytes",
+        ErrorCode::AlreadyProcessed => "the idempotency key was used",
+        ErrorCode::Internal => "the server failed, or the request is invalid",
     }
 }
 

@@ -13,7 +13,7 @@ impl Plan {
         let Some(bearer) = self.bearer()? else { return Ok(self.headers.clone()) };
         let has_fields = matches!(target.transport(), Transport::Http | Transport::WebSocket);
         // The parity dialect has a place for it in the handshake.
-        if !has_fields && !self.era.is_some_and(Era::is_parity) {
+        if !has_fields && !self.is_parity() {
             return Err(PlanError(format!(
                 "{target} has no HTTP header fields to carry a bearer token: remove --bearer, \
                  --bearer-file, bearer_file and CORELANE_LOAD_BEARER"

@@ -221,7 +221,7 @@ pub fn parse_era(text: &str) -> Result<Option<Era>, String> {
     let versions = Era::ALL.into_iter().filter(|era| !era.is_parity()).map(Era::mcp_version);
     let versions = versions.collect::<Vec<_>>().join(", ");
     Era::named(text).map(Some).ok_or_else(|| {
-        format!("an era is auto, modern, legacy or parity, or a version: {versions}")
+        format!("an era is auto, modern or legacy, or a version: {versions}")
     })
 }
 
@@ -334,6 +334,11 @@ impl Plan {
     /// Returns the name of the MCP protocol version in reports.
     pub fn era_name(&self) -> &'static str {
         self.era.map_or("auto", Era::name)
+    }
+
+    /// Returns whether its messages are those of the parity dialect.
+    pub fn is_parity(&self) -> bool {
+        self.era.is_some_and(Era::is_parity)
     }
 
     /// Returns the number of all connections: for requests, for streams, and for publishing.

@@ -1,7 +1,7 @@
 //! CSV output of the seconds of a run (RFC 4180), with a header.
 //!
-//! All runs have the same columns; unknown values are empty. Latencies are in microseconds, memory
-//! in bytes, rates per measured second.
+//! All runs have the same columns, those of the parity dialect more; unknown values are empty.
+//! Latencies are in microseconds, memory in bytes, rates per measured second.
 
 use std::io::{self, Write};
 
@@ -35,17 +35,22 @@ const COLUMNS_AFTER_FAILURES: [&str; 16] = [
 
 /// A CSV writer with one row a second.
 #[derive(Debug)]
-pub struct CsvWriter<W: Write>(Writer<W>);
+pub struct CsvWriter<W: Write> {
+    writer: Writer<W>,
+    is_parity: bool,
+}
 
 impl<W: Write> CsvWriter<W> {
-    /// Writes the header.
+    /// Writes the header, with the failures of the parity dialect or without.
     ///
     /// # Errors
     ///
     /// I/O errors of `out`.
-    pub fn new(out: W) -> io::Result<Self> {
+    pub fn new(out: W, is_parity: bool) -> io::Result<Self> {
         let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(out);
-        let failures = Failure::ALL.map(|kind| format!("failed_{}", kind.name()));
+        let failures: Vec<String> = Failure::of_dialect(is_parity)
+            .map(|kind| format!("failed_{}", kind.name()))
+            .collect();
         let failures = failures.iter().map(String::as_str);
         writer.write_record(
             COLUMNS_BEFORE_FAILURES
@@ -55,7 +60,7 @@ impl<W: Write> CsvWriter<W> {
                 .chain(COLUMNS_AFTER_FAILURES),
         )?;
         writer.flush()?;
-        Ok(Self(writer))
+        Ok(Self { writer, is_parity })
     }
 
     /// Writes and flushes the row of a second.
@@ -71,7 +76,7 @@ impl<W: Write> CsvWriter<W> {
         row.extend(counts.map(rate));
         row.push(second.failed.to_string());
         let of_kind = |kind: Failure| second.failures.get(kind.name()).copied().unwrap_or_default();
-        row.extend(Failure::ALL.map(|kind| of_kind(kind).to_string()));
+        row.extend(Failure::of_dialect(self.is_parity).map(|kind| of_kind(kind).to_string()));
         let latencies = [
             second.p50_us,
             second.p90_us,
@@ -92,8 +97,8 @@ impl<W: Write> CsvWriter<W> {
             row.push(cores.map(|cores| format!("{cores:.4}")).unwrap_or_default());
             row.push(bytes.map(|bytes| bytes.to_string()).unwrap_or_default());
         }
-        self.0.write_record(&row)?;
-        self.0.flush()
+        self.writer.write_record(&row)?;
+        self.writer.flush()
     }
 }
 
@@ -107,7 +112,7 @@ mod tests {
 
     fn table(seconds: &[SecondResult]) -> (String, StringRecord, Vec<StringRecord>) {
         let mut out = Vec::new();
-        let mut table = CsvWriter::new(&mut out).unwrap();
+        let mut table = CsvWriter::new(&mut out, false).unwrap();
         for second in seconds {
             table.write_second(second).unwrap();
         }
@@ -150,6 +155,18 @@ mod tests {
             (value("connections_open"), value("server_resident_bytes")),
             ("64".into(), String::new())
         );
+    }
+
+    #[test]
+    fn parity_columns_appear_with_the_dialect() {
+        let header = |is_parity| {
+            let mut out = Vec::new();
+            drop(CsvWriter::new(&mut out, is_parity).unwrap());
+            String::from_utf8(out).unwrap()
+        };
+        assert!(header(true).contains(",failed_stream,") && header(true).contains(",failed_error."));
+        let mcp = header(false);
+        assert!(!mcp.contains("stream") && !mcp.contains("failed_error"), "{mcp}");
     }
 
     #[test]
