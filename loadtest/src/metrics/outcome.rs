@@ -147,9 +147,7 @@ impl Failure {
             }
             Self::Tool => "tool result with isError",
             Self::Unsent => "not sent, because every connection was busy or lost",
-            Self::Stream => {
-                "a chunk is missing, doubled or behind the end, or eos is missing"
-            }
+            Self::Stream => "a chunk is missing, doubled or behind the end, or eos is missing",
             Self::Parity(code) => parity_description(code),
         }
     }

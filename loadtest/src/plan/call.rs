@@ -132,9 +132,10 @@ impl CallPlan {
     /// Checks that the dialect has streams, or progress.
     fn check_stream(&self, settings: &RequestSettings) -> Result<(), PlanError> {
         match (self.stream, settings.era.is_parity()) {
-            (true, false) => {
-                Err(PlanError::new("stream = true needs the parity dialect: add era = \"parity\""))
-            }
+            (true, false) => Err(PlanError::new(
+                "stream = true needs the parity dialect: add --dialect parity, or era = \"parity\" \
+                 to the plan",
+            )),
             (_, true) if self.progress => Err(PlanError::new(
                 "progress = true is not of the parity dialect: use stream = true",
             )),

@@ -106,7 +106,9 @@ impl PlanError {
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The server: `tcp://HOST:PORT`, `http://HOST[:PORT]/PATH`, `ws://HOST[:PORT]/PATH`, the same
-    /// with TLS as `tls://`, `https://` and `wss://`, or `stdio:COMMAND`.
+    /// with TLS as `tls://`, `https://` and `wss://`, or `stdio:COMMAND`. Default: that of the
+    /// command line, which takes precedence.
+    #[serde(default)]
     pub target: String,
     /// The MCP protocol version of requests: `auto`, `modern` (2026-07-28), `legacy` (2025-11-25),
     /// `2025-06-18`, `2025-03-26` or `2024-11-05`; or `parity`, the parity dialect. Default `auto`:
@@ -220,9 +222,9 @@ pub fn parse_era(text: &str) -> Result<Option<Era>, String> {
     }
     let versions = Era::ALL.into_iter().filter(|era| !era.is_parity()).map(Era::mcp_version);
     let versions = versions.collect::<Vec<_>>().join(", ");
-    Era::named(text).map(Some).ok_or_else(|| {
-        format!("an era is auto, modern or legacy, or a version: {versions}")
-    })
+    Era::named(text)
+        .map(Some)
+        .ok_or_else(|| format!("an era is auto, modern or legacy, or a version: {versions}"))
 }
 
 const fn connections() -> usize {
@@ -322,6 +324,12 @@ impl Plan {
         })?;
         if let Some(target) = target {
             target.clone_into(&mut plan.target);
+        }
+        if plan.target.is_empty() {
+            return Err(PlanError(format!(
+                "{shown} has no target: name it on the command line, such as \
+                 http://127.0.0.1:8080, or write target = \"http://127.0.0.1:8080\" into the plan"
+            )));
         }
         // The default depends on the target, which serde's defaults cannot see.
         let table = toml::from_str::<toml::Table>(&text).unwrap_or_default();

@@ -48,9 +48,8 @@ impl<W: Write> CsvWriter<W> {
     /// I/O errors of `out`.
     pub fn new(out: W, is_parity: bool) -> io::Result<Self> {
         let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(out);
-        let failures: Vec<String> = Failure::of_dialect(is_parity)
-            .map(|kind| format!("failed_{}", kind.name()))
-            .collect();
+        let failures: Vec<String> =
+            Failure::of_dialect(is_parity).map(|kind| format!("failed_{}", kind.name())).collect();
         let failures = failures.iter().map(String::as_str);
         writer.write_record(
             COLUMNS_BEFORE_FAILURES
@@ -164,7 +163,9 @@ mod tests {
             drop(CsvWriter::new(&mut out, is_parity).unwrap());
             String::from_utf8(out).unwrap()
         };
-        assert!(header(true).contains(",failed_stream,") && header(true).contains(",failed_error."));
+        assert!(
+            header(true).contains(",failed_stream,") && header(true).contains(",failed_error.")
+        );
         let mcp = header(false);
         assert!(!mcp.contains("stream") && !mcp.contains("failed_error"), "{mcp}");
     }

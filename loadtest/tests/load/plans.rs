@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use corelane_load::plan::{HumanDuration, PhasePlan, Plan};
 use corelane_load::target::Target;
 
-use crate::file_path;
+use crate::{file_path, load};
 
 /// Returns the directory of this package.
 fn package() -> PathBuf {
@@ -44,7 +44,10 @@ fn named(text: &str) -> BTreeSet<String> {
 fn shipped_plans_are_valid() {
     assert!(plans().len() >= 8);
     for name in plans() {
-        let mut plan = Plan::read(&package().join("plans").join(&name)).unwrap();
+        let path = package().join("plans").join(&name);
+        let own = Plan::read(&path).ok().map(|plan| plan.target);
+        let target = own.unwrap_or_else(|| "http://127.0.0.1:8080".into());
+        let mut plan = Plan::read_with_target(&path, Some(&target)).unwrap();
         if plan.sweep.is_some() {
             // A sweep determines its rates itself.
             plan.phases = vec![PhasePlan::constant(1.0, HumanDuration::from_secs(1))];
@@ -87,6 +90,21 @@ fn tuning_readme_names_each_knob_plan() {
     let named_plans: BTreeSet<String> =
         named(&chapters).into_iter().filter(|name| name.starts_with("knob-")).collect();
     assert_eq!(named_plans, knobs, "plans named in tuning/README.md, and existing plans");
+}
+
+#[test]
+fn plan_without_target_takes_that_of_command() {
+    let path = file_path("targetless.toml");
+    fs::write(&path, "connections = 3\n[[phase]]\nrate = 1\nduration = \"1s\"\n").unwrap();
+    let plan = Plan::read_with_target(&path, Some("tcp://localhost:1")).unwrap();
+    assert_eq!((plan.target.as_str(), plan.connections), ("tcp://localhost:1", 3));
+    for command in ["run", "search"] {
+        let ended = load([command, "--plan", path.to_str().unwrap(), "--p99-max=1s"]);
+        assert_eq!((ended.status, ended.stderr.lines().count()), (2, 1), "{ended:?}");
+        for part in ["targetless.toml has no target", "on the command line", "target = \"http"] {
+            assert!(ended.stderr.contains(part), "'{part}' is not in: {ended:?}");
+        }
+    }
 }
 
 #[test]
