@@ -16,6 +16,7 @@ use corelane_engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
 use corelane_engine::ring::uring::UringRing;
 use corelane_engine::ring::{Ring, RingOptions};
+use corelane_protocol::model::Implementation;
 
 use super::cpu_window::{CpuReading, CpuWindow};
 use super::load_thread::LoadThread;
@@ -102,6 +103,8 @@ pub struct GeneratorSetup {
     /// TLS parameters negotiated in the first handshake and how certificates were verified; `None`
     /// without TLS.
     pub tls: Option<String>,
+    /// Name and version of the server, if a handshake has had them.
+    pub server: Option<Implementation>,
 }
 
 /// Report of a load thread to the collector.
@@ -459,6 +462,7 @@ impl ThreadPool {
             threads: u32::try_from(self.commands.len()).unwrap_or(u32::MAX),
             sources: job.connect.sources.clone(),
             tls: job.tls.as_ref().map(RunTls::describe),
+            server: job.request_settings.server().cloned(),
         }
     }
 

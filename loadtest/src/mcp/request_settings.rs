@@ -2,7 +2,7 @@
 //!
 //! Messages and HTTP heads are encoded by the client of the library.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use corelane_client::session::{EraPreference, SessionConfig, SessionOptions};
 use corelane_parity::envelope::Target;
@@ -31,6 +31,8 @@ pub struct RequestSettings {
     pub offers_resume: bool,
     writer: RequestWriter,
     session: Arc<SessionConfig>,
+    /// Name and version of the server, from the first handshake that has them.
+    server: Arc<OnceLock<Implementation>>,
 }
 
 impl RequestSettings {
@@ -61,12 +63,28 @@ impl RequestSettings {
             era => EraPreference::Legacy(era.revision()),
         };
         let session = Arc::new(SessionConfig::new(options, ClientCapabilities::NONE));
-        Ok(Self { transport, era, fields, offers_resume: false, writer, session })
+        let server = Arc::default();
+        Ok(Self { transport, era, fields, offers_resume: false, writer, session, server })
     }
 
     /// Returns what the sessions of all connections have in common.
     pub(super) const fn session(&self) -> &Arc<SessionConfig> {
         &self.session
+    }
+
+    /// Returns name and version of the server, if a handshake has had them.
+    pub fn server(&self) -> Option<&Implementation> {
+        self.server.get()
+    }
+
+    /// Records name and version of the server, unless they are known.
+    pub(super) fn record_server(&self, read: impl FnOnce() -> Option<Implementation>) {
+        if self.server.get().is_none()
+            && let Some(server) = read()
+        {
+            // Another load thread may have been first.
+            self.server.set(server).unwrap_or(());
+        }
     }
 
     /// Returns the writer of HTTP requests.

@@ -5,7 +5,7 @@
 
 use super::{Plan, PlanError};
 use crate::mcp::HttpField;
-use crate::target::{Era, Target, Transport};
+use crate::target::{Target, Transport};
 
 impl Plan {
     /// Returns the header fields of every request to `target`.
@@ -50,6 +50,7 @@ impl Plan {
 mod tests {
     use super::*;
     use crate::mcp::Secret;
+    use crate::target::Era;
 
     fn fields(plan: &Plan) -> Result<Vec<HttpField>, String> {
         plan.request_headers(&plan.target.parse().unwrap()).map_err(|error| error.to_string())

@@ -23,7 +23,7 @@ pub struct Manifest {
     pub started_unix_s: u64,
     /// End of the run, in seconds since the Unix epoch.
     pub ended_unix_s: u64,
-    /// Name and version of the server, if it sent them before the run.
+    /// Name and version of the server, if it sent them before the run or in a handshake of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerIdentity>,
     /// The commit of the flag `--commit`, of the CI system, or of the working directory.
@@ -52,7 +52,8 @@ pub struct Manifest {
     pub tls: Option<String>,
 }
 
-/// Name and version of a server, from its `initialize` or `server/discover` result.
+/// Name and version of a server, from its result of `initialize` or `server/discover`, or the
+/// handshake of the parity dialect.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ServerIdentity {
     /// Name.
@@ -108,7 +109,10 @@ impl Manifest {
             arguments: hide_secrets(std::env::args_os().skip(1)),
             started_unix_s: origin.started_unix_s,
             ended_unix_s: unix_ms / 1_000,
-            server: origin.server.clone(),
+            server: origin
+                .server
+                .clone()
+                .or_else(|| ServerIdentity::of(finding.setup.server.as_ref()?)),
             commit: origin.commit.clone(),
             host: read("/proc/sys/kernel/hostname").trim().into(),
             kernel: read("/proc/sys/kernel/osrelease").trim().into(),

@@ -87,6 +87,7 @@ impl McpSession {
         let events = self.with_session(|session, ctx| {
             session.receive(padded.text(), &mut Parser::new(ParseLimits::default()), ctx);
         });
+        settings.record_server(|| self.session.server()?.implementation.clone());
         let mut result = SessionResult::Continue;
         for event in events {
             let error = match event {

@@ -124,7 +124,7 @@ impl HandshakeSession {
     fn receive(&mut self, settings: &RequestSettings, text: &[u8]) -> SessionResult {
         match self {
             Self::Mcp(session) => session.receive(settings, text),
-            Self::Parity(session) => session.receive(text),
+            Self::Parity(session) => session.receive(settings, text),
         }
     }
 

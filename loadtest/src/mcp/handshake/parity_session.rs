@@ -5,6 +5,7 @@ use corelane_parity::client_session::{ClientEvent, ClientSession};
 use corelane_parity::envelope::Envelope;
 use corelane_parity::machine::State;
 use corelane_protocol::json::Value;
+use corelane_protocol::model::Implementation;
 
 use super::{ConnectError, SessionResult};
 use crate::mcp::parity::failure_of;
@@ -44,7 +45,7 @@ impl ParitySession {
     }
 
     /// Handles a message of the server.
-    pub(super) fn receive(&mut self, text: &[u8]) -> SessionResult {
+    pub(super) fn receive(&mut self, settings: &RequestSettings, text: &[u8]) -> SessionResult {
         let garbage = || SessionResult::Failed(ConnectError::new(Failure::Garbage, text));
         let session = &mut self.session;
         self.reader.read(text, |envelope| match envelope {
@@ -53,17 +54,29 @@ impl ParitySession {
                 Err(error) => refused(error),
                 Ok(_) => garbage(),
             },
-            Some(envelope) => match session.receive(envelope) {
-                Ok(ClientEvent::Error(error)) => refused(error),
-                Ok(_) => SessionResult::Continue,
-                Err(_) => garbage(),
-            },
+            Some(envelope) => {
+                if let Envelope::HandshakeAck(ack) = &envelope {
+                    settings.record_server(|| implementation(ack.server_info?));
+                }
+                match session.receive(envelope) {
+                    Ok(ClientEvent::Error(error)) => refused(error),
+                    Ok(_) => SessionResult::Continue,
+                    Err(_) => garbage(),
+                }
+            }
         })
     }
 
     pub(super) fn is_open(&self) -> bool {
         self.session.state() == State::Ready
     }
+}
+
+/// Returns name and version of a server from its `serverInfo`.
+fn implementation(info: Value<'_>) -> Option<Implementation> {
+    let info = info.as_object()?;
+    let version = info.find("version").and_then(Value::as_str);
+    Some(Implementation::new(info.find("name")?.as_str()?, version.unwrap_or_default()))
 }
 
 /// Returns the failure of a handshake that the server has refused with this error object.
