@@ -6,6 +6,8 @@ use std::time::Duration;
 
 #[cfg(target_os = "linux")]
 use nix::{time::clock_getcpuclockid, unistd::Pid};
+use procfs_core::FromRead as _;
+use procfs_core::process::{Stat, StatM};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -24,16 +26,6 @@ pub(super) struct Memory {
     pub(super) private_bytes: u64,
     /// Memory shared with other processes, in bytes: mapped files such as the program.
     pub(super) shared_bytes: u64,
-}
-
-impl Memory {
-    /// Parses `/proc/PID/statm` (proc(5)): total size, resident and shared pages.
-    fn parse(sizes: &str, page_bytes: u64) -> Option<Self> {
-        let mut pages = sizes.split_whitespace().skip(1).map(|field| field.parse::<u64>().ok());
-        let (resident, shared) = (pages.next()??, pages.next()??);
-        let own_bytes = resident.saturating_sub(shared) * page_bytes;
-        Some(Self { private_bytes: own_bytes, shared_bytes: shared * page_bytes })
-    }
 }
 
 /// A process to sample.
@@ -68,8 +60,12 @@ impl Process {
 
     /// Returns the memory, or `None` for a process that does not exist; zero for a zombie.
     pub(super) fn memory(self) -> Option<Memory> {
-        let sizes = std::fs::read_to_string(format!("/proc/{}/statm", self.pid)).ok()?;
-        Memory::parse(&sizes, u64::try_from(page_size()).ok()?)
+        let pages = StatM::from_file(format!("/proc/{}/statm", self.pid)).ok()?;
+        let page_bytes = u64::try_from(page_size()).ok()?;
+        Some(Memory {
+            private_bytes: pages.resident.saturating_sub(pages.shared) * page_bytes,
+            shared_bytes: pages.shared * page_bytes,
+        })
     }
 
     /// Returns the CPU time of all threads so far, including those that ended; also of a zombie.
@@ -102,20 +98,14 @@ pub(super) struct ProcessStat {
 impl ProcessStat {
     /// Reads the fields of a process, or `None` if it has exited.
     pub(super) fn read(pid: u32) -> Option<Self> {
-        Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-    }
-
-    /// Parses the line (proc(5), `/proc/pid/stat`): PID, name in brackets, state, parent, group;
-    /// fields 16 and 17 are the user and system time of waited-for children.
-    fn parse(line: &str) -> Option<Self> {
-        // The name may contain brackets and spaces.
-        let (_, behind) = line.rsplit_once(')')?;
-        let fields: Vec<&str> = behind.split_whitespace().take(15).collect();
+        let stat = Stat::from_file(format!("/proc/{pid}/stat")).ok()?;
         let ticks_a_second = u32::try_from(clock_ticks_per_second()).ok()?.max(1);
-        let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
-        let waited = Duration::from_secs(ticks(13)?.checked_add(ticks(14)?)?) / ticks_a_second;
-        let number = |field: usize| fields.get(field)?.parse().ok();
-        Some(Self { parent: number(1)?, group: number(2)?, waited_cpu: waited })
+        let ticks = u64::try_from(stat.cutime.checked_add(stat.cstime)?).ok()?;
+        Some(Self {
+            parent: u32::try_from(stat.ppid).ok()?,
+            group: u32::try_from(stat.pgrp).ok()?,
+            waited_cpu: Duration::from_secs(ticks) / ticks_a_second,
+        })
     }
 }
 
@@ -145,22 +135,8 @@ mod tests {
     }
 
     #[test]
-    fn process_stat_parses_any_process_name() {
-        let rest = "7 7 7 0 -1 0 1 2 3 4 100 50 30 20 0 0 1 0 9";
-        let account = ProcessStat::parse(&format!("5 (a) b) (c) S {rest}")).unwrap();
-        let ticks =
-            |count| Duration::from_secs(count) / u32::try_from(clock_ticks_per_second()).unwrap();
-        assert_eq!(account, ProcessStat { parent: 7, group: 7, waited_cpu: ticks(50) });
-        assert_eq!(ProcessStat::parse("5 (a) S 7 7"), None);
-        assert_eq!(ProcessStat::parse(""), None);
-    }
-
-    #[test]
     fn missing_process_has_no_sample() {
         assert_eq!(Process::from_pid(u32::MAX).sample(), None);
         assert_eq!(Process::from_pid(0).sample(), None);
-        assert_eq!((Memory::parse("", 1), Memory::parse("9 4", 1)), (None, None));
-        let memory = Memory { private_bytes: 12_288, shared_bytes: 4_096 };
-        assert_eq!(Memory::parse("9 4 1 0 0 0 0\n", 4_096), Some(memory));
     }
 }
