@@ -189,6 +189,9 @@ impl PeriodRecorder {
         self.earlier_open = self.earlier_open.saturating_sub(1);
         if completed.failure.is_none() && answered >= self.measured_from {
             self.period.outcomes.earlier_answered += 1;
+            if self.has_mix {
+                self.period.latencies.record_earlier_call(completed.call);
+            }
         }
     }
 

@@ -59,6 +59,7 @@ impl SecondSummarizer {
             answered: period.outcomes.answered,
             failed: period.outcomes.failures(),
             failures: failures.into_iter().filter(|(_, count)| *count > 0).collect(),
+            late: period.outcomes.late,
             p50_us: microseconds(response, 50.0),
             p90_us: microseconds(response, 90.0),
             p95_us: microseconds(response, 95.0),

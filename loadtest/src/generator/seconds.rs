@@ -40,7 +40,7 @@ impl Default for Second {
 }
 
 /// Totals of the measured window: from the end of the warm-up to the end of the schedule.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct WindowTotals {
     /// Requests that were due.
     pub due: u64,
@@ -48,6 +48,8 @@ pub struct WindowTotals {
     pub completed: u64,
     /// Successful responses, also to requests of the warm-up.
     pub answered: u64,
+    /// The same of each kind of request in a mix, by the index of its template.
+    pub answered_by_call: Vec<u64>,
     /// End of the window, from the beginning of the run, warm-up included.
     pub until: Duration,
     /// Time the generator spun while waiting for the next due request.
@@ -59,6 +61,11 @@ impl WindowTotals {
         self.due += period.due;
         self.completed += period.outcomes.requests();
         self.answered += period.outcomes.answered + period.outcomes.earlier_answered;
+        let by_call = &mut self.answered_by_call;
+        for (index, answered) in period.latencies.calls().answered().enumerate() {
+            by_call.resize(by_call.len().max(index + 1), 0);
+            by_call[index] += answered;
+        }
         self.until = self.until.max(period.until);
         self.spun += period.window_spun;
     }

@@ -15,6 +15,8 @@ pub struct CallMetrics {
     pub answered: u64,
     /// Failed requests.
     pub failed: u64,
+    /// Successful requests of the warm-up whose responses arrived after it.
+    pub earlier_answered: u64,
 }
 
 /// Measurements of all kinds of requests, by the index of their template. Empty until one is
@@ -36,12 +38,18 @@ impl CallsMetrics {
         }
     }
 
+    /// Records the response to a request of the warm-up that arrived after it.
+    pub fn record_earlier(&mut self, call: u16) {
+        self.metrics_mut(usize::from(call)).earlier_answered += 1;
+    }
+
     /// Adds the measurements of another load thread or second.
     pub fn add(&mut self, other: &Self) {
         for (index, some) in other.0.iter().enumerate() {
             let all = self.metrics_mut(index);
             all.answered += some.answered;
             all.failed += some.failed;
+            all.earlier_answered += some.earlier_answered;
             if all.response.add(&some.response).is_err() {
                 debug_assert!(false, "two histograms of the same bounds");
             }
@@ -52,7 +60,7 @@ impl CallsMetrics {
     pub fn clear(&mut self) {
         for metrics in &mut self.0 {
             metrics.response.reset();
-            (metrics.answered, metrics.failed) = (0, 0);
+            (metrics.answered, metrics.failed, metrics.earlier_answered) = (0, 0, 0);
         }
     }
 
@@ -61,9 +69,19 @@ impl CallsMetrics {
         self.0.iter().enumerate().filter(|(_, metrics)| metrics.answered + metrics.failed > 0)
     }
 
+    /// Returns the successful responses of each kind, also to requests of the warm-up.
+    pub fn answered(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|metrics| metrics.answered + metrics.earlier_answered)
+    }
+
     fn metrics_mut(&mut self, index: usize) -> &mut CallMetrics {
         while self.0.len() <= index {
-            self.0.push(CallMetrics { response: histogram(), answered: 0, failed: 0 });
+            self.0.push(CallMetrics {
+                response: histogram(),
+                answered: 0,
+                failed: 0,
+                earlier_answered: 0,
+            });
         }
         &mut self.0[index]
     }
@@ -83,6 +101,8 @@ mod tests {
         let counts: Vec<_> =
             one.iter().map(|(index, call)| (index, call.answered, call.failed)).collect();
         assert_eq!(counts, [(0, 1, 0), (2, 1, 1)]);
+        one.record_earlier(2);
+        assert_eq!(one.answered().collect::<Vec<_>>(), [1, 0, 2]);
         one.clear();
         assert_eq!(one.iter().count(), 0);
     }

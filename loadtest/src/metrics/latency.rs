@@ -61,6 +61,11 @@ impl Latencies {
         self.calls.record(call, response);
     }
 
+    /// Records the response to a request of the warm-up of a mix.
+    pub fn record_earlier_call(&mut self, call: u16) {
+        self.calls.record_earlier(call);
+    }
+
     /// Returns the measurements of each kind of request in a mix.
     pub const fn calls(&self) -> &CallsMetrics {
         &self.calls

@@ -32,6 +32,8 @@ pub struct SecondResult {
     /// Requests that failed, by kind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub failures: BTreeMap<String, u64>,
+    /// Responses to requests that had timed out.
+    pub late: u64,
     /// Median response time, in microseconds.
     #[serde(deserialize_with = "super::unmeasured::measured")]
     pub p50_us: Option<f64>,

@@ -14,7 +14,7 @@ use crate::result::SecondResult;
 const COLUMNS_BEFORE_FAILURES: [&str; 8] =
     ["time_s", "span_s", "due", "sent", "answered", "due_per_s", "sent_per_s", "answered_per_s"];
 /// The columns after them.
-const COLUMNS_AFTER_FAILURES: [&str; 16] = [
+const COLUMNS_AFTER_FAILURES: [&str; 17] = [
     "response_p50_us",
     "response_p90_us",
     "response_p95_us",
@@ -31,6 +31,7 @@ const COLUMNS_AFTER_FAILURES: [&str; 16] = [
     "server_resident_bytes",
     "generator_cores",
     "generator_resident_bytes",
+    "late",
 ];
 
 /// A CSV writer with one row a second.
@@ -96,6 +97,7 @@ impl<W: Write> CsvWriter<W> {
             row.push(cores.map(|cores| format!("{cores:.4}")).unwrap_or_default());
             row.push(bytes.map(|bytes| bytes.to_string()).unwrap_or_default());
         }
+        row.push(second.late.to_string());
         self.writer.write_record(&row)?;
         self.writer.flush()
     }
@@ -132,6 +134,7 @@ mod tests {
             sent: 9,
             answered: 8,
             failed: 1,
+            late: 3,
             failures: BTreeMap::from([("rpc_error".into(), 1)]),
             p999_us: Some(12.34),
             open: 64,
@@ -145,6 +148,7 @@ mod tests {
             rows[0][place].to_owned()
         };
         assert_eq!((value("time_s"), value("answered_per_s")), ("3.000".into(), "16.0".into()));
+        assert_eq!(value("late"), "3");
         assert_eq!((value("failed_rpc_error"), value("failed_timeout")), ("1".into(), "0".into()));
         assert_eq!(
             (value("response_p999_us"), value("server_cores")),

@@ -89,6 +89,8 @@ fn latencies(metrics: &mut Metrics, result: &RunResult) {
         let labels = [("call", &*call.name)];
         let help = "Response time of each call.";
         statistics(metrics, "call_response_seconds", help, &labels, &call.response);
+        let help = "Successful responses a second of each call.";
+        metrics.add("call_responses_per_second", help, &labels, Some(call.rate));
         for (state, count) in [("answered", call.answered), ("failed", call.failed)] {
             let labels = [("call", &*call.name), ("state", state)];
             metrics.add("call_requests", "Requests of each call.", &labels, Some(float(count)));

@@ -115,9 +115,11 @@ fn connection_lines(result: &RunResult) -> Vec<String> {
 
 /// Formats the counts and response times of one kind of request.
 fn call_lines(call: &CallResult) -> [String; 2] {
-    let CallResult { name, answered, failed, response } = call;
-    let (answered, failed) = (figure::count(*answered), figure::count(*failed));
-    [format!("{name} · {answered} answered · {failed} failed"), percentile_row("", response)]
+    let CallResult { name, answered, failed, rate, response } = call;
+    let [answered, failed] = [answered, failed].map(|count| figure::count(*count));
+    let rate = figure::rate(*rate);
+    let counts = format!("{name} · {answered} answered · {rate}/s · {failed} failed");
+    [counts, percentile_row("", response)]
 }
 
 /// Formats a kind of request.

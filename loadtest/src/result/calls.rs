@@ -1,10 +1,13 @@
 //! Results of each kind of request in a mix.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Percentiles;
-use crate::metrics::calls::{CallMetrics, CallsMetrics};
+use super::{Percentiles, ratio};
+use crate::generator::Measurements;
+use crate::metrics::calls::CallMetrics;
 use crate::plan::{CallPlan, Plan};
 
 /// Results of one kind of request.
@@ -16,22 +19,29 @@ pub struct CallResult {
     pub answered: u64,
     /// Failed requests.
     pub failed: u64,
+    /// Successful responses a second that arrived in the measured window; 0 in results of earlier
+    /// versions.
+    #[serde(default)]
+    pub rate: f64,
     /// Response time of successful requests.
     pub response: Percentiles,
 }
 
 impl CallResult {
-    /// Returns the results of each kind, if the plan has several.
-    pub fn of(plan: &Plan, calls: &CallsMetrics) -> Vec<Self> {
+    /// Returns the results of each kind, if the plan has several. `window` is the length of the
+    /// measured window.
+    pub(super) fn of(plan: &Plan, finding: &Measurements, window: Duration) -> Vec<Self> {
         let names = CallPlan::names(&plan.calls);
+        let answered = |index| finding.window.answered_by_call.get(index).copied();
         let of_call = |(index, metrics): (usize, &CallMetrics)| {
             Some(Self {
                 name: names.get(index)?.clone(),
                 answered: metrics.answered,
                 failed: metrics.failed,
+                rate: ratio(answered(index).unwrap_or_default(), window),
                 response: Percentiles::from_histogram(&metrics.response),
             })
         };
-        calls.iter().filter_map(of_call).collect()
+        finding.total.latencies.calls().iter().filter_map(of_call).collect()
     }
 }

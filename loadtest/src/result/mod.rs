@@ -214,19 +214,17 @@ impl RunResult {
         };
         let span = whole.saturating_sub(plan.warm_up.get());
         let growth = backlog_growth(&plan, total, span);
-        let mut totals = totals(finding, plan.warm_up.get(), span);
-        totals.due_rate = (!plan.closed).then(|| ratio(totals.due, span));
-        totals.backlog_growth = growth.map(|growth| growth.requests_per_second);
+        let totals = totals(finding, &plan, span, growth);
         let response = Percentiles::from_histogram(total.latencies.response());
         let service = Percentiles::from_histogram(total.latencies.service());
-        let failed = total.latencies.failed().map(Percentiles::from_histogram);
         let lag = Percentiles::from_histogram(&total.lag);
         let generator = generator_cost(finding, totals.rate);
         let server = server_cost(finding, totals.rate);
         let drift = drift(finding, plan.warm_up.get(), span);
         let slow_readers = plan.slow_readers.map(|_| SlowReadersResult::of(finding));
         let connections = ConnectionsResult::of(&total.connects);
-        let calls = CallResult::of(&plan, total.latencies.calls());
+        let window = window_span(finding, plan.warm_up.get(), span);
+        let calls = CallResult::of(&plan, finding, window);
         let disturbance = Disturbance::of(&finding.usage, &generator, server.as_ref());
         let measurements = RunMeasurements {
             disturbance: &disturbance,
@@ -260,7 +258,7 @@ impl RunResult {
             totals,
             response,
             service,
-            failed: failed.unwrap_or_default(),
+            failed: Percentiles::of(total.latencies.failed()).unwrap_or_default(),
             lag,
             response_distribution: distribution(total.latencies.response()),
             service_distribution: distribution(total.latencies.service()),
@@ -304,22 +302,26 @@ fn failure_examples(
     counted.chain(Some(unsent).filter(|(kind, _)| totals.failures.contains_key(kind))).collect()
 }
 
-fn totals(finding: &Measurements, warm_up: Duration, span: Duration) -> Totals {
+fn totals(
+    finding: &Measurements,
+    plan: &Plan,
+    span: Duration,
+    growth: Option<BacklogGrowth>,
+) -> Totals {
     let Measurements { total, window, .. } = finding;
-    // A load thread may end late.
-    let window_span = window.until.saturating_sub(warm_up).max(span);
     let outcomes = total.outcomes;
     let failures = Failure::ALL.into_iter().map(|kind| (kind, outcomes.failed(kind)));
     let failures = failures.filter(|(_, count)| *count > 0);
+    let due = total.due.saturating_sub(outcomes.abandoned);
     Totals {
         duration_s: span.as_secs_f64(),
-        due: total.due.saturating_sub(outcomes.abandoned),
+        due,
         sent: total.sent,
         backlog: window.due.saturating_sub(window.completed),
-        backlog_growth: None,
+        backlog_growth: growth.map(|growth| growth.requests_per_second),
         answered: outcomes.answered,
-        rate: ratio(window.answered, window_span),
-        due_rate: None,
+        rate: ratio(window.answered, window_span(finding, plan.warm_up.get(), span)),
+        due_rate: (!plan.closed).then(|| ratio(due, span)),
         failures: failures.map(|(kind, count)| (kind.name().into(), count)).collect(),
         failure_ratio: outcomes.failure_ratio(),
         unsolicited: outcomes.unsolicited,
@@ -335,6 +337,11 @@ fn totals(finding: &Measurements, warm_up: Duration, span: Duration) -> Totals {
         last_error: total.errors.last().map(ToOwned::to_owned),
         steal_ratio: finding.usage.machine.map(|machine| machine.steal_ratio),
     }
+}
+
+/// Returns the length of the measured window: a load thread may end late.
+fn window_span(finding: &Measurements, warm_up: Duration, span: Duration) -> Duration {
+    finding.window.until.saturating_sub(warm_up).max(span)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -58,6 +58,11 @@ impl Percentiles {
         }
     }
 
+    /// Returns the percentiles of a histogram, if there is one.
+    pub(super) fn of(histogram: Option<&Histogram<u64>>) -> Option<Self> {
+        histogram.map(Self::from_histogram)
+    }
+
     /// Returns mean, percentiles and maximum in microseconds, each with its name in tables.
     pub const fn statistics(&self) -> [(&'static str, Option<f64>); 8] {
         [

@@ -34,7 +34,7 @@ pub(super) fn threshold_checks(
     for (name, limits) in &thresholds.call {
         let none = Percentiles::default();
         let measured = match calls.iter().find(|call| call.name == *name) {
-            Some(call) => of_call(call, totals.duration_s),
+            Some(call) => of_call(call),
             // A plan with one call has no results by call.
             None if calls.is_empty() => Measured { ..run },
             None => Measured { response: &none, failure_ratio: None, rate: 0.0 },
@@ -45,12 +45,12 @@ pub(super) fn threshold_checks(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
-fn of_call(call: &CallResult, duration_s: f64) -> Measured<'_> {
-    let CallResult { answered, failed, response, .. } = call;
+fn of_call(call: &CallResult) -> Measured<'_> {
+    let CallResult { answered, failed, response, rate, .. } = call;
     Measured {
         response,
         failure_ratio: (answered + failed > 0).then(|| *failed as f64 / (answered + failed) as f64),
-        rate: *answered as f64 / duration_s.max(f64::MIN_POSITIVE),
+        rate: *rate,
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
 
     fn missed(thresholds: &str, calls: &[CallResult]) -> Vec<String> {
         let thresholds = toml::from_str(thresholds).unwrap();
-        let totals = Totals { duration_s: 2.0, rate: 50.0, ..Totals::default() };
+        let totals = Totals { rate: 50.0, ..Totals::default() };
         let all = threshold_checks(&thresholds, &totals, &RESPONSE, calls).into_iter();
         all.filter(|check| !check.is_kept).map(|check| check.text).collect()
     }
@@ -141,6 +141,7 @@ mod tests {
             name: name.into(),
             answered: 98,
             failed: 2,
+            rate: 49.0,
             response,
         };
         let calls = [call("search", slow), call("fetch", RESPONSE)];

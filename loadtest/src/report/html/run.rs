@@ -13,8 +13,9 @@ use crate::figure;
 use crate::result::{CallResult, RunResult, RunStatus};
 
 /// Columns of the table of requests.
-const CALL_COLUMNS: [&str; 10] =
-    ["answered", "failed", "mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
+const CALL_COLUMNS: [&str; 11] = [
+    "answered", "a second", "failed", "mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max",
+];
 
 /// The remark below the figures.
 const REMARK: &str = "Latencies are response times unless stated otherwise: they count from the \
@@ -121,6 +122,7 @@ fn call_row(call: &CallResult) -> Markup {
         tr {
             th scope="row" { (call.name) }
             td { (figure::count(call.answered)) }
+            td { (figure::rate(call.rate)) }
             td { (figure::count(call.failed)) }
             @for (_, us) in call.response.statistics() {
                 td { (figure::latency(us)) }

@@ -35,10 +35,16 @@ fn excessive_rate_is_saturated_with_any_connections() {
 fn responses_to_warm_up_requests_count() {
     // When the window begins, 50 requests are in flight, which are answered within it.
     let flags = ["--connections=500", "--warm-up=1s", "--rate=150", "--duration=1s"];
+    let calls = [r#"{"message":"a"}"#, r#"{"message":"b"}"#];
+    let calls = calls.map(|arguments| format!("--arguments={arguments}"));
+    let flags = [&flags[..], &["--tool=echo", &calls[0], "--tool=echo", &calls[1]]].concat();
     let Run { result, server, ended } = run(ServerModel::default(), &flags);
     assert_eq!(result.status(), RunStatus::Failed, "{}", ended.stdout);
     let truth = server.answered_within(Duration::from_secs(1), Duration::from_secs(2));
     assert!((result.totals.rate - f64::from(truth)).abs() <= 3.0, "{truth} {}", ended.stdout);
+    let rates: Vec<f64> = result.calls.iter().map(|call| call.rate).collect();
+    assert_eq!(rates.len(), 2);
+    assert!((rates.iter().sum::<f64>() - result.totals.rate).abs() < 1e-6, "{rates:?}");
 }
 
 #[test]
