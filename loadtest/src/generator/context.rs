@@ -103,6 +103,12 @@ impl RunContext {
             ReceiveEvent::Notification => {
                 recorder.period.outcomes.notifications += u64::from(is_warm);
             }
+            ReceiveEvent::FirstEvent { call, intended } => {
+                recorder.record_first_event(call, intended, now);
+            }
+            ReceiveEvent::FirstProgress { call, intended } => {
+                recorder.record_first_progress(call, intended, now);
+            }
             ReceiveEvent::Chunk => recorder.period.outcomes.chunks += u64::from(is_measured),
             // A server closes a connection that sends nothing in return.
             ReceiveEvent::Keepalive(hint) => {

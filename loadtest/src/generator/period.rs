@@ -15,7 +15,8 @@ use crate::metrics::latency::{Latencies, RequestTimes};
 use crate::metrics::outcome::{Failure, Outcomes, SlowReaderOutcomes};
 
 /// Measurements of a part of a run. Takes about 800 KiB, independent of the number of requests,
-/// plus the histograms of connect times, of failed requests and of the kinds of requests in a mix.
+/// plus the histograms of connect times, of failed requests, of first events and of the kinds of
+/// requests in a mix.
 #[derive(Clone, Debug)]
 pub struct Period {
     /// Latencies of successful requests, and apart from them of failed ones.
@@ -192,6 +193,22 @@ impl PeriodRecorder {
             if self.has_mix {
                 self.period.latencies.record_earlier_call(completed.call);
             }
+        }
+    }
+
+    /// Records the first event of the stream of a request.
+    #[cold]
+    pub(super) fn record_first_event(&mut self, call: u16, intended: Instant, at: Instant) {
+        if intended >= self.measured_from && self.publish_call != Some(call) {
+            self.period.latencies.record_first_event(at.since(intended));
+        }
+    }
+
+    /// Records the first progress of a request.
+    #[cold]
+    pub(super) fn record_first_progress(&mut self, call: u16, intended: Instant, at: Instant) {
+        if intended >= self.measured_from && self.publish_call != Some(call) {
+            self.period.latencies.record_first_progress(at.since(intended));
         }
     }
 

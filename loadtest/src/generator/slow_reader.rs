@@ -90,6 +90,8 @@ impl SlowReader {
             ReceiveEvent::Failed { .. }
             | ReceiveEvent::Late
             | ReceiveEvent::Notification
+            | ReceiveEvent::FirstEvent { .. }
+            | ReceiveEvent::FirstProgress { .. }
             | ReceiveEvent::Chunk
             | ReceiveEvent::Streamed => {}
             ReceiveEvent::Keepalive(hint) => {

@@ -21,6 +21,10 @@ pub(super) struct InFlightRequest {
     pub(super) sent: Instant,
     pub(super) call: u16,
     pub(super) state: InFlightState,
+    /// Whether an event of its stream arrived; only of calls with progress or a stream.
+    pub(super) has_event: bool,
+    /// Whether progress arrived.
+    pub(super) has_progress: bool,
 }
 
 /// State of a request in flight.
@@ -184,6 +188,8 @@ mod tests {
                 sent,
                 call: 0,
                 state: InFlightState::Waiting,
+                has_event: false,
+                has_progress: false,
             });
         });
         in_flight

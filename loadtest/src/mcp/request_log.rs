@@ -271,6 +271,14 @@ mod tests {
             Self::new(Transport::WebSocket, Reader::Frames(Box::default()))
         }
 
+        /// Asks for progress.
+        fn with_progress(mut self) -> Self {
+            let params = RequestTemplate::with_progress(None);
+            let call = RequestTemplate::new(&self.settings, "tools/call", Some(&params), None);
+            self.calls = RequestTemplates::new(vec![call]);
+            self
+        }
+
         fn send_requests(&mut self, count: usize) {
             (0..count).for_each(|_| self.send_at(AT));
         }
@@ -317,6 +325,8 @@ mod tests {
             ReceiveEvent::Failed { .. } => "answer".into(),
             ReceiveEvent::Notification => "notice".into(),
             ReceiveEvent::Streamed => "streamed".into(),
+            ReceiveEvent::FirstEvent { .. } => "event".into(),
+            ReceiveEvent::FirstProgress { .. } => "progress".into(),
             ReceiveEvent::Chunk => "chunk".into(),
             ReceiveEvent::Keepalive(_) => "keepalive".into(),
             ReceiveEvent::ServerRequest { id, is_ping } => format!("request {id} {is_ping}"),
@@ -526,13 +536,46 @@ mod tests {
         );
     }
 
+    fn progress(number: u64) -> String {
+        let token = ID_FIRST + number;
+        let method = "notifications/progress";
+        format!("{{\"method\":\"{method}\",\"params\":{{\"progressToken\":{token}}}}}\n")
+    }
+
+    #[test]
+    fn progress_token_finds_its_request() {
+        let mut fixture = Fixture::lines().with_progress();
+        fixture.send_requests(2);
+        let other = "{\"method\":\"notifications/message\"}\n";
+        assert_eq!(fixture.receive(other), ["notice"], "of either request");
+        assert_eq!(fixture.receive(progress(1)), ["event", "progress", "notice"]);
+        assert_eq!(fixture.receive([progress(1), progress(9)].concat()), ["notice", "notice"]);
+        assert_eq!(fixture.receive([success(1), progress(1)].concat()), ["good", "notice"]);
+        assert_eq!(fixture.receive(success(0)), ["good"]);
+        fixture.send_requests(1);
+        assert_eq!(fixture.receive(other), ["event", "notice"], "of the only request");
+        assert_eq!(fixture.receive(progress(2)), ["progress", "notice"]);
+    }
+
+    #[test]
+    fn events_of_each_http_stream_are_reported() {
+        let mut fixture = Fixture::http().with_progress();
+        fixture.send_requests(3);
+        let other = "{\"method\":\"notifications/message\"}";
+        for number in 0..3 {
+            let answer = stream(&[other, &progress(number), &success(number)]);
+            let expected = ["event", "notice", "progress", "notice", "streamed", "good"];
+            assert_eq!(fixture.receive(answer), expected);
+        }
+        fixture.send_requests(3);
+        for number in 3..6 {
+            let answer = stream(&[other, &success(number)]);
+            assert_eq!(fixture.receive(answer), ["event", "notice", "streamed", "good"]);
+        }
+    }
+
     #[test]
     fn notifications_before_response_keep_it_checked() {
-        let progress = |number: u64| {
-            let token = ID_FIRST + number;
-            let method = "notifications/progress";
-            format!("{{\"method\":\"{method}\",\"params\":{{\"progressToken\":{token}}}}}\n")
-        };
         let mut fixture = Fixture::http();
         fixture.send_requests(3);
         for number in 0..2 {

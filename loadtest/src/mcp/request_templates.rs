@@ -14,6 +14,8 @@ pub struct RequestTemplates {
     parity_reader: Option<Box<MessageReader>>,
     /// Whether the reason of a wrong response is wanted.
     explains_wrong: bool,
+    /// Whether a request asks for progress.
+    have_progress_token: bool,
 }
 
 impl RequestTemplates {
@@ -22,7 +24,8 @@ impl RequestTemplates {
         let responses = requests.iter().map(|_| None).collect();
         let is_parity = requests.iter().any(RequestTemplate::is_parity);
         let parity_reader = is_parity.then(Box::default);
-        Self { requests, responses, parity_reader, explains_wrong: true }
+        let have_progress_token = requests.iter().any(RequestTemplate::has_progress_token);
+        Self { requests, responses, parity_reader, explains_wrong: true, have_progress_token }
     }
 
     /// Sets whether the reason of a wrong response is wanted, which takes long to find.
@@ -35,6 +38,12 @@ impl RequestTemplates {
     #[inline]
     pub(super) fn explains(&self, failure: Option<Failure>) -> bool {
         failure == Some(Failure::Wrong) && self.explains_wrong
+    }
+
+    /// Returns whether a request asks for progress.
+    #[inline]
+    pub(super) const fn have_progress_token(&self) -> bool {
+        self.have_progress_token
     }
 
     /// Takes the reader of responses in the parity dialect; `None` for those of MCP.

@@ -14,13 +14,14 @@ use super::calls::CallsMetrics;
 use super::histogram::histogram;
 
 /// Latencies of a run or of a part of it. Takes about 600 KiB, independent of the number of values,
-/// and 300 KiB after the first failure.
+/// and 300 KiB for each of the others once it has a value.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     response: Histogram<u64>,
     service: Histogram<u64>,
-    /// Allocated by the first failed request.
-    failed: Option<Box<Histogram<u64>>>,
+    failed: RareTimes,
+    first_event: RareTimes,
+    first_progress: RareTimes,
     calls: CallsMetrics,
 }
 
@@ -39,7 +40,14 @@ impl Latencies {
     /// Creates empty histograms.
     pub fn new() -> Self {
         let (response, service) = (histogram(), histogram());
-        Self { response, service, failed: None, calls: CallsMetrics::default() }
+        Self {
+            response,
+            service,
+            failed: RareTimes::default(),
+            first_event: RareTimes::default(),
+            first_progress: RareTimes::default(),
+            calls: CallsMetrics::default(),
+        }
     }
 
     /// Records a successful response.
@@ -52,8 +60,17 @@ impl Latencies {
     /// Records how long a request took that failed.
     #[cold]
     pub fn record_failed(&mut self, took: Duration) {
-        let failed = self.failed.get_or_insert_with(|| Box::new(histogram()));
-        failed.saturating_record(nanoseconds(took));
+        self.failed.record(took);
+    }
+
+    /// Records the time to the first event of the stream of a request.
+    pub fn record_first_event(&mut self, took: Duration) {
+        self.first_event.record(took);
+    }
+
+    /// Records the time to the first progress of a request.
+    pub fn record_first_progress(&mut self, took: Duration) {
+        self.first_progress.record(took);
     }
 
     /// Records a request of a mix, with its response time unless it failed.
@@ -82,21 +99,18 @@ impl Latencies {
                 debug_assert!(false, "two histograms of the same bounds");
             }
         }
-        if let Some(some) = other.failed() {
-            let all = self.failed.get_or_insert_with(|| Box::new(histogram()));
-            if all.add(some).is_err() {
-                debug_assert!(false, "two histograms of the same bounds");
-            }
-        }
+        self.failed.add(&other.failed);
+        self.first_event.add(&other.first_event);
+        self.first_progress.add(&other.first_progress);
     }
 
     /// Resets all values without freeing memory.
     pub fn clear(&mut self) {
         self.response.reset();
         self.service.reset();
-        if let Some(failed) = &mut self.failed {
-            failed.reset();
-        }
+        self.failed.clear();
+        self.first_event.clear();
+        self.first_progress.clear();
         self.calls.clear();
     }
 
@@ -113,7 +127,51 @@ impl Latencies {
     /// Returns the times of requests that failed (from the intended send to the failure), in
     /// nanoseconds, or `None` if none did.
     pub fn failed(&self) -> Option<&Histogram<u64>> {
-        self.failed.as_deref().filter(|failed| !failed.is_empty())
+        self.failed.values()
+    }
+
+    /// Returns the times to the first event of the stream of a request (from the intended send), in
+    /// nanoseconds, or `None` without any.
+    pub fn first_event(&self) -> Option<&Histogram<u64>> {
+        self.first_event.values()
+    }
+
+    /// Returns the times to the first progress of a request (from the intended send), in
+    /// nanoseconds, or `None` without any.
+    pub fn first_progress(&self) -> Option<&Histogram<u64>> {
+        self.first_progress.values()
+    }
+}
+
+/// A histogram that is allocated by its first value.
+#[derive(Clone, Debug, Default)]
+struct RareTimes(Option<Box<Histogram<u64>>>);
+
+impl RareTimes {
+    fn record(&mut self, took: Duration) {
+        self.allocated().saturating_record(nanoseconds(took));
+    }
+
+    fn add(&mut self, other: &Self) {
+        if let Some(some) = other.values()
+            && self.allocated().add(some).is_err()
+        {
+            debug_assert!(false, "two histograms of the same bounds");
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some(values) = &mut self.0 {
+            values.reset();
+        }
+    }
+
+    fn values(&self) -> Option<&Histogram<u64>> {
+        self.0.as_deref().filter(|values| !values.is_empty())
+    }
+
+    fn allocated(&mut self) -> &mut Histogram<u64> {
+        self.0.get_or_insert_with(|| Box::new(histogram()))
     }
 }
 
@@ -178,7 +236,7 @@ mod tests {
     fn failed_requests_have_latencies_apart() {
         let (mut one, mut other) = (Latencies::new(), Latencies::new());
         one.record(times(0, 0, 5));
-        assert!(one.failed().is_none() && one.failed.is_none(), "allocated by the first");
+        assert!(one.failed().is_none() && one.failed.0.is_none(), "allocated by the first");
         other.record_failed(Duration::from_millis(70));
         one.add(&other);
         assert_eq!(one.failed().map(|failed| (failed.len(), at(failed, 50.0))), Some((1, 70)));

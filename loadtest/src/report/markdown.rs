@@ -28,13 +28,9 @@ pub fn run(result: &RunResult) -> String {
     ));
     lines.push("| | mean | p50 | p90 | p95 | p99 | p99.9 | p99.99 | max |".into());
     lines.push("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |".into());
-    let rows = [
-        ("response", &result.response),
-        ("service", &result.service),
-        ("failed", &result.failed),
-        ("lag", &result.lag),
-    ];
-    lines.extend(rows.into_iter().map(|(name, percentiles)| latency_row(name, percentiles)));
+    lines.extend(
+        result.latencies().into_iter().map(|(name, percentiles)| latency_row(name, percentiles)),
+    );
     lines.extend(result.calls.iter().map(|call| latency_row(&cell(&call.name), &call.response)));
     lines.push(String::new());
     let failures = totals.failures.iter();

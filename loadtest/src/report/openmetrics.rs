@@ -76,10 +76,15 @@ pub fn run(result: &RunResult) -> String {
 
 fn latencies(metrics: &mut Metrics, result: &RunResult) {
     let RunResult { response, service, failed, lag, calls, .. } = result;
+    let none = Percentiles::default();
+    let first_event = result.first_event.as_ref().unwrap_or(&none);
+    let first_progress = result.first_progress.as_ref().unwrap_or(&none);
     let names = [
         ("response_seconds", "Response time from the intended send time.", response),
         ("service_seconds", "Service time from the actual send time.", service),
         ("failed_seconds", "Time of failed requests from the intended send time.", failed),
+        ("first_event_seconds", "Time to the first event of a stream.", first_event),
+        ("first_progress_seconds", "Time to the first progress.", first_progress),
         ("generator_lag_seconds", "Lag of the load generator.", lag),
     ];
     for (name, help, percentiles) in names {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::percentile_row::percentile_row;
+use super::percentile_row::{percentile_head, percentile_row};
 use super::scenario;
 use crate::figure;
 use crate::metrics::outcome::Failure;
@@ -65,12 +65,9 @@ pub fn table(result: &RunResult) -> String {
         line(scene);
     }
     line(String::new());
-    let names = result.response.statistics().map(|(name, _)| format!("{name:>10}"));
-    line(format!("{:8}{}", "", names.concat()));
-    line(percentile_row("response", &result.response));
-    line(percentile_row("service", &result.service));
-    line(percentile_row("failed", &result.failed));
-    line(percentile_row("lag", &result.lag));
+    line(percentile_head());
+    let latencies = result.latencies();
+    latencies.into_iter().map(|(name, times)| percentile_row(name, times)).for_each(&mut line);
     result.calls.iter().flat_map(call_lines).for_each(&mut line);
     for row in scenario::rows(result) {
         line(row);

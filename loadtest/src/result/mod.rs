@@ -63,6 +63,13 @@ pub struct RunResult {
     /// not sent have none.
     #[serde(default)]
     pub failed: Percentiles,
+    /// Time from the intended send time to the first event of the stream of a request that is not
+    /// its response, of calls with `progress` or `stream` that got one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_event: Option<Percentiles>,
+    /// The same to the first progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_progress: Option<Percentiles>,
     /// Lag of the load generator behind the intended send times.
     pub lag: Percentiles,
     /// Points of the percentile curve of the response time: percentile and microseconds.
@@ -193,6 +200,17 @@ pub struct ProcessCost {
 }
 
 impl RunResult {
+    /// Returns the latencies of the run, each with its name in tables; `first event` and
+    /// `first progress` only if there were any.
+    pub fn latencies(&self) -> Vec<(&'static str, &Percentiles)> {
+        let rare = [("first event", &self.first_event), ("first progress", &self.first_progress)];
+        let rare = rare.into_iter().filter_map(|(name, times)| Some((name, times.as_ref()?)));
+        let mut all = vec![("response", &self.response)];
+        all.extend(rare);
+        all.extend([("service", &self.service), ("failed", &self.failed), ("lag", &self.lag)]);
+        all
+    }
+
     /// Returns the status of the run.
     pub fn status(&self) -> RunStatus {
         self.verdict.status(&self.plan.thresholds)
@@ -259,6 +277,8 @@ impl RunResult {
             response,
             service,
             failed: Percentiles::of(total.latencies.failed()).unwrap_or_default(),
+            first_event: Percentiles::of(total.latencies.first_event()),
+            first_progress: Percentiles::of(total.latencies.first_progress()),
             lag,
             response_distribution: distribution(total.latencies.response()),
             service_distribution: distribution(total.latencies.service()),

@@ -46,6 +46,7 @@ pub struct RequestTemplate {
     /// What the result has to be; `None` if every result without an error is correct.
     check: Option<Arc<ResultCheck>>,
     kind: RequestKind,
+    has_progress_token: bool,
 }
 
 /// How a request is answered.
@@ -168,7 +169,8 @@ impl RequestTemplate {
             .find(&format!("{PROGRESS_TOKEN_KEY}{ID_FIRST}"))
             .map(|at| at + PROGRESS_TOKEN_KEY.len());
         let variation = token_at.map(spot).map(Variation::ProgressToken);
-        Self { head, tail, id: spot(id_at), variation, check: None, kind }
+        let has_progress_token = variation.is_some();
+        Self { head, tail, id: spot(id_at), variation, check: None, kind, has_progress_token }
     }
 
     /// Creates a template whose params have placeholders for random values, determined by `seed`.
@@ -270,6 +272,11 @@ impl RequestTemplate {
     #[inline]
     pub(super) fn is_stream(&self) -> bool {
         self.kind == RequestKind::ParityStream
+    }
+
+    /// Returns whether it asks for progress.
+    pub(super) const fn has_progress_token(&self) -> bool {
+        self.has_progress_token
     }
 
     /// Returns what the result has to be.

@@ -1,6 +1,7 @@
 //! Matching of responses with the requests in flight on one connection.
 
 mod parity;
+mod stream_events;
 
 use std::fmt::Display;
 
@@ -54,6 +55,20 @@ pub enum ReceiveEvent {
     },
     /// A notification of the server.
     Notification,
+    /// The first event of the stream of a request, its response excluded.
+    FirstEvent {
+        /// Index of the template of the request.
+        call: u16,
+        /// Its intended send time.
+        intended: Instant,
+    },
+    /// The first progress of a request.
+    FirstProgress {
+        /// Index of the template of the request.
+        call: u16,
+        /// Its intended send time.
+        intended: Instant,
+    },
     /// A chunk of a stream.
     Chunk,
     /// A keep-alive of the server, with the seconds in which it expects a message.
@@ -116,6 +131,8 @@ impl ResponseMatcher {
             sent,
             call,
             state: InFlightState::Waiting,
+            has_event: false,
+            has_progress: false,
         });
         id
     }
@@ -174,9 +191,17 @@ impl ResponseMatcher {
                 None => self.handle_unmatched(id, quoted, on_event),
             },
             MessageKind::Request { id, is_ping } => {
+                if calls.have_progress_token() {
+                    self.record_message(calls, text, on_event);
+                }
                 on_event(ReceiveEvent::ServerRequest { id: id.into(), is_ping });
             }
-            MessageKind::Notification => on_event(ReceiveEvent::Notification),
+            MessageKind::Notification => {
+                if calls.have_progress_token() {
+                    self.record_message(calls, text, on_event);
+                }
+                on_event(ReceiveEvent::Notification);
+            }
             MessageKind::Invalid if self.is_http => {
                 self.body_result = Some(Err(Failure::Garbage));
             }
@@ -294,6 +319,8 @@ impl ResponseMatcher {
         if failure.is_none()
             && let Some(whole) = whole
             && let Some(request) = self.requests.get(place)
+            // A template of a whole event stream would hide its events.
+            && !(self.is_http && request.has_event)
             && calls.call(request.call).is_some_and(|call| !call.is_stream())
         {
             calls.set_response_template(request.call, whole, request.id);

@@ -131,6 +131,7 @@ impl ResponseMatcher {
         received: ReceivedText<'_>,
         on_event: &mut impl FnMut(ReceiveEvent),
     ) {
+        self.record_chunk(chunk, on_event);
         let mut is_wrong = false;
         let judge = |call| match (chunk.chunk_type, chunk.data) {
             (ChunkType::Error, Some(error)) => Err(failure_of(error)),
@@ -171,6 +172,20 @@ impl ResponseMatcher {
             ChunkEffect::Ended { request, failure } => {
                 self.finish_request(request, failure, received.quoted, on_event);
             }
+        }
+    }
+
+    /// Records a chunk that is not the result, its error or the end of a stream.
+    fn record_chunk(&mut self, chunk: &Chunk<'_>, on_event: &mut impl FnMut(ReceiveEvent)) {
+        let is_progress = match chunk.chunk_type {
+            ChunkType::Progress => true,
+            ChunkType::Log | ChunkType::Partial => false,
+            ChunkType::Result | ChunkType::Error | ChunkType::Eos => return,
+        };
+        let streams = self.requests.streams();
+        let request = streams.and_then(|streams| streams.request_of(chunk.stream_id));
+        if let Some(place) = request.and_then(|request| self.position(request)) {
+            self.record_stream_event(place, is_progress, on_event);
         }
     }
 

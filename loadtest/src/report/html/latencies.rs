@@ -150,24 +150,16 @@ fn percentile(percentile: f64) -> String {
 }
 
 fn percentile_table(result: &RunResult) -> Table {
-    let columns = [
-        ("response time", &result.response),
-        ("service time", &result.service),
-        ("failed requests", &result.failed),
-        ("generator lag", &result.lag),
-    ];
-    let statistics = columns.map(|(_, percentiles)| percentiles.statistics());
+    let columns = result.latencies();
+    let statistics: Vec<_> = columns.iter().map(|(_, times)| times.statistics()).collect();
     let row = |place: usize, name: &str| {
         let values = statistics.iter().map(|of| figure::latency(of[place].1));
         std::iter::once(name.to_owned()).chain(values).collect()
     };
-    let names = statistics[0].iter().map(|(name, _)| *name).enumerate();
+    let names = result.response.statistics().map(|(name, _)| name);
+    let columns = columns.iter().map(|(name, _)| *name);
     Table {
-        head: ["statistic"]
-            .into_iter()
-            .chain(columns.map(|(name, _)| name))
-            .map(Into::into)
-            .collect(),
-        rows: names.map(|(place, name)| row(place, name)).collect(),
+        head: ["statistic"].into_iter().chain(columns).map(Into::into).collect(),
+        rows: names.iter().enumerate().map(|(place, name)| row(place, name)).collect(),
     }
 }

@@ -172,6 +172,20 @@ fn stream_with_wrong_chunks_is_failure() {
 }
 
 #[test]
+fn first_chunk_and_progress_have_latencies() {
+    for transport in TRANSPORTS {
+        // Behind them the streams fail.
+        let chunks = &[(1, "log"), (2, "progress"), (4, "result"), (5, "eos")];
+        let result = run_plan(stream_plan(&stream_server(transport, chunks)), None);
+        assert_eq!(result.first_event.map(|it| it.count), Some(DUE), "{transport:?}");
+        assert_eq!(result.first_progress.map(|it| it.count), Some(DUE), "{transport:?}");
+        let server = stream_server(transport, &[(1, "result"), (3, "eos")]);
+        let result = run_plan(stream_plan(&server), None);
+        assert!(result.first_event.is_none() && result.first_progress.is_none());
+    }
+}
+
+#[test]
 fn stream_without_eos_is_no_answer() {
     let server = stream_server(Transport::Tcp, &[(1, "log"), (2, "result")]);
     let result = run_plan(stream_plan(&server), Some(RESPONSE_TIMEOUT));

@@ -230,7 +230,14 @@ fn progress_responses_count_streams_and_notifications() {
         for era in ["modern", "legacy"] {
             let phase = "[[phase]]\nrate = 100\nduration = \"400ms\"\n";
             let rest = format!("era = \"{era}\"\n{phase}{call}");
-            let outcomes = run(&job(&format!("{scheme}://{address}"), &rest)).total.outcomes;
+            let total = run(&job(&format!("{scheme}://{address}"), &rest)).total;
+            let (outcomes, latencies) = (total.outcomes, &total.latencies);
+            for first in [latencies.first_event(), latencies.first_progress()] {
+                assert_eq!(first.unwrap().len(), 40, "{scheme} {era}");
+                let medians = [first.unwrap(), latencies.response()];
+                let medians = medians.map(|times| times.value_at_percentile(50.0));
+                assert!(medians[0] < medians[1], "{scheme} {era} {medians:?}");
+            }
             let counts = (outcomes.answered, outcomes.streamed, outcomes.notifications);
             assert_eq!(counts, (40, streams, 120), "{scheme} {era} {outcomes:?}");
         }

@@ -7,6 +7,7 @@ use corelane_load::target::Transport;
 use serde_json::json;
 
 use super::{Run, ServerModel, run};
+use crate::file_path;
 
 #[test]
 fn steady_run_agrees_with_server_log() {
@@ -34,6 +35,26 @@ fn lost_and_stalled_calls_are_reported() {
     assert_eq!(result.totals.failures.get("timeout"), Some(&2), "{}", ended.stdout);
     assert!(result.response.max_us >= Some(150_000.0), "{:?}", result.response);
     assert!(server.capacity() > 399.0);
+}
+
+#[test]
+fn first_progress_has_its_own_latency() {
+    let plan = file_path("progress.toml");
+    let call = "[[call]]\ntool = \"echo\"\narguments = { message = \"a\" }\nprogress = true\n";
+    std::fs::write(&plan, format!("target = \"\"\n{call}")).unwrap();
+    let plan = format!("--plan={}", plan.display());
+    let (progress_at, service_time) = (Some(Duration::from_millis(10)), Duration::from_millis(40));
+    for transport in [Transport::Tcp, Transport::WebSocket] {
+        let model = ServerModel { transport, service_time, progress_at, ..ServerModel::default() };
+        // The only worker serves the requests of one connection, up to eight of which wait.
+        let flags = ["--rate=20", "--connections=1", "--depth=8", "--warm-up=0s", "--duration=1s"];
+        let Run { result, ended, .. } = run(model, &[&flags[..], &[&plan]].concat());
+        let [event, progress] = [result.first_event, result.first_progress].map(Option::unwrap);
+        assert_eq!((event.count, progress.count), (20, 20), "{}", ended.stdout);
+        assert!(progress.p50_us >= Some(10_000.0) && event == progress, "{}", ended.stdout);
+        assert!(progress.p50_us < result.response.p50_us.map(|us| us - 20_000.0), "{progress:?}");
+        assert!(ended.stdout.contains("\nfirst progress "), "{}", ended.stdout);
+    }
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub(crate) struct ServerModel {
     pub(crate) workers: usize,
     /// Time that a call takes.
     pub(crate) service_time: Duration,
+    /// When progress of a call with a token is sent, from its begin; not over HTTP.
+    pub(crate) progress_at: Option<Duration>,
     /// Each call with this number, from 1, or a multiple of it is never answered.
     pub(crate) lost_each: Option<usize>,
     /// The answer to a lost call is sent when the call is cancelled.
@@ -47,6 +49,7 @@ impl Default for ServerModel {
             transport: Transport::Tcp,
             workers: 1,
             service_time: Duration::from_millis(10),
+            progress_at: None,
             lost_each: None,
             answers_cancelled: false,
             lost_handshakes_each: None,
@@ -215,7 +218,8 @@ impl SharedState {
 
     /// Sends the answers when they are due.
     fn send_answers(&self, answers: &Receiver<Answer>) {
-        // They are in the order of their times: all calls take the same time.
+        // They are in the order of their times: all calls take the same time, and progress of calls
+        // is that of one worker.
         for Answer { call, due, bytes, stream } in answers {
             while self.clock.now() < due {
                 thread::park_timeout(due.since(self.clock.now()));
@@ -285,6 +289,16 @@ impl SharedState {
             let id = message["id"].as_u64().unwrap();
             calls.lost.push(LostCall { id, answer: bytes });
             return;
+        }
+        let token = &message["params"]["_meta"]["progressToken"];
+        if let Some(at) = self.model.progress_at.filter(|_| token.is_u64()) {
+            let params = json!({ "progressToken": token, "progress": 1 });
+            let bytes = self.encode(&json!({
+                "jsonrpc": "2.0", "method": "notifications/progress", "params": params,
+            }));
+            let stream = Arc::clone(stream);
+            let progress = Answer { call: number - 1, due: begin.after(at), bytes, stream };
+            calls.answers.send(progress).unwrap();
         }
         let due = begin.after(self.model.service_time);
         let answer = Answer { call: number - 1, due, bytes, stream: Arc::clone(stream) };
