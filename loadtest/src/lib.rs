@@ -50,4 +50,5 @@ pub mod search;
 pub mod significance;
 pub mod sweep;
 pub mod target;
+pub mod users;
 pub mod wire;

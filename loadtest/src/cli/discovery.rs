@@ -81,6 +81,6 @@ pub(super) fn complete_trials(
     is_quiet: bool,
 ) -> Result<Discovery, CliError> {
     let found = complete_plan(first, server, is_quiet)?;
-    let (era, calls) = (found.plan.era, found.plan.calls);
-    Ok(Discovery { plan: Plan { era, calls, ..plan.clone() }, ..found })
+    let Plan { era, calls, scenarios, .. } = found.plan;
+    Ok(Discovery { plan: Plan { era, calls, scenarios, ..plan.clone() }, ..found })
 }

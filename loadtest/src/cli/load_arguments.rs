@@ -8,8 +8,8 @@ use corelane_load::children::StderrMode;
 use corelane_load::generator::RunConfig;
 use corelane_load::machine::{CoreUse, Machine, warnings};
 use corelane_load::plan::{
-    ChurnPlan, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError, SessionEnd, SourceRange,
-    StdioPlan, Thresholds, parse_era,
+    CallPlan, ChurnPlan, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError, ScenarioPlan,
+    SessionEnd, SourceRange, StdioPlan, StepPlan, ThinkPlan, Thresholds, parse_era,
 };
 use corelane_load::target::Era;
 
@@ -65,6 +65,19 @@ struct ShapeArguments {
     /// Number of connections [default: 64, over stdio 1].
     #[arg(short, long, value_name = "N", value_parser = parse_count)]
     connections: Option<usize>,
+    /// Users instead of a rate: each has a connection, and calls again when it has an answer; with
+    /// the steps of [[scenario]] in a plan.
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        value_parser = parse_count,
+        conflicts_with = "connections"
+    )]
+    users: Option<usize>,
+    /// Pause of a user before each call, or before steps without one of their own [default: 0s].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    think: Option<HumanDuration>,
     /// Warm-up time, excluded from the results [default: 2s].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     warm_up: Option<HumanDuration>,
@@ -80,6 +93,32 @@ struct ShapeArguments {
     /// Plan, a TOML file.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
+}
+
+impl ShapeArguments {
+    /// Applies the flags of users. Without a scenario of a plan the calls are its steps.
+    fn apply_users(&self, plan: &mut Plan) -> Result<(), PlanError> {
+        plan.users = self.users.or(plan.users);
+        if plan.scenarios.is_empty() && plan.users.is_some() {
+            let mut calls = std::mem::take(&mut plan.calls);
+            if calls.is_empty() {
+                calls.push(CallPlan::default());
+            }
+            let step = |call| StepPlan { call, ..StepPlan::default() };
+            let steps = calls.into_iter().map(step).collect();
+            plan.scenarios.push(ScenarioPlan { steps, ..ScenarioPlan::default() });
+        }
+        if let Some(think) = self.think {
+            if plan.scenarios.is_empty() {
+                return Err(PlanError("--think is the pause of users: add --users 100".into()));
+            }
+            for scenario in &mut plan.scenarios {
+                scenario.think = Some(ThinkPlan::Fixed(think));
+            }
+        }
+        plan.apply_users();
+        Ok(())
+    }
 }
 
 /// Flags of requests.
@@ -344,6 +383,7 @@ impl LoadArguments {
             plan.stdio = Some(StdioPlan { stderr });
         }
         self.thresholds.apply(&mut plan.thresholds);
+        self.shape.apply_users(&mut plan)?;
         Ok(plan)
     }
 
@@ -382,6 +422,11 @@ impl LoadArguments {
                 "a search determines the rate: remove the threshold rate from the plan".into(),
             ));
         }
+        if !plan.scenarios.is_empty() {
+            return Err(PlanError(
+                "a search determines a rate of requests: remove the users and scenarios".into(),
+            ));
+        }
         if plan.closed {
             return Err(PlanError(
                 "a search needs an open loop: remove closed from the plan".into(),
@@ -395,13 +440,20 @@ impl RunArguments {
     /// Returns the plan of the run.
     pub(super) fn plan(&self) -> Result<Plan, PlanError> {
         let mut plan = self.load.plan()?;
+        if !plan.scenarios.is_empty() && (self.rate.rate.is_some() || self.rate.requests.is_some())
+        {
+            return Err(PlanError(
+                "users send their steps without a rate: remove --rate and --requests".into(),
+            ));
+        }
         let duration = self.rate.measured.duration;
         plan.closed |= self.rate.closed;
         plan.thresholds.rate = self.rate_min.or(plan.thresholds.rate);
         let is_named =
             self.rate.rate.is_some() || duration.is_some() || self.rate.requests.is_some();
         if plan.phases.is_empty() || is_named {
-            let rate = self.rate.rate.unwrap_or(DEFAULT_RATE);
+            let default = if plan.scenarios.is_empty() { DEFAULT_RATE } else { 0.0 };
+            let rate = self.rate.rate.unwrap_or(default);
             let span = match self.rate.requests {
                 Some(_) if plan.closed => REQUESTS_TIME_MAX,
                 Some(requests) => span_of(requests, rate)?,

@@ -9,8 +9,8 @@ use super::DiscoveryError;
 use super::arguments::ArgumentMaker;
 use crate::mcp::RequestTemplate;
 use crate::nearest::nearest;
-use crate::plan::CallPlan;
 use crate::plan::call::DEFAULT_ECHO_BYTES;
+use crate::plan::{CallPlan, Plan};
 
 /// Names that an error lists.
 const LISTED_MAX: usize = 20;
@@ -18,14 +18,19 @@ const LISTED_MAX: usize = 20;
 /// Completes the calls of a plan, and chooses a tool for those without. Returns a note for each
 /// choice.
 pub(super) fn complete_calls(
-    calls: &mut Vec<CallPlan>,
+    plan: &mut Plan,
     tools: &[ToolInfo],
 ) -> Result<Vec<String>, DiscoveryError> {
-    if calls.is_empty() {
-        calls.push(CallPlan::default());
+    if plan.calls_mut().is_empty() {
+        plan.calls.push(CallPlan::default());
     }
     let mut notes = Vec::new();
-    for call in calls.iter_mut().filter(|call| call.method.is_none()) {
+    for call in plan.calls_mut().into_iter().filter(|call| call.method.is_none()) {
+        if call.tool.as_deref().is_some_and(|name| name.contains("{{")) {
+            // The name is known during the run.
+            call.arguments.get_or_insert_default();
+            continue;
+        }
         let Some(name) = call.tool.clone() else {
             let Some((tool, arguments)) = choose_tool(tools, call.bytes) else {
                 notes.push(list_tools_instead(call, tools)?);

@@ -153,13 +153,14 @@ pub struct Discovery {
 ///
 /// If the server does not answer, speaks no known version, or offers no tool that can be called.
 pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryError> {
+    let config = &as_first_user(config);
     let mut plan = plan.clone();
     let sends_requests = !matches!(config.mode, LoadMode::Hold { .. });
     let tools = if sends_requests { Necessity::of_tools(&plan) } else { Necessity::Useless };
     let (mut notes, mut identity) = (Vec::new(), None);
     if plan.is_parity() && tools != Necessity::Useless {
         let found = parity::list_tools(config);
-        let found = found.and_then(|listed| complete_calls(&mut plan.calls, &listed));
+        let found = found.and_then(|listed| complete_calls(&mut plan, &listed));
         match found {
             Ok(chosen) => notes.extend(chosen),
             Err(error) => notes.push(unchecked(error, tools)?),
@@ -189,6 +190,15 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
     let fields = &config.request_settings.fields;
     let redact = |note| HttpField::redact_all(fields, note);
     Ok(Discovery { plan, notes: notes.into_iter().map(redact).collect(), server: identity })
+}
+
+/// Returns the configuration with the token of the first user, if users have tokens.
+fn as_first_user(config: &RunConfig) -> RunConfig {
+    let mut config = config.clone();
+    let authorization = config.users.as_ref().and_then(|users| users.first_authorization());
+    let field = authorization.and_then(|it| HttpField::new("Authorization", it.reveal()).ok());
+    config.request_settings.fields.extend(field);
+    config
 }
 
 /// Replaces the error of a server that speaks no MCP over Streamable HTTP, if it has the transport
@@ -234,8 +244,11 @@ enum Necessity {
 
 impl Necessity {
     fn of_tools(plan: &Plan) -> Self {
-        let calls = || plan.calls.iter().filter(|call| call.method.is_none());
-        if plan.calls.is_empty() || calls().any(|call| call.arguments.is_none()) {
+        let mut plan = plan.clone();
+        let calls = plan.calls_mut();
+        let is_empty = calls.is_empty();
+        let calls = || calls.iter().filter(|call| call.method.is_none());
+        if is_empty || calls().any(|call| call.arguments.is_none()) {
             Self::Required
         } else if calls().next().is_some() {
             Self::Useful
@@ -274,7 +287,10 @@ fn discover_with(
         None => notes.push(format!("MCP {version}")),
     }
     plan.era = Some(era);
-    if plan.calls.is_empty() && tools == Necessity::Required && info.capabilities.tools.is_none() {
+    if plan.calls_mut().is_empty()
+        && tools == Necessity::Required
+        && info.capabilities.tools.is_none()
+    {
         let method = method_without_tools(&info);
         notes.push(format!("{method}, because the server has no tools (choose another in a plan)"));
         plan.calls.push(CallPlan { method: Some(method.into()), ..CallPlan::default() });
@@ -285,7 +301,7 @@ fn discover_with(
             error if error.is_unopened() => DiscoveryError::Unreachable(error),
             error => DiscoveryError::Tools(error),
         })?;
-        notes.extend(complete_calls(&mut plan.calls, &listed)?);
+        notes.extend(complete_calls(plan, &listed)?);
     }
     Ok(())
 }

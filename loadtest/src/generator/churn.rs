@@ -88,6 +88,8 @@ impl Churn {
                     self.overdue.push_back(due.at);
                 }
                 ReconnectReason::Churn => ctx.recorder.period.connects.not_reopened += 1,
+                // It is due when a user ends, not by a schedule.
+                ReconnectReason::Leave => {}
                 ReconnectReason::Storm => self.storm = Some((due.at, due.connections)),
             }
         }

@@ -50,6 +50,8 @@ pub(super) enum Ending {
     Lost,
     /// The server closed it between requests; it is opened again at once.
     Expired,
+    /// Its user left; it is opened again at once for the next one.
+    Left,
 }
 
 /// Replacement of a connection in progress.
@@ -163,6 +165,12 @@ impl Connection {
     /// reads the end of its input when both are closed.
     pub(super) fn can_shut_down_write(&self) -> bool {
         self.send_buffer.is_empty() && self.tls.is_none() && self.read_socket == self.write_socket
+    }
+
+    /// Returns whether its user leaves.
+    pub(super) fn is_left(&self) -> bool {
+        let replacement = self.replacement.as_ref();
+        replacement.is_some_and(|replacement| replacement.reason == ReconnectReason::Leave)
     }
 
     /// Returns whether it has data to send.

@@ -8,17 +8,19 @@ use corelane_engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Source};
 use corelane_tls::{TlsError, TlsFilter, TlsScratch};
 
 use super::connection::{ConnectionState, Ending};
-use super::context::{ReceiveActions, RunContext};
+use super::context::{ReceiveActions, RunContext, RunPhase};
 use super::lifecycle::Lifecycle;
 use super::processes::Processes;
-use super::request_schedule::RequestSchedule;
+use super::request_schedule::{RequestSchedule, SEND_BATCH_MAX};
 use super::run_config::{CONNECT_HINT, LoadMode};
 use super::slow_readers::SlowReaders;
 use super::subscribers::{HandshakeResult, SubscriberActions};
+use super::users::DueUser;
 use crate::children::ChildEvent;
 use crate::mcp::{ConnectError, Handshake, HandshakeProgress, RequestLog, message_kind};
 use crate::metrics::outcome::Failure;
 use crate::target::Transport;
+use crate::users::{StepOutcome, UserMetrics};
 
 /// Number of sweeps in which every connection is checked once.
 const SWEEP_ROUNDS: usize = 200;
@@ -165,7 +167,7 @@ impl<R: Ring> Connections<R> {
         self.lifecycle.io.attach_sockets(index, read, write);
         let conn = &mut self.lifecycle.io[index];
         (conn.is_draining, conn.ending) = (false, Ending::Planned);
-        let handshake = Handshake::new(&ctx.config.request_settings);
+        let handshake = Handshake::new(&ctx.settings_of(index));
         conn.state = ConnectionState::Handshake(Box::new(handshake));
         match ctx.config.tls.as_ref().map(|tls| TlsFilter::new(tls.client())) {
             None => self.begin_mcp_handshake(index, ctx),
@@ -183,7 +185,7 @@ impl<R: Ring> Connections<R> {
             return self.queue_available(index, ctx.config.depth);
         }
         if let ConnectionState::Handshake(handshake) = &mut self.lifecycle.io[index].state {
-            let progress = handshake.begin(&ctx.config.request_settings);
+            let progress = handshake.begin(&ctx.settings_of(index));
             self.advance_handshake(index, progress, ctx);
         }
     }
@@ -193,8 +195,7 @@ impl<R: Ring> Connections<R> {
     fn receive_handshake(&mut self, index: usize, bytes: &[u8], ctx: &mut RunContext) {
         let mut received = bytes;
         while let ConnectionState::Handshake(handshake) = &mut self.lifecycle.io[index].state {
-            let settings = &ctx.config.request_settings;
-            match handshake.receive(settings, std::mem::take(&mut received)) {
+            match handshake.receive(&ctx.settings_of(index), std::mem::take(&mut received)) {
                 Ok(HandshakeProgress::Wait) => return,
                 Ok(progress) => self.advance_handshake(index, progress, ctx),
                 Err(error) => return self.lifecycle.fail_handshake(index, error, ctx),
@@ -261,7 +262,7 @@ impl<R: Ring> Connections<R> {
                 scratch.plaintext.clear();
                 self.tls_scratch = scratch;
             } else if let ConnectionState::Open(log) = &mut conn.state {
-                let actions = ctx.receive_responses(log, bytes);
+                let actions = ctx.receive_responses(index, log, bytes);
                 self.apply_receive_actions(index, actions, ctx);
             } else if let ConnectionState::Subscribed(subscriber) = &mut conn.state {
                 if let Some(subscribers) = &mut self.lifecycle.subscribers {
@@ -306,7 +307,7 @@ impl<R: Ring> Connections<R> {
     fn receive_bytes(&mut self, index: usize, bytes: &[u8], ctx: &mut RunContext) {
         match &mut self.lifecycle.io[index].state {
             ConnectionState::Open(log) => {
-                let actions = ctx.receive_responses(log, bytes);
+                let actions = ctx.receive_responses(index, log, bytes);
                 self.apply_receive_actions(index, actions, ctx);
             }
             ConnectionState::Subscribed(subscriber) => {
@@ -347,7 +348,7 @@ impl<R: Ring> Connections<R> {
             self.lifecycle.io.buffer_output(index, &output);
             for (id, is_ping) in server_requests {
                 let text = message_kind::response_text(&id, is_ping);
-                let framed = ctx.config.request_settings.frame(text.as_bytes());
+                let framed = ctx.settings_of(index).frame(text.as_bytes());
                 self.lifecycle.io.buffer_output(index, &framed);
             }
             self.lifecycle.io.queue_flush(index);
@@ -432,7 +433,12 @@ impl<R: Ring> Connections<R> {
     ) {
         let conn = self.lifecycle.io.prepared(index);
         let ConnectionState::Open(log) = &mut conn.state else { return };
-        log.write_request(&ctx.templates, call, intended, ctx.now, &mut conn.send_buffer);
+        let templates = &ctx.templates;
+        let output = &mut conn.send_buffer;
+        match ctx.users.as_ref().and_then(|users| users.values(index)) {
+            None => log.write_request(templates, call, intended, ctx.now, output),
+            Some(user) => log.write_step(templates, call, user, intended, ctx.now, output),
+        }
         let is_measured = intended >= ctx.recorder.measured_from;
         ctx.recorder.period.sent += u64::from(is_measured);
         if !matches!(ctx.config.mode, LoadMode::Open { .. }) {
@@ -440,6 +446,68 @@ impl<R: Ring> Connections<R> {
         }
         self.lifecycle.io.queue_flush(index);
         self.queue_available(index, ctx.config.depth);
+    }
+
+    /// Lets users go on whose requests ended, and sends the steps that are due, a batch of both.
+    /// Returns whether there may be more to do.
+    pub(super) fn drive_users(&mut self, ctx: &mut RunContext) -> bool {
+        let is_sending = ctx.phase == RunPhase::Sending;
+        for _ in 0..SEND_BATCH_MAX {
+            if is_sending && let Some(index) = self.take_available(1) {
+                self.advance_user(index, ctx);
+                continue;
+            }
+            let Some(users) = &mut ctx.users else { return false };
+            match users.take_due(ctx.now) {
+                None => return false,
+                Some(DueUser::Step { .. }) if !is_sending => {}
+                Some(DueUser::Step { index, since }) => {
+                    if since >= ctx.recorder.measured_from {
+                        ctx.recorder.record_lag(since, ctx.now);
+                    }
+                    if self.lifecycle.io[index].has_capacity(1) {
+                        self.send_step(index, ctx);
+                    }
+                }
+                Some(DueUser::Cancellation { index }) => self.cancel_request(index, ctx),
+            }
+        }
+        true
+    }
+
+    /// Lets the user of a connection without a request go on.
+    fn advance_user(&mut self, index: usize, ctx: &mut RunContext) {
+        let Some(users) = &mut ctx.users else { return };
+        let is_measured = ctx.now >= ctx.recorder.measured_from;
+        let mut of_warm_up = UserMetrics::default();
+        let metrics = if is_measured { &mut ctx.recorder.period.users } else { &mut of_warm_up };
+        if users.advance(index, ctx.now, metrics) {
+            return self.lifecycle.leave(index, ctx);
+        }
+        self.send_step(index, ctx);
+    }
+
+    /// Sends the step that is due for the user of an open connection, if one is.
+    fn send_step(&mut self, index: usize, ctx: &mut RunContext) {
+        let Some(users) = &mut ctx.users else { return };
+        if let Some((call, since)) = users.send_step(index, ctx.now) {
+            self.send_request(index, call, since, ctx);
+        }
+    }
+
+    /// Cancels the request of a user: by a notification, or over HTTP by closing its connection.
+    fn cancel_request(&mut self, index: usize, ctx: &mut RunContext) {
+        let conn = &mut self.lifecycle.io[index];
+        let ConnectionState::Open(log) = &mut conn.state else { return };
+        if !log.cancel(&ctx.settings_of(index), &mut conn.send_buffer) {
+            return;
+        }
+        let is_measured = ctx.now >= ctx.recorder.measured_from;
+        ctx.recorder.period.users.cancelled += u64::from(is_measured);
+        if let Some((user, _)) = ctx.users.as_mut().and_then(|users| users.user_mut(index)) {
+            user.set_outcome(StepOutcome::Cancelled);
+        }
+        self.use_free_places(index, true, ctx);
     }
 
     /// Checks some connections for timeouts and idle replacements. A small number at a time: due

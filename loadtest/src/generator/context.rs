@@ -1,10 +1,16 @@
 //! What all components of a load thread use: configuration, time, phase and measurements.
 
+use std::borrow::Cow;
+
 use corelane_base::time::Instant;
 
 use super::period::PeriodRecorder;
 use super::run_config::RunConfig;
-use crate::mcp::{ConnectError, HttpField, ReceiveEvent, RequestLog, RequestTemplates};
+use super::users::Users;
+use crate::mcp::{
+    ConnectError, HttpField, ReceiveEvent, RequestLog, RequestSettings, RequestTemplates,
+    UserValues,
+};
 use crate::metrics::failure_examples::answer_text;
 use crate::metrics::outcome::Failure;
 use crate::schedule::Share;
@@ -32,6 +38,8 @@ pub(super) struct RunContext {
     pub(super) phase: RunPhase,
     /// Whether the run was ended before its time, so that open requests are not waited for.
     pub(super) is_stopped: bool,
+    /// Virtual users, if they send the requests.
+    pub(super) users: Option<Users>,
     pub(super) recorder: PeriodRecorder,
 }
 
@@ -52,6 +60,7 @@ impl RunContext {
         let publish = config.scenario.subscribers.as_ref().map(|listen| &listen.publish_request);
         let templates = RequestTemplates::new(requests.chain(publish).cloned().collect());
         let has_mix = config.calls.iter().filter(|(_, weight)| *weight > 0).count() > 1;
+        let users = Users::new(&config, share);
         let publish_call = publish.and_then(|_| u16::try_from(config.calls.len()).ok());
         Self {
             config,
@@ -60,6 +69,7 @@ impl RunContext {
             now,
             phase: RunPhase::Connecting,
             is_stopped: false,
+            users,
             recorder: PeriodRecorder {
                 period: Box::default(),
                 measured_from: Instant::ORIGIN,
@@ -75,14 +85,22 @@ impl RunContext {
         self.phase == RunPhase::Sending && self.now >= self.recorder.measured_from
     }
 
-    /// Processes data received on an open connection and records its results.
+    /// Returns the settings of the messages of a connection: those of its user.
+    pub(super) fn settings_of(&self, index: usize) -> Cow<'_, RequestSettings> {
+        let user = self.users.as_ref().and_then(|users| users.values(index));
+        self.config.request_settings.of_user(user.and_then(UserValues::shared_authorization))
+    }
+
+    /// Processes data received on the open connection `index` and records its results.
     #[inline]
     pub(super) fn receive_responses(
         &mut self,
+        index: usize,
         log: &mut RequestLog,
         bytes: &[u8],
     ) -> ReceiveActions {
         let (recorder, now) = (&mut self.recorder, self.now);
+        let mut users = self.users.as_mut();
         let settings = &self.config.request_settings;
         let fields = &settings.fields;
         let is_warm = now >= recorder.measured_from;
@@ -90,10 +108,21 @@ impl RunContext {
         self.templates.explain_wrong(recorder.period.errors.lacks(Some(Failure::Wrong)));
         let mut actions = ReceiveActions::default();
         let received = log.receive(&mut self.templates, bytes, |event| match event {
-            ReceiveEvent::Completed(completed) => recorder.record_completed(completed, now),
+            ReceiveEvent::Completed(completed) => match &mut users {
+                None => recorder.record_completed(completed, now),
+                Some(users) => users.complete(index, completed, now, recorder),
+            },
+            ReceiveEvent::Result(result) => {
+                if let Some((user, kind)) = users.as_mut().and_then(|users| users.user_mut(index)) {
+                    user.take_values(kind, &result);
+                }
+            }
             ReceiveEvent::Unsolicited => recorder.period.outcomes.unsolicited += 1,
             ReceiveEvent::Late => recorder.period.outcomes.late += u64::from(is_warm),
             ReceiveEvent::Failed { failure, answer } => {
+                if let Some((user, _)) = users.as_mut().and_then(|users| users.user_mut(index)) {
+                    user.set_retry_after(&answer);
+                }
                 let examples = &mut recorder.period.errors;
                 if examples.lacks(failure) {
                     examples
@@ -123,6 +152,19 @@ impl RunContext {
         });
         actions.is_broken = received.is_err();
         actions
+    }
+
+    /// Counts the steps of users that are due and not sent when no more are sent.
+    pub(super) fn record_unsent_steps(&mut self) {
+        let Some(users) = &self.users else { return };
+        let unsent = users.unsent(self.recorder.measured_from);
+        let period = &mut self.recorder.period;
+        period.due += unsent;
+        if self.is_stopped {
+            period.outcomes.abandoned += unsent;
+        } else {
+            period.outcomes.record_failures(Failure::Unsent, unsent);
+        }
     }
 
     /// Fails all requests in flight on a connection.

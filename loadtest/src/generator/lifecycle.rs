@@ -25,6 +25,7 @@ use crate::mcp::{
     CloseAction, Closing, CompletedRequest, ConnectError, RequestLog, UnansweredRequest,
 };
 use crate::metrics::outcome::Failure;
+use crate::schedule::ReconnectReason;
 use crate::target::Transport;
 use crate::wire::tls::describe_tls_error;
 
@@ -216,13 +217,29 @@ impl<R: Ring> Lifecycle<R> {
         }
     }
 
+    /// Closes the connection of a user that leaves; it is opened again at once for the next user.
+    pub(super) fn leave(&mut self, index: usize, ctx: &mut RunContext) {
+        let conn = &mut self.io[index];
+        conn.is_draining = true;
+        let (intended, closing_since) = (ctx.now, ctx.now);
+        let reason = ReconnectReason::Leave;
+        conn.replacement = Some(Box::new(Replacement { intended, reason, closing_since }));
+        self.close_if_idle(index, ctx);
+    }
+
     /// Sends the requests of a connection that are to be sent again.
     pub(super) fn send_repeats(&mut self, index: usize, ctx: &mut RunContext) {
         let Some(requests) = self.repeats.remove(&index) else { return };
         let conn = self.io.prepared(index);
         let ConnectionState::Open(log) = &mut conn.state else { return };
         for UnansweredRequest { call, intended } in requests {
-            log.write_request(&ctx.templates, call, intended, ctx.now, &mut conn.send_buffer);
+            let output = &mut conn.send_buffer;
+            match ctx.users.as_ref().and_then(|users| users.values(index)) {
+                None => log.write_request(&ctx.templates, call, intended, ctx.now, output),
+                Some(user) => {
+                    log.write_step(&ctx.templates, call, user, intended, ctx.now, output);
+                }
+            }
         }
         self.io.queue_flush(index);
     }
@@ -273,7 +290,7 @@ impl<R: Ring> Lifecycle<R> {
         else {
             return;
         };
-        let (closing, action) = Closing::new(&ctx.config.request_settings, log.into_drained());
+        let (closing, action) = Closing::new(&ctx.settings_of(index), log.into_drained());
         conn.state = ConnectionState::GracefulClose(Box::new(closing));
         match action {
             CloseAction::Send(bytes) => {
@@ -316,6 +333,7 @@ impl<R: Ring> Lifecycle<R> {
             conn.ending = match failure {
                 Failure::Closed if is_kept_alive && has_sent => Ending::Expired,
                 Failure::Closed if !conn.is_draining && !is_kept_alive => Ending::Lost,
+                _ if conn.is_left() => Ending::Left,
                 _ => Ending::Planned,
             };
         }
@@ -502,7 +520,7 @@ impl<R: Ring> Lifecycle<R> {
     fn schedule_retry(&mut self, index: usize, ctx: &mut RunContext) {
         let ending = std::mem::replace(&mut self.io[index].ending, Ending::Planned);
         let delay = match ending {
-            Ending::Expired => Duration::ZERO,
+            Ending::Expired | Ending::Left => Duration::ZERO,
             Ending::Planned | Ending::Lost => {
                 self.fail_repeats(index, ctx);
                 ctx.config.limits.retry_after

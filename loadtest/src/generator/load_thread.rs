@@ -17,6 +17,7 @@ use super::processes::Processes;
 use super::request_schedule::{RequestSchedule, SEND_BATCH_MAX};
 use super::run_config::RunConfig;
 use super::subscribers::Subscribers;
+use super::users::Users;
 use crate::schedule::Share;
 
 /// Interval between checks of some connections for timeouts.
@@ -133,6 +134,7 @@ impl<R: Ring> LoadThread<R> {
                 }
                 self.ctx.phase = RunPhase::Draining;
                 self.requests.record_waiting(&mut self.ctx);
+                self.ctx.record_unsent_steps();
             }
             // A late thread ends its seconds first, so that all threads have the same periods.
             let is_draining = self.ctx.phase == RunPhase::Draining;
@@ -180,6 +182,9 @@ impl<R: Ring> LoadThread<R> {
         self.ctx.phase = RunPhase::Sending;
         self.connections.start(&self.ctx, begin);
         self.requests.start(&self.ctx, begin);
+        if let Some(users) = &mut self.ctx.users {
+            users.start(begin);
+        }
         self.backlog.start(&self.ctx);
     }
 
@@ -197,7 +202,8 @@ impl<R: Ring> LoadThread<R> {
         let timeout = if self.has_more_to_send {
             ParkTimeout::Zero
         } else {
-            let due_at = self.requests.next_arrival_at();
+            let of_users = ctx.users.as_ref().and_then(Users::next_due_at);
+            let due_at = self.requests.next_arrival_at().or(of_users);
             let wake = until.min(self.last_sweep.after(SWEEP_INTERVAL));
             lifecycle.park_timeout(wake, due_at, ctx)
         };
@@ -235,6 +241,9 @@ impl<R: Ring> LoadThread<R> {
     #[inline]
     fn send_due_requests(&mut self) -> bool {
         let Self { ctx, connections, requests, .. } = self;
+        if ctx.users.is_some() {
+            return connections.drive_users(ctx);
+        }
         let is_more_due = requests.queue_due(ctx);
         for _ in 0..SEND_BATCH_MAX {
             let Some(intended) = requests.next_intended(ctx) else { return is_more_due };

@@ -45,6 +45,7 @@ mod connector;
 mod request_schedule;
 mod slow_readers;
 mod subscribers;
+mod users;
 
 mod lifecycle;
 

@@ -13,6 +13,7 @@ use crate::metrics::fanout::FanoutMetrics;
 use crate::metrics::histogram::histogram;
 use crate::metrics::latency::{Latencies, RequestTimes};
 use crate::metrics::outcome::{Failure, Outcomes, SlowReaderOutcomes};
+use crate::users::UserMetrics;
 
 /// Measurements of a part of a run. Takes about 800 KiB, independent of the number of requests,
 /// plus the histograms of connect times, of failed requests, of first events and of the kinds of
@@ -50,6 +51,8 @@ pub struct Period {
     pub until: Duration,
     /// Delivery of notifications to subscribers.
     pub fanout: FanoutMetrics,
+    /// Iterations of users.
+    pub users: UserMetrics,
 }
 
 impl Period {
@@ -71,6 +74,7 @@ impl Period {
             slow_readers: SlowReaderOutcomes::default(),
             until: Duration::ZERO,
             fanout: FanoutMetrics::default(),
+            users: UserMetrics::default(),
         }
     }
 
@@ -103,6 +107,7 @@ impl Period {
         self.connects.add(&other.connects);
         self.slow_readers.add(&other.slow_readers);
         self.fanout.add(&other.fanout);
+        self.users.add(&other.users);
     }
 
     /// Resets all measurements without freeing memory.
@@ -118,6 +123,7 @@ impl Period {
         self.slow_readers = SlowReaderOutcomes::default();
         self.until = Duration::ZERO;
         self.fanout.clear();
+        self.users.clear();
     }
 }
 

@@ -77,7 +77,7 @@ impl RequestSchedule {
                 let left = ctx.share.part(all) as u64;
                 self.limit = Some(RequestLimit { left, sent_at: begin });
             }
-            LoadMode::Closed { .. } | LoadMode::Hold { .. } => {}
+            LoadMode::Closed { .. } | LoadMode::Users { .. } | LoadMode::Hold { .. } => {}
         }
     }
 
@@ -124,7 +124,7 @@ impl RequestSchedule {
                 let is_open = self.limit.as_ref().is_none_or(|limit| limit.left > 0);
                 (is_open && ctx.phase == RunPhase::Sending).then_some(ctx.now)
             }
-            LoadMode::Hold { .. } => None,
+            LoadMode::Users { .. } | LoadMode::Hold { .. } => None,
         }
     }
 

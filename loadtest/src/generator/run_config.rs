@@ -1,12 +1,14 @@
 //! Configuration of a run, as the load threads receive it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::stop_request::StopRequest;
 use crate::children::Program;
 use crate::mcp::{RequestSettings, RequestTemplate, Subscription};
 use crate::schedule::{ArrivalPattern, RateProfile, ReconnectStorm};
+use crate::users::UsersConfig;
 use crate::wire::tls::RunTls;
 
 /// Hint appended to connect errors.
@@ -30,6 +32,11 @@ pub enum LoadMode {
         /// Measured requests after which it ends earlier, over all load threads.
         requests: Option<u64>,
     },
+    /// Users: each sends the steps of its scenario, with pauses.
+    Users {
+        /// Duration, warm-up included.
+        span: Duration,
+    },
     /// No requests: connections are only held open.
     Hold {
         /// Duration, warm-up included.
@@ -42,7 +49,7 @@ impl LoadMode {
     pub fn span(&self) -> Duration {
         match self {
             Self::Open { profile, .. } => profile.span(),
-            Self::Closed { span, .. } | Self::Hold { span } => *span,
+            Self::Closed { span, .. } | Self::Users { span } | Self::Hold { span } => *span,
         }
     }
 }
@@ -208,6 +215,8 @@ pub struct RunConfig {
     pub calls: Vec<(RequestTemplate, u32)>,
     /// Number of connections, over all load threads.
     pub connections: usize,
+    /// Users of the connections, one each, if they send the requests.
+    pub users: Option<Arc<UsersConfig>>,
     /// Maximum requests in flight on each connection.
     pub depth: usize,
     /// When requests are sent.

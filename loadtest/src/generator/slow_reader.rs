@@ -93,6 +93,7 @@ impl SlowReader {
             | ReceiveEvent::FirstEvent { .. }
             | ReceiveEvent::FirstProgress { .. }
             | ReceiveEvent::Chunk
+            | ReceiveEvent::Result(_)
             | ReceiveEvent::Streamed => {}
             ReceiveEvent::Keepalive(hint) => {
                 output.extend_from_slice(&settings.keepalive(hint.unwrap_or_default()));

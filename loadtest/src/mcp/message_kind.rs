@@ -139,6 +139,11 @@ pub(super) fn explain_result(text: &[u8], check: &ResultCheck) -> Option<String>
     check.explain(envelope.result?.get())
 }
 
+/// Returns the result in a response.
+pub(super) fn result_text(text: &[u8]) -> Option<&str> {
+    Some(serde_json::from_slice::<Envelope<'_>>(text).ok()?.result?.get())
+}
+
 /// Returns the response to a request of the server: empty for `ping`, else "method not found".
 pub fn response_text(id: &str, is_ping: bool) -> String {
     if is_ping {

@@ -11,6 +11,7 @@
 
 pub mod http_field;
 pub mod result_check;
+pub mod user_values;
 mod varying_text;
 
 pub mod message_kind;
@@ -43,3 +44,4 @@ pub use self::response_matcher::{CompletedRequest, ReceiveEvent, UnansweredReque
 pub use self::result_check::{Expectation, ResultCheck};
 pub use self::subscriber::{Subscriber, SubscriberEvent};
 pub use self::subscription::{Subscription, SubscriptionFilter};
+pub use self::user_values::{UserData, UserValues, ValueNames};

@@ -5,6 +5,7 @@ use corelane_base::time::Instant;
 use super::request_settings::RequestSettings;
 use super::request_templates::RequestTemplates;
 use super::response_matcher::{ReceiveEvent, ResponseMatcher, UnansweredRequest};
+use super::user_values::UserValues;
 use crate::metrics::failure_examples::BODY_BYTES_MAX;
 use crate::metrics::outcome::Failure;
 use crate::wire::{FramingError, PartialMessage, Reader, WireEvent, frames, read_buffered};
@@ -75,6 +76,32 @@ impl RequestLog {
         let Some(kind) = calls.call(call) else { return };
         let id = self.matcher.add_request(call, intended, sent);
         kind.write_request(out, id, self.session.as_deref());
+    }
+
+    /// Appends a request with the values of a user to `out` and records it as in flight.
+    pub fn write_step(
+        &mut self,
+        calls: &RequestTemplates,
+        call: u16,
+        user: &UserValues,
+        intended: Instant,
+        sent: Instant,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(kind) = calls.call(call) else { return };
+        let id = self.matcher.add_request(call, intended, sent);
+        kind.write_step(out, id, self.session.as_deref(), user);
+    }
+
+    /// Removes the only request in flight, if it waits for its answer, which then counts as late.
+    /// Appends its cancellation to `out`, except over HTTP, where the connection has to be opened
+    /// again. Returns whether there was one.
+    pub fn cancel(&mut self, settings: &RequestSettings, out: &mut Vec<u8>) -> bool {
+        let Some(id) = self.matcher.cancel() else { return false };
+        if !matches!(self.reader, Reader::Responses(_)) {
+            settings.write_cancellation(out, id, None);
+        }
+        true
     }
 
     /// Processes received bytes and calls `on_event` for each result.
@@ -323,6 +350,7 @@ mod tests {
             ReceiveEvent::Unsolicited => "unsolicited".into(),
             ReceiveEvent::Late => "late".into(),
             ReceiveEvent::Failed { .. } => "answer".into(),
+            ReceiveEvent::Result(result) => result,
             ReceiveEvent::Notification => "notice".into(),
             ReceiveEvent::Streamed => "streamed".into(),
             ReceiveEvent::FirstEvent { .. } => "event".into(),

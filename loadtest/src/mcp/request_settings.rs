@@ -2,6 +2,7 @@
 //!
 //! Messages and HTTP heads are encoded by the client of the library.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use corelane_client::session::{EraPreference, SessionConfig, SessionOptions};
@@ -13,7 +14,7 @@ use corelane_protocol::model::{Implementation, write_cancelled};
 use corelane_transport::http::client::request_writer::{ExtraFields, RequestFields, RequestWriter};
 use corelane_transport::ndjson::end_line;
 
-use super::http_field::HttpField;
+use super::http_field::{HttpField, Secret};
 use crate::target::{Era, Transport};
 use crate::wire::frames;
 
@@ -29,6 +30,8 @@ pub struct RequestSettings {
     /// Whether the handshake of the parity dialect offers `resume`, so that the server keeps
     /// chunks. No stream is resumed. Default false.
     pub offers_resume: bool,
+    /// Value of `Authorization` of a user, instead of one in `fields`.
+    authorization: Option<Arc<Secret>>,
     writer: RequestWriter,
     session: Arc<SessionConfig>,
     /// Name and version of the server, from the first handshake that has them.
@@ -64,7 +67,27 @@ impl RequestSettings {
         };
         let session = Arc::new(SessionConfig::new(options, ClientCapabilities::NONE));
         let server = Arc::default();
-        Ok(Self { transport, era, fields, offers_resume: false, writer, session, server })
+        Ok(Self {
+            transport,
+            era,
+            fields,
+            offers_resume: false,
+            authorization: None,
+            writer,
+            session,
+            server,
+        })
+    }
+
+    /// Returns the settings of a user with this value of `Authorization`, if it has one.
+    pub fn of_user(&self, authorization: Option<&Arc<Secret>>) -> Cow<'_, Self> {
+        match authorization {
+            None => Cow::Borrowed(self),
+            Some(value) => {
+                let authorization = Some(Arc::clone(value));
+                Cow::Owned(Self { authorization, ..self.clone() })
+            }
+        }
     }
 
     /// Returns what the sessions of all connections have in common.
@@ -95,6 +118,9 @@ impl RequestSettings {
     /// Returns the token of `Authorization: Bearer …`, if `fields` has one. Over lines the parity
     /// dialect sends it in the handshake.
     pub(super) fn auth_token(&self) -> Option<&str> {
+        if let Some(value) = &self.authorization {
+            return value.reveal().strip_prefix("Bearer ");
+        }
         let is_authorization =
             |field: &&HttpField| field.name().eq_ignore_ascii_case("authorization");
         self.fields.iter().find(is_authorization)?.value().strip_prefix("Bearer ")
@@ -153,10 +179,11 @@ impl RequestSettings {
     }
 
     /// Returns the fields of a message in `session`.
-    pub(super) fn http_fields<'a>(&self, session: Option<&'a str>) -> RequestFields<'a> {
+    pub(super) fn http_fields<'a>(&'a self, session: Option<&'a str>) -> RequestFields<'a> {
         RequestFields {
             protocol_version: (!self.era.is_parity()).then(|| self.era.mcp_version()),
             session_id: session,
+            authorization: self.authorization.as_deref().map(Secret::reveal),
             ..RequestFields::default()
         }
     }

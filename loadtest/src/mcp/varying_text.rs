@@ -1,4 +1,4 @@
-//! Text of a request with random values in its arguments.
+//! Text of a request with values that differ between requests.
 //!
 //! | placeholder | value |
 //! | --- | --- |
@@ -7,14 +7,25 @@
 //! | `{{line FILE}}` | a random line of the file |
 //! | `{{id}}` | the id of the request |
 //!
+//! In a scenario also:
+//!
+//! | placeholder | value |
+//! | --- | --- |
+//! | `{{value NAME}}` | a value that a step has taken from a result |
+//! | `{{user COLUMN}}` | a field of the user's row of the data |
+//! | `{{user}}`, `{{iteration}}` | the number of the user and of its iteration, from 0 |
+//!
 //! Invariants: values depend only on the seed and on the number of the request, which differs
-//! between the requests of a run. A text that consists of `{{int …}}` alone becomes a number.
+//! between the requests of a run. A text that consists of `{{int …}}` alone becomes a number, one
+//! of `{{value …}}` alone the value with its type. A member whose value was not taken is left out.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use corelane_base::random::Random;
+
+use super::user_values::{UserValues, ValueNames};
 
 /// Placeholder of the id, which the request template inserts.
 pub(super) const ID_PLACEHOLDER: &str = "{{id}}";
@@ -32,6 +43,18 @@ enum TextPart {
     },
     /// Lines, escaped for a JSON string.
     Line(Vec<String>),
+    /// A taken value inside a text.
+    Taken(usize),
+    /// A taken value alone in its text.
+    TakenAlone {
+        slot: usize,
+        /// The name of its member with quotes and colon; `None` in an array.
+        key: Option<String>,
+    },
+    /// A field of the user's row.
+    Field(usize),
+    User,
+    Iteration,
 }
 
 /// JSON text with placeholders.
@@ -49,18 +72,27 @@ impl VaryingText {
     /// # Errors
     ///
     /// Returns a one-line message if a placeholder is unknown or a file cannot be read.
-    pub(super) fn parse(text: &str, seed: u64) -> Result<Self, String> {
+    pub(super) fn parse(text: &str, seed: u64, names: Option<&ValueNames>) -> Result<Self, String> {
         let (mut parts, mut rest) = (Vec::new(), text);
         while let Some((before, behind)) = rest.split_once("{{") {
             let (inner, behind) = behind
                 .split_once("}}")
                 .ok_or_else(|| "a placeholder has no end: write }} behind it".to_owned())?;
-            let part = parse_placeholder(inner)?;
+            let part = parse_placeholder(inner, names)?;
             let is_alone = before.ends_with('"')
                 && behind.strip_prefix('"').is_some_and(|behind| !behind.starts_with(':'));
             let (before, behind) = match part {
-                TextPart::Int { .. } if is_alone => (&before[..before.len() - 1], &behind[1..]),
+                TextPart::Int { .. } | TextPart::Taken(_) if is_alone => {
+                    (&before[..before.len() - 1], &behind[1..])
+                }
                 _ => (before, behind),
+            };
+            let (before, part) = match part {
+                TextPart::Taken(slot) if is_alone => {
+                    let (before, key) = split_key(before);
+                    (before, TextPart::TakenAlone { slot, key: key.map(String::from) })
+                }
+                part => (before, part),
             };
             parts.extend([TextPart::Literal(before.into()), part]);
             rest = behind;
@@ -69,14 +101,38 @@ impl VaryingText {
         Ok(Self { parts, seed, next: Arc::default() })
     }
 
-    /// Returns the text of the next request.
-    pub(super) fn render(&self, id: u64) -> String {
+    /// Returns the text of the next request, with the values of `user`.
+    pub(super) fn render(&self, id: u64, user: Option<&UserValues>) -> String {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut random = Random::seeded(Random::seeded(self.seed ^ number).next_u64());
         let mut text = String::new();
+        let mut skips_comma = false;
         for part in &self.parts {
             match part {
+                TextPart::Literal(literal) if std::mem::take(&mut skips_comma) => {
+                    text.push_str(literal.strip_prefix(',').unwrap_or(literal));
+                }
                 TextPart::Literal(literal) => text.push_str(literal),
+                TextPart::TakenAlone { slot, key } => {
+                    let value = user.and_then(|user| user.taken(*slot));
+                    skips_comma = push_member(&mut text, key.as_deref(), value);
+                }
+                TextPart::Taken(slot) => {
+                    let value = user.and_then(|user| user.taken(*slot));
+                    push_inside(&mut text, value.unwrap_or_default());
+                }
+                TextPart::Field(column) => {
+                    let field = user.and_then(|user| user.field(*column));
+                    push_inside(&mut text, field.unwrap_or_default());
+                }
+                TextPart::User => {
+                    let number = user.map_or(0, UserValues::number);
+                    write!(text, "{number}").unwrap_or(());
+                }
+                TextPart::Iteration => {
+                    let number = user.map_or(0, UserValues::iteration);
+                    write!(text, "{number}").unwrap_or(());
+                }
                 TextPart::Line(lines) => text.push_str(&lines[random.below(lines.len())]),
                 // Writing to a string does not fail.
                 TextPart::Id => write!(text, "{id}").unwrap_or(()),
@@ -89,6 +145,50 @@ impl VaryingText {
         }
         text
     }
+}
+
+/// Splits the name of a member with quotes and colon off the end of a JSON text.
+fn split_key(before: &str) -> (&str, Option<&str>) {
+    let Some(name) = before.strip_suffix("\":") else { return (before, None) };
+    let mut end = name.len();
+    while let Some(at) = name[..end].rfind('"') {
+        let escapes = name[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
+        if escapes % 2 == 0 {
+            return (&before[..at], Some(&before[at..]));
+        }
+        end = at;
+    }
+    (before, None)
+}
+
+/// Appends a value, with the name of its member. Without a value the member is left out, and its
+/// comma; returns whether that is the one that follows.
+fn push_member(text: &mut String, key: Option<&str>, value: Option<&str>) -> bool {
+    match (key, value) {
+        (key, Some(value)) => {
+            text.push_str(key.unwrap_or_default());
+            text.push_str(value);
+            false
+        }
+        (None, None) => {
+            text.push_str("null");
+            false
+        }
+        (Some(_), None) if text.ends_with(',') => {
+            text.pop();
+            false
+        }
+        (Some(_), None) => true,
+    }
+}
+
+/// Appends a JSON value inside a JSON string.
+fn push_inside(text: &mut String, value: &str) {
+    if let Some(inner) = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')) {
+        return text.push_str(inner);
+    }
+    let quoted = serde_json::Value::from(value).to_string();
+    text.push_str(&quoted[1..quoted.len() - 1]);
 }
 
 /// Writes a UUID of version 4.
@@ -105,11 +205,12 @@ fn write_uuid(text: &mut String, random: &mut Random) {
 }
 
 /// Parses what stands between the braces of a placeholder, escaped as in JSON.
-fn parse_placeholder(inner: &str) -> Result<TextPart, String> {
+fn parse_placeholder(inner: &str, names: Option<&ValueNames>) -> Result<TextPart, String> {
     let unescaped: Result<String, _> = serde_json::from_str(&format!("\"{inner}\""));
     let inner = unescaped.unwrap_or_else(|_| inner.to_owned());
     let (name, value) = inner.trim().split_once(' ').unwrap_or_else(|| (inner.trim(), ""));
     match (name, value.trim()) {
+        ("value" | "user" | "iteration", value) => parse_user_value(name, value, names),
         ("id", "") => Ok(TextPart::Id),
         ("uuid", "") => Ok(TextPart::Uuid),
         ("int", range) => parse_range(range)
@@ -119,6 +220,34 @@ fn parse_placeholder(inner: &str) -> Result<TextPart, String> {
             "unknown placeholder {{{{{inner}}}}}: write {{{{uuid}}}}, {{{{int FIRST LAST}}}}, \
              {{{{line FILE}}}} or {{{{id}}}}"
         )),
+    }
+}
+
+/// Parses a placeholder that stands for a value of a user.
+fn parse_user_value(
+    name: &str,
+    value: &str,
+    names: Option<&ValueNames>,
+) -> Result<TextPart, String> {
+    let Some(names) = names else {
+        return Err(format!(
+            "{{{{{name}}}}} is a value of a user: move the call to [[scenario.step]]"
+        ));
+    };
+    let find = |known: &[String], what: &str, how: &str| {
+        known.iter().position(|known| known == value).ok_or_else(|| {
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            format!("{{{{{name} {value}}}}}: no {what} has this name ({how}); there are {known}")
+        })
+    };
+    match (name, value) {
+        ("user", "") => Ok(TextPart::User),
+        ("iteration", "") => Ok(TextPart::Iteration),
+        ("user", _) => find(&names.columns, "column", "data = \"FILE.csv\"").map(TextPart::Field),
+        ("value", _) => {
+            find(&names.taken, "value", "take = { NAME = \"/POINTER\" }").map(TextPart::Taken)
+        }
+        _ => Err(format!("{{{{{name} {value}}}}}: write {{{{{name}}}}}")),
     }
 }
 
@@ -149,8 +278,8 @@ mod tests {
     use super::*;
 
     fn rendered(value: &Value, count: u64) -> Vec<Value> {
-        let text = VaryingText::parse(&value.to_string(), 7).unwrap();
-        (0..count).map(|id| serde_json::from_str(&text.render(id)).unwrap()).collect()
+        let text = VaryingText::parse(&value.to_string(), 7, None).unwrap();
+        (0..count).map(|id| serde_json::from_str(&text.render(id, None)).unwrap()).collect()
     }
 
     #[test]
@@ -193,8 +322,69 @@ mod tests {
             ("{{line}}", "{{line FILE}}"),
             ("{{uuid", "no end"),
         ] {
-            let error = VaryingText::parse(&json!(text).to_string(), 1).unwrap_err();
+            let error = VaryingText::parse(&json!(text).to_string(), 1, None).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn taken_values_keep_their_types() {
+        let mut names = ValueNames::default();
+        for name in ["cursor", "page", "tags"] {
+            names.slot(name);
+        }
+        let text = json!({
+            "cursor": "{{value cursor}}", "a\"b": "{{value page}}",
+            "text": "p{{value page}} {{value tags}}",
+            "list": ["{{value cursor}}", "{{value page}}"], "user": "{{user}}-{{iteration}}",
+        });
+        let text = VaryingText::parse(&text.to_string(), 1, Some(&names)).unwrap();
+        let mut user = UserValues::new(3, 3, None);
+        let render = |user: &UserValues| -> Value {
+            serde_json::from_str(&text.render(1, Some(user))).unwrap()
+        };
+        assert_eq!(render(&user), json!({ "text": "p ", "list": [null, null], "user": "3-0" }));
+        user.set_taken(1, Some(&json!(7)));
+        user.set_taken(2, Some(&json!(["x"])));
+        let expected = json!({
+            "a\"b": 7, "text": "p7 [\"x\"]", "list": [null, 7], "user": "3-0",
+        });
+        assert_eq!(render(&user), expected);
+        user.set_taken(0, Some(&json!("c\"1")));
+        assert_eq!(render(&user)["cursor"], "c\"1");
+    }
+
+    #[test]
+    fn absent_members_leave_valid_json() {
+        let mut names = ValueNames::default();
+        for name in ["a", "b", "c"] {
+            names.slot(name);
+        }
+        let text = json!({ "a": "{{value a}}", "b": "{{value b}}", "c": "{{value c}}" });
+        let text = VaryingText::parse(&text.to_string(), 1, Some(&names)).unwrap();
+        for present in 0..8_usize {
+            let mut user = UserValues::new(0, 3, None);
+            let mut expected = serde_json::Map::new();
+            for (slot, name) in ["a", "b", "c"].into_iter().enumerate() {
+                if present & (1 << slot) != 0 {
+                    user.set_taken(slot, Some(&json!(slot)));
+                    expected.insert(name.into(), json!(slot));
+                }
+            }
+            let made: Value = serde_json::from_str(&text.render(1, Some(&user))).unwrap();
+            assert_eq!(made, Value::from(expected));
+        }
+    }
+
+    #[test]
+    fn unknown_value_lists_known_ones() {
+        let mut names = ValueNames::default();
+        names.slot("cursor");
+        let parse = |text: &str, names| VaryingText::parse(text, 1, names).unwrap_err();
+        let unknown = parse("\"{{value page}}\"", Some(&names));
+        assert!(unknown.ends_with("there are cursor"), "{unknown}");
+        let column = parse("\"{{user name}}\"", Some(&names));
+        assert!(column.contains("data = ") && column.ends_with("there are none"), "{column}");
+        assert!(parse("\"{{user}}\"", None).contains("[[scenario.step]]"));
     }
 }

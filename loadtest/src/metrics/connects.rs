@@ -67,6 +67,8 @@ impl ConnectMetrics {
         match occasion {
             ReconnectReason::Churn => record(&mut self.churn, took),
             ReconnectReason::Storm => record(&mut self.storm, took),
+            // The connection of a new user.
+            ReconnectReason::Leave => {}
         }
     }
 

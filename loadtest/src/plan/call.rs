@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::PlanError;
-use crate::mcp::{Expectation, RequestSettings, RequestTemplate, ResultCheck};
+use crate::mcp::{Expectation, RequestSettings, RequestTemplate, ResultCheck, ValueNames};
 
 /// Default length in bytes of a generated text.
 pub const DEFAULT_ECHO_BYTES: usize = 32;
@@ -150,6 +150,25 @@ impl CallPlan {
         settings: &RequestSettings,
         seed: u64,
     ) -> Result<RequestTemplate, PlanError> {
+        self.build_with(settings, seed, None)
+    }
+
+    /// Builds the request of a step, with the names of the values of users.
+    pub(super) fn build_step(
+        &self,
+        settings: &RequestSettings,
+        seed: u64,
+        names: &ValueNames,
+    ) -> Result<RequestTemplate, PlanError> {
+        self.build_with(settings, seed, Some(names))
+    }
+
+    fn build_with(
+        &self,
+        settings: &RequestSettings,
+        seed: u64,
+        names: Option<&ValueNames>,
+    ) -> Result<RequestTemplate, PlanError> {
         self.check_stream(settings)?;
         let mut expectations = self.expect.clone();
         let (method, params) = match (&self.tool, &self.method) {
@@ -172,8 +191,11 @@ impl CallPlan {
         }
         let params =
             if self.progress { Some(RequestTemplate::with_progress(params)) } else { params };
-        let template = if self.varies() {
-            RequestTemplate::varying(settings, method, params.as_ref(), seed, self.stream)
+        let is_step = names.is_some();
+        let is_varying = is_step || self.method.is_none();
+        let is_varying = is_varying && params.as_ref().is_some_and(|it| varies(it, is_step));
+        let template = if is_varying {
+            RequestTemplate::varying(settings, method, params.as_ref(), seed, self.stream, names)
                 .map_err(PlanError)?
         } else if self.stream {
             RequestTemplate::stream(settings, method, params.as_ref())
@@ -181,12 +203,6 @@ impl CallPlan {
             RequestTemplate::new(settings, method, params.as_ref(), None)
         };
         Ok(template.with_check(check))
-    }
-
-    /// Returns whether the arguments have placeholders.
-    fn varies(&self) -> bool {
-        let arguments = self.arguments.as_ref().filter(|_| self.method.is_none());
-        arguments.is_some_and(|arguments| Value::from(arguments.clone()).to_string().contains("{{"))
     }
 
     /// Returns the arguments, and adds what the generated text in them lets expect.
@@ -208,4 +224,11 @@ impl CallPlan {
             }
         }
     }
+}
+
+/// Returns whether params have placeholders: in arguments of a tool, in a step anywhere.
+fn varies(params: &Map<String, Value>, is_step: bool) -> bool {
+    let arguments = || Some(params.get("arguments")?.to_string());
+    let text = if is_step { Some(Value::from(params.clone()).to_string()) } else { arguments() };
+    text.is_some_and(|text| text.contains("{{"))
 }

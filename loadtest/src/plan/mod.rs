@@ -32,10 +32,12 @@ pub mod churn;
 pub mod human_duration;
 pub mod listen;
 pub mod phase;
+pub mod scenario;
 pub mod slow_readers;
 pub mod source_ranges;
 pub mod stdio;
 pub mod sweep;
+pub mod think;
 pub mod thresholds;
 pub mod tls;
 
@@ -46,6 +48,7 @@ mod credentials;
 pub mod reference;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -58,16 +61,20 @@ pub use self::connect::ConnectPlan;
 pub use self::human_duration::HumanDuration;
 pub use self::listen::ListenPlan;
 pub use self::phase::PhasePlan;
+use self::scenario::ScenarioBuilder;
+pub use self::scenario::{ScenarioPlan, StepPlan};
 pub use self::slow_readers::SlowReadersPlan;
 pub use self::source_ranges::SourceRange;
 pub use self::stdio::StdioPlan;
 pub use self::sweep::SweepPlan;
+pub use self::think::ThinkPlan;
 pub use self::thresholds::Thresholds;
 pub use self::tls::TlsPlan;
 use crate::generator::{Endpoint, LoadMode, RunConfig, RunLimits, ScenarioConfig, StopRequest};
-use crate::mcp::{HttpField, RequestSettings, Secret};
+use crate::mcp::{HttpField, RequestSettings, RequestTemplate, Secret};
 use crate::schedule::{ArrivalPattern, RateProfile, Segment};
 use crate::target::{Era, Target};
+use crate::users::UsersConfig;
 
 /// Bits of the seed of a call below its number.
 const CALL_SEED_SHIFT: u32 = 48;
@@ -179,6 +186,15 @@ pub struct Plan {
     /// arguments, else the first that is read-only.
     #[serde(default, rename = "call")]
     pub calls: Vec<CallPlan>,
+    /// Users at a time, over all scenarios; each is a connection. Default: those of the scenarios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<usize>,
+    /// What users do, instead of requests at a rate. Default none.
+    #[serde(default, rename = "scenario", skip_serializing_if = "Vec::is_empty")]
+    pub scenarios: Vec<ScenarioPlan>,
+    /// Directory that paths in scenarios are relative to: that of the plan.
+    #[serde(skip)]
+    pub directory: PathBuf,
     /// Connections that are replaced during the run. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub churn: Option<ChurnPlan>,
@@ -285,6 +301,9 @@ impl Plan {
             tls: None,
             phases: Vec::new(),
             calls: Vec::new(),
+            users: None,
+            scenarios: Vec::new(),
+            directory: PathBuf::new(),
             churn: None,
             slow_readers: None,
             listen: None,
@@ -336,7 +355,37 @@ impl Plan {
         if !table.contains_key("connections") {
             plan.connections = default_connections(&plan.target);
         }
+        plan.directory = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        plan.apply_users();
         Ok(plan)
+    }
+
+    /// Derives the load from the users, if there are any: a connection for each, and a closed loop.
+    pub fn apply_users(&mut self) {
+        if !self.scenarios.is_empty() {
+            self.connections = scenario::user_counts(&self.scenarios, self.users).iter().sum();
+            self.closed = true;
+        }
+        if self.closed {
+            // The rate of a phase is ignored.
+            self.phases.iter_mut().for_each(PhasePlan::default_rate);
+        }
+    }
+
+    /// Returns all requests: those of the scenarios, or else those of the mix.
+    pub fn calls_mut(&mut self) -> Vec<&mut CallPlan> {
+        if self.scenarios.is_empty() {
+            return self.calls.iter_mut().collect();
+        }
+        self.scenarios.iter_mut().flat_map(ScenarioPlan::calls_mut).collect()
+    }
+
+    /// Returns the names of all requests in results.
+    pub fn call_names(&self) -> Vec<String> {
+        if self.scenarios.is_empty() {
+            return CallPlan::names(&self.calls);
+        }
+        scenario::step_names(&self.scenarios)
     }
 
     /// Returns the name of the MCP protocol version in reports.
@@ -400,6 +449,7 @@ impl Plan {
             let seed = self.seed ^ (number << CALL_SEED_SHIFT);
             calls.push((call.build(&settings, seed)?, call.weight));
         }
+        let users = self.build_users(&settings, &mut calls)?;
         if calls.is_empty() {
             calls.push((CallPlan::default().build(&settings, self.seed)?, 1));
         }
@@ -426,6 +476,7 @@ impl Plan {
             endpoint: program.map_or_else(|| Endpoint::Addresses(addresses), Endpoint::Program),
             connect,
             calls,
+            users,
             connections: self.connections,
             depth: self.depth,
             mode: self.drive(profile),
@@ -444,8 +495,31 @@ impl Plan {
         })
     }
 
-    /// Returns the load model: open loop, closed loop or idle connections.
+    /// Builds the users of the scenarios, and adds their request templates.
+    fn build_users(
+        &self,
+        settings: &RequestSettings,
+        calls: &mut Vec<(RequestTemplate, u32)>,
+    ) -> Result<Option<Arc<UsersConfig>>, PlanError> {
+        if self.scenarios.is_empty() {
+            return Ok(None);
+        }
+        let mut builder = ScenarioBuilder {
+            settings,
+            seed: self.seed,
+            directory: &self.directory,
+            calls: std::mem::take(calls),
+        };
+        let users = builder.build(&self.scenarios, self.users)?;
+        *calls = builder.calls;
+        Ok(Some(Arc::new(users)))
+    }
+
+    /// Returns the load model: users, open loop, closed loop or idle connections.
     fn drive(&self, profile: RateProfile) -> LoadMode {
+        if !self.scenarios.is_empty() {
+            return LoadMode::Users { span: profile.span() };
+        }
         match (self.closed, profile.rate_max() > 0.0) {
             (true, _) => LoadMode::Closed { span: profile.span(), requests: self.requests },
             (false, true) => {
@@ -455,6 +529,32 @@ impl Plan {
             }
             (false, false) => LoadMode::Hold { span: profile.span() },
         }
+    }
+
+    /// Checks that nothing else decides on the requests of users.
+    fn check_users(&self) -> Result<(), PlanError> {
+        let why = match (&self.scenarios[..], self.users) {
+            ([], None) => return Ok(()),
+            ([], Some(users)) => {
+                format!("users = {users}: the plan has no [[scenario]] that says what they do")
+            }
+            _ if self.connections == 0 => "a scenario needs users: write users = 1 or more".into(),
+            _ if !self.calls.is_empty() => {
+                "a plan has [[scenario]] or [[call]]: move the calls into steps".into()
+            }
+            _ if self.depth != 1 => {
+                "a user has one request in flight: remove depth, or use more users".into()
+            }
+            _ if self.churn.is_some() || self.slow_readers.is_some() => {
+                "[churn] and [slow_readers] are about connections without users: use leave = true"
+                    .into()
+            }
+            _ if self.requests.is_some() => {
+                "requests ends a loop without users: use repeat, or a duration".into()
+            }
+            _ => return Ok(()),
+        };
+        Err(PlanError(why))
     }
 
     /// Checks the number of requests.
@@ -476,6 +576,7 @@ impl Plan {
     }
 
     fn check(&self) -> Result<(), PlanError> {
+        self.check_users()?;
         let is_rate = |rate: f64| rate.is_finite() && (0.0..=RATE_MAX).contains(&rate);
         if self.connections == 0 {
             return Err(PlanError::new(
@@ -491,6 +592,9 @@ impl Plan {
             ));
         }
         for phase in &self.phases {
+            if phase.rate.is_nan() {
+                return Err(PlanError::new("a [[phase]] has no rate: add one, such as rate = 100"));
+            }
             if !is_rate(phase.rate) || !is_rate(phase.to_rate.unwrap_or(phase.rate)) {
                 let rate = phase.rate;
                 return Err(PlanError(format!(
@@ -507,7 +611,7 @@ impl Plan {
         if !self.calls.is_empty() && self.calls.iter().all(|call| call.weight == 0) {
             return Err(PlanError::new("every call has weight 0: no request would be sent"));
         }
-        self.thresholds.check(&self.calls)
+        self.thresholds.check(&self.call_names())
     }
 }
 

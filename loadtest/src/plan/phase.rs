@@ -13,7 +13,9 @@ use crate::schedule::{RateProfile, Segment};
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhasePlan {
-    /// Requests a second at the beginning of the phase.
+    /// Requests a second at the beginning of the phase; ignored with users and in a closed loop.
+    #[serde(default = "missing_rate")]
+    #[schemars(!default)]
     pub rate: f64,
     /// Requests a second at its end. Default `rate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,7 +27,19 @@ pub struct PhasePlan {
     pub duration: HumanDuration,
 }
 
+/// Stands for a rate that is not written.
+const fn missing_rate() -> f64 {
+    f64::NAN
+}
+
 impl PhasePlan {
+    /// Sets a rate that is not written to zero.
+    pub(super) const fn default_rate(&mut self) {
+        if self.rate.is_nan() {
+            self.rate = 0.0;
+        }
+    }
+
     /// Returns a phase with a constant rate.
     pub const fn constant(rate: f64, duration: HumanDuration) -> Self {
         Self { rate, to_rate: None, steps: None, duration }

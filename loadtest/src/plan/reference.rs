@@ -72,8 +72,9 @@ impl Reference<'_> {
         for (path, is_list, object) in inner {
             let is_known =
                 self.sections.iter().any(|section| section.name == section_title("call", true));
-            // The request that publishes has the keys of every other request.
-            if path.ends_with(".publish") && is_known {
+            // The request that publishes has the keys of every other request, a step in a block
+            // those of every other step.
+            if path.ends_with(".publish") && is_known || path.ends_with(".step.step") {
                 continue;
             }
             let place = self.sections.len();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::PlanError;
 use super::human_duration::HumanDuration;
-use super::{CallPlan, PlanError};
 use crate::nearest::nearest;
 
 /// Highest failure ratio without the threshold `errors`.
@@ -103,12 +103,11 @@ impl Thresholds {
     }
 
     /// Checks the values, and that the named calls exist unless the calls are not known yet.
-    pub(super) fn check(&self, calls: &[CallPlan]) -> Result<(), PlanError> {
+    pub(super) fn check(&self, names: &[String]) -> Result<(), PlanError> {
         self.check_values("")?;
-        let names = CallPlan::names(calls);
         for (name, limits) in &self.call {
             let key = format!("thresholds.call.{name}");
-            if !calls.is_empty() && !names.contains(name) {
+            if !names.is_empty() && !names.contains(name) {
                 let meant = match nearest(name, names.iter().map(String::as_str)) {
                     Some(meant) => format!("did you mean {meant}?"),
                     None => format!("the calls are {}", names.join(", ")),
@@ -164,7 +163,7 @@ mod tests {
     #[test]
     fn misspelled_call_suggests_nearest() {
         let set = thresholds("[call.serach]\np99 = \"9ms\"");
-        let calls = ["search", "fetch", "fetch"].map(CallPlan::tool);
+        let calls = ["search", "fetch #2", "fetch #3"].map(String::from);
         let error = |set: &Thresholds| set.check(&calls).unwrap_err().0;
         let expected = "thresholds.call.serach: there is no such call; did you mean search?";
         assert_eq!(error(&set), expected);

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use super::percentile_row::percentile_row;
 use crate::figure;
 use crate::result::drift::Tenth;
-use crate::result::{ConnectionsResult, Drift, Percentiles, RunResult, SlowReadersResult};
+use crate::result::{
+    ConnectionsResult, Drift, Percentiles, RunResult, SlowReadersResult, UsersResult,
+};
 
 /// Fewest measured seconds for which drift is shown.
 const DRIFT_SECONDS_MIN: f64 = 60.0;
@@ -13,9 +15,11 @@ const DRIFT_SECONDS_MIN: f64 = 60.0;
 /// Returns the percentile rows of the scenario.
 pub(super) fn rows(result: &RunResult) -> Vec<String> {
     let RunResult { plan, connections: openings, totals, .. } = result;
+    let users = result.users.as_ref().filter(|users| users.iterations > 0);
+    let iterations = users.map(|users| percentile_row("iteration", &users.iteration));
     // Without requests the connect times are the result.
     if plan.churn.is_none() && totals.due > 0 {
-        return Vec::new();
+        return iterations.into_iter().collect();
     }
     let mut rows = vec![percentile_row("connect", &openings.connect)];
     rows.extend(openings.churn.as_ref().map(|churn| percentile_row("churn", churn)));
@@ -28,6 +32,7 @@ pub(super) fn lines(result: &RunResult) -> Vec<String> {
     let RunResult { plan, connections: openings, slow_readers: readers, drift, totals, .. } =
         result;
     let mut lines = Vec::new();
+    lines.extend(result.users.as_ref().map(|users| users_line(users, totals.duration_s)));
     if plan.churn.is_some() {
         lines.push(connections_line(openings));
     }
@@ -43,6 +48,28 @@ pub(super) fn lines(result: &RunResult) -> Vec<String> {
     let drift = drift.as_ref().filter(|_| totals.duration_s > DRIFT_SECONDS_MIN);
     lines.extend(drift.map(drift_line));
     lines
+}
+
+fn users_line(users: &UsersResult, seconds: f64) -> String {
+    let UsersResult { users: count, iterations, failed_iterations, .. } = *users;
+    let mut line = format!(
+        "users    {} · {} iterations · {}/s · {} failed",
+        figure::count(count),
+        figure::count(iterations),
+        figure::rate(per_second(iterations, seconds)),
+        figure::count(failed_iterations)
+    );
+    let others = [("left", users.left), ("retried", users.retried), ("cancelled", users.cancelled)];
+    for (what, count) in others.into_iter().filter(|(_, count)| *count > 0) {
+        // Writing to a string does not fail.
+        write!(line, " · {what} {}", figure::count(count)).unwrap_or(());
+    }
+    line
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn per_second(count: u64, seconds: f64) -> f64 {
+    count as f64 / seconds.max(f64::MIN_POSITIVE)
 }
 
 fn connections_line(openings: &ConnectionsResult) -> String {

@@ -24,20 +24,18 @@ const STEAL_MIN: f64 = 0.001;
 pub fn table(result: &RunResult) -> String {
     let mut out = String::new();
     let RunResult { plan, totals, .. } = result;
-    let kind = if plan.closed { "closed loop" } else { "open loop" };
     let mut line = |text: String| {
         out.push_str(&text);
         out.push('\n');
     };
     verdict_lines(result).for_each(&mut line);
-    line(format!(
-        "{} · {} · {kind} · {} connections × {} · {:.1} s",
-        plan.target,
-        plan.era_name(),
-        figure::count(plan.connections as u64),
-        plan.depth,
-        totals.duration_s
-    ));
+    let connections = figure::count(plan.connections as u64);
+    let load = match (plan.scenarios.is_empty(), plan.closed) {
+        (false, _) => format!("{connections} users"),
+        (true, true) => format!("closed loop · {connections} connections × {}", plan.depth),
+        (true, false) => format!("open loop · {connections} connections × {}", plan.depth),
+    };
+    line(format!("{} · {} · {load} · {:.1} s", plan.target, plan.era_name(), totals.duration_s));
     plan.calls.iter().for_each(|call| line(call_line(call)));
     if let Some(tls) = &result.manifest.tls {
         line(tls.clone());

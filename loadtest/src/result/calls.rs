@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Percentiles, ratio};
 use crate::generator::Measurements;
 use crate::metrics::calls::CallMetrics;
-use crate::plan::{CallPlan, Plan};
+use crate::plan::Plan;
 
 /// Results of one kind of request.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -31,7 +31,7 @@ impl CallResult {
     /// Returns the results of each kind, if the plan has several. `window` is the length of the
     /// measured window.
     pub(super) fn of(plan: &Plan, finding: &Measurements, window: Duration) -> Vec<Self> {
-        let names = CallPlan::names(&plan.calls);
+        let names = plan.call_names();
         let answered = |index| finding.window.answered_by_call.get(index).copied();
         let of_call = |(index, metrics): (usize, &CallMetrics)| {
             Some(Self {

@@ -13,6 +13,7 @@ pub mod manifest;
 pub mod percentiles;
 pub mod run_status;
 pub mod threshold_checks;
+pub mod users;
 pub mod verdict;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub use self::percentiles::Percentiles;
 pub use self::run_status::RunStatus;
 pub use self::threshold_checks::ThresholdCheck;
 use self::threshold_checks::threshold_checks;
+pub use self::users::UsersResult;
 use self::verdict::RunMeasurements;
 pub use self::verdict::Verdict;
 use crate::generator::{Measurements, Period};
@@ -81,6 +83,9 @@ pub struct RunResult {
     /// Results of each kind of request, if the plan has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallResult>,
+    /// Results of the users, if the plan has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<UsersResult>,
     /// Results of the fan-out, if the plan has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<ListenResult>,
@@ -224,12 +229,7 @@ impl RunResult {
     /// Evaluates the measurements of a run.
     pub fn new(plan: Plan, manifest: Manifest, finding: &Measurements) -> Self {
         let total = &finding.total;
-        let planned = plan.profile().span();
-        let whole = match plan.requests {
-            Some(_) => total.until,
-            None if finding.is_stopped => finding.window.until.min(planned),
-            None => planned,
-        };
+        let whole = whole_span(&plan, finding);
         let span = whole.saturating_sub(plan.warm_up.get());
         let growth = backlog_growth(&plan, total, span);
         let totals = totals(finding, &plan, span, growth);
@@ -243,6 +243,7 @@ impl RunResult {
         let connections = ConnectionsResult::of(&total.connects);
         let window = window_span(finding, plan.warm_up.get(), span);
         let calls = CallResult::of(&plan, finding, window);
+        let users = UsersResult::of(&plan, &total.users);
         let disturbance = Disturbance::of(&finding.usage, &generator, server.as_ref());
         let measurements = RunMeasurements {
             disturbance: &disturbance,
@@ -270,6 +271,7 @@ impl RunResult {
         Self {
             verdict,
             calls,
+            users,
             plan,
             manifest,
             failure_examples: failure_examples(total, &totals, &connections, listen.as_ref()),
@@ -291,6 +293,16 @@ impl RunResult {
             programs: finding.programs,
             seconds: finding.seconds.clone(),
         }
+    }
+}
+
+/// Returns the length of the run, warm-up included.
+fn whole_span(plan: &Plan, finding: &Measurements) -> Duration {
+    let planned = plan.profile().span();
+    match plan.requests {
+        Some(_) => finding.total.until,
+        None if finding.is_stopped => finding.window.until.min(planned),
+        None => planned,
     }
 }
 

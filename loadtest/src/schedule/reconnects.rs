@@ -18,6 +18,8 @@ pub enum ReconnectReason {
     Churn,
     /// Many replacements at once.
     Storm,
+    /// The user of the connection left.
+    Leave,
 }
 
 /// Many connections that are replaced at once, one time or periodically.

@@ -39,6 +39,7 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: LoadMode) -> 
         endpoint: Endpoint::Addresses(vec![address]),
         connect: ConnectConfig::default(),
         connections: 4,
+        users: None,
         depth: 2,
         mode: drive,
         warm_up: Duration::ZERO,

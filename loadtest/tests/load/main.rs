@@ -21,6 +21,7 @@ mod supervision;
 mod tls;
 mod truth;
 mod tuning;
+mod users;
 
 use std::path::{Path, PathBuf};
 

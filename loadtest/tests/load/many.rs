@@ -66,6 +66,7 @@ fn job(address: SocketAddr, connections: usize, connect: ConnectConfig) -> RunCo
         endpoint: Endpoint::Addresses(vec![address]),
         connect,
         connections,
+        users: None,
         depth: 1,
         mode: LoadMode::Hold { span: Duration::from_millis(50) },
         warm_up: Duration::ZERO,

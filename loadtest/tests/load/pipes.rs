@@ -80,6 +80,7 @@ fn job(script: &str, era: Era) -> RunConfig {
         tls: None,
         endpoint: Endpoint::Program(Program { command, stderr: StderrMode::Capture }),
         connections: 1,
+        users: None,
         depth: 2,
         mode: LoadMode::Open {
             profile: RateProfile::constant(1_000.0, SPAN),

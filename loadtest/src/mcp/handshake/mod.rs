@@ -175,7 +175,9 @@ impl Handshake {
         match &self.step {
             HandshakeStep::Upgrade(upgrade) => {
                 let mut request = Vec::new();
-                upgrade.write(&mut request, settings.writer(), &RequestFields::default());
+                let authorization = settings.http_fields(None).authorization;
+                let fields = RequestFields { authorization, ..RequestFields::default() };
+                upgrade.write(&mut request, settings.writer(), &fields);
                 HandshakeProgress::Send(request)
             }
             HandshakeStep::Complete => HandshakeProgress::Open(Vec::new()),

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::request_settings::RequestSettings;
 use super::result_check::ResultCheck;
+use super::user_values::{UserValues, ValueNames};
 use super::varying_text::{ID_PLACEHOLDER, VaryingText};
 use crate::target::{Era, Transport};
 use crate::wire::frames;
@@ -47,6 +48,8 @@ pub struct RequestTemplate {
     check: Option<Arc<ResultCheck>>,
     kind: RequestKind,
     has_progress_token: bool,
+    /// Whether values are taken from its results.
+    keeps_result: bool,
 }
 
 /// How a request is answered.
@@ -170,11 +173,13 @@ impl RequestTemplate {
             .map(|at| at + PROGRESS_TOKEN_KEY.len());
         let variation = token_at.map(spot).map(Variation::ProgressToken);
         let has_progress_token = variation.is_some();
-        Self { head, tail, id: spot(id_at), variation, check: None, kind, has_progress_token }
+        let id = spot(id_at);
+        let keeps_result = false;
+        Self { head, tail, id, variation, check: None, kind, has_progress_token, keeps_result }
     }
 
     /// Creates a template whose params have placeholders for random values, determined by `seed`.
-    /// `is_stream`: whether the result is streamed.
+    /// `is_stream`: whether the result is streamed. `names`: the values of users, in a scenario.
     ///
     /// # Errors
     ///
@@ -185,6 +190,7 @@ impl RequestTemplate {
         params: Option<&Map<String, Value>>,
         seed: u64,
         is_stream: bool,
+        names: Option<&ValueNames>,
     ) -> Result<Self, String> {
         let kind = RequestKind::new(settings.era, is_stream);
         let text = request_text(settings, method, params, kind);
@@ -193,13 +199,19 @@ impl RequestTemplate {
         let text = text
             .replacen(&id, ID_PLACEHOLDER, 1)
             .replace(&token, &format!("{PROGRESS_TOKEN_KEY}{ID_PLACEHOLDER}"));
-        let text = VaryingText::parse(&text, seed)?;
+        let text = VaryingText::parse(&text, seed, names)?;
         let name = mcp_name(method, params).map(String::from);
         let (own_settings, method_name) = (settings.clone(), method.to_owned());
         let request =
             VaryingRequest { settings: own_settings, method: method_name, name, text, is_stream };
         let variation = Some(Variation::Text(Box::new(request)));
         Ok(Self { variation, ..Self::of_kind(settings, method, params, kind) })
+    }
+
+    /// Reports results, so that values can be taken from them. Each is parsed in full.
+    #[must_use]
+    pub fn keeping_result(self) -> Self {
+        Self { keeps_result: true, ..self }
     }
 
     /// Sets what the result has to be.
@@ -237,13 +249,38 @@ impl RequestTemplate {
         (params.as_object().cloned(), message)
     }
 
+    /// Appends the request with the values of a user to `out`.
+    pub fn write_step(&self, out: &mut Vec<u8>, id: u64, session: Option<&str>, user: &UserValues) {
+        match &self.variation {
+            Some(Variation::Text(request)) => request.write(out, id, session, Some(user)),
+            _ => self.write_with(out, id, session, user.authorization()),
+        }
+    }
+
     /// Appends the request to `out`.
     #[inline]
     pub fn write_request(&self, out: &mut Vec<u8>, id: u64, session: Option<&str>) {
         if let Some(Variation::Text(request)) = &self.variation {
-            return request.write(out, id, session);
+            return request.write(out, id, session, None);
         }
+        self.write_with(out, id, session, None);
+    }
+
+    /// Appends a request without placeholders to `out`.
+    #[inline]
+    fn write_with(
+        &self,
+        out: &mut Vec<u8>,
+        id: u64,
+        session: Option<&str>,
+        authorization: Option<&str>,
+    ) {
         out.extend_from_slice(&self.head);
+        if let Some(authorization) = authorization.filter(|_| !self.head.is_empty()) {
+            out.extend_from_slice(b"Authorization: ");
+            out.extend_from_slice(authorization.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
         if let Some(session) = session {
             out.extend_from_slice(b"Mcp-Session-Id: ");
             out.extend_from_slice(session.as_bytes());
@@ -266,6 +303,16 @@ impl RequestTemplate {
     /// Returns whether it is a request of the parity dialect.
     pub(super) fn is_parity(&self) -> bool {
         self.kind != RequestKind::Mcp
+    }
+
+    /// Returns whether values are taken from its results.
+    pub(super) const fn keeps_result(&self) -> bool {
+        self.keeps_result
+    }
+
+    /// Returns whether equal responses are recognized without parsing them.
+    pub(super) fn has_response_template(&self) -> bool {
+        !self.keeps_result && !self.is_stream()
     }
 
     /// Returns whether its result is streamed.
@@ -298,12 +345,16 @@ impl fmt::Debug for RequestTemplate {
 }
 
 impl VaryingRequest {
-    fn write(&self, out: &mut Vec<u8>, id: u64, session: Option<&str>) {
-        let (method, name) = (&*self.method, self.name.as_deref());
+    fn write(&self, out: &mut Vec<u8>, id: u64, session: Option<&str>, user: Option<&UserValues>) {
+        let text = self.text.render(id, user);
+        let named = self.name.as_deref().filter(|name| name.contains("{{"));
+        let named = named.and_then(|_| name_in(&self.method, &text));
+        let (method, name) = (&*self.method, named.as_deref().or(self.name.as_deref()));
         let accepts_events_only = self.is_stream;
         let fields = request_fields(&self.settings, method, name, session);
-        let fields = RequestFields { accepts_events_only, ..fields };
-        self.settings.write_message(out, self.text.render(id).as_bytes(), &fields);
+        let authorization = user.and_then(UserValues::authorization);
+        let fields = RequestFields { accepts_events_only, authorization, ..fields };
+        self.settings.write_message(out, text.as_bytes(), &fields);
     }
 }
 
@@ -357,7 +408,7 @@ fn request_text(
 
 /// Returns the HTTP fields of a request. `name` is the value of `Mcp-Name`.
 fn request_fields<'a>(
-    settings: &RequestSettings,
+    settings: &'a RequestSettings,
     method: &'a str,
     name: Option<&'a str>,
     session: Option<&'a str>,
@@ -374,6 +425,12 @@ fn request_fields<'a>(
 fn mcp_name<'a>(method: &str, params: Option<&'a Map<String, Value>>) -> Option<&'a str> {
     let key = Method::parse(method).and_then(name_key)?;
     params?.get(key)?.as_str()
+}
+
+/// Returns the value of `Mcp-Name` of a request.
+fn name_in(method: &str, text: &str) -> Option<String> {
+    let request: Value = serde_json::from_str(text).ok()?;
+    mcp_name(method, request.get("params")?.as_object()).map(ToOwned::to_owned)
 }
 
 #[cfg(test)]

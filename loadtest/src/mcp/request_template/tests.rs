@@ -108,6 +108,7 @@ fn varying_request_has_id_token_and_length() {
             Some(&params),
             1,
             false,
+            None,
         );
         let call = call.unwrap();
         for id in 1_234_567_890..1_234_567_990_u64 {

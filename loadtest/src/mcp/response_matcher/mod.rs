@@ -9,7 +9,7 @@ use corelane_base::time::Instant;
 
 use super::handshake::status_failure;
 use super::in_flight::{InFlight, InFlightRequest, InFlightState};
-use super::message_kind::{MessageKind, classify_message, explain_result};
+use super::message_kind::{MessageKind, classify_message, explain_result, result_text};
 use super::request_template::{ID_COUNT, ID_FIRST, RequestTemplate};
 use super::request_templates::RequestTemplates;
 use crate::metrics::failure_examples::BODY_BYTES_MAX;
@@ -42,6 +42,8 @@ pub struct UnansweredRequest {
 pub enum ReceiveEvent {
     /// A request succeeded or failed.
     Completed(CompletedRequest),
+    /// The result of the request that is completed next, a JSON text, if its template keeps it.
+    Result(String),
     /// A response without a request, or a second response.
     Unsolicited,
     /// The response to a request that had timed out.
@@ -177,11 +179,13 @@ impl ResponseMatcher {
             MessageKind::Response { id, failure } => match self.position(id) {
                 Some(0) if self.is_http => {
                     self.explain_result(calls, id, failure, text);
+                    self.report_result(calls, id, failure, text, on_event);
                     self.body_result = Some(failure.map_or(Ok(()), Err));
                 }
                 _ if self.is_http => self.reject_body(Failure::Wrong, &id),
                 Some(place) => {
                     self.explain_result(calls, id, failure, text);
+                    self.report_result(calls, id, failure, text, on_event);
                     self.learn_template(calls, place, failure, whole);
                     self.complete_request(place, failure, on_event);
                     if failure.is_some() {
@@ -283,6 +287,25 @@ impl ResponseMatcher {
         }
     }
 
+    /// Reports the result of a request if its template keeps it.
+    fn report_result(
+        &self,
+        calls: &RequestTemplates,
+        id: u64,
+        failure: Option<Failure>,
+        text: &[u8],
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) {
+        let call = self.position(id).and_then(|place| self.requests.get(place));
+        let call = call.and_then(|request| calls.call(request.call));
+        if failure.is_none()
+            && call.is_some_and(RequestTemplate::keeps_result)
+            && let Some(result) = result_text(text)
+        {
+            on_event(ReceiveEvent::Result(result.to_owned()));
+        }
+    }
+
     /// Reports the answer of a failed request, behind the reason if that is known.
     #[cold]
     fn report_answer(
@@ -321,7 +344,7 @@ impl ResponseMatcher {
             && let Some(request) = self.requests.get(place)
             // A template of a whole event stream would hide its events.
             && !(self.is_http && request.has_event)
-            && calls.call(request.call).is_some_and(|call| !call.is_stream())
+            && calls.call(request.call).is_some_and(RequestTemplate::has_response_template)
         {
             calls.set_response_template(request.call, whole, request.id);
         }
@@ -421,6 +444,20 @@ impl ResponseMatcher {
         (id != ID_FIRST && state == InFlightState::Waiting).then(|| {
             self.requests.remove_oldest();
             UnansweredRequest { call, intended }
+        })
+    }
+
+    /// Removes the only request in flight, if it waits; returns its id.
+    pub(super) fn cancel(&mut self) -> Option<u64> {
+        let request = self.requests.oldest().filter(|_| self.in_flight() == 1)?;
+        let (id, state) = (request.id, request.state);
+        (state == InFlightState::Waiting).then(|| {
+            self.body_result = None;
+            self.requests.remove_oldest();
+            if !self.is_http {
+                self.requests.add_timed_out(id);
+            }
+            id
         })
     }
 

@@ -23,7 +23,7 @@ mod handshakes;
 mod parity;
 mod reasons;
 mod responses;
-mod scripted_server;
+pub(crate) mod scripted_server;
 mod stalls;
 
 const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Http, Transport::WebSocket];

@@ -6,6 +6,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use corelane_load::target::Transport;
 use serde_json::{Value, json};
@@ -19,6 +20,8 @@ pub(crate) struct ReceivedRequest<'a> {
     pub(crate) number: usize,
     /// The request.
     pub(crate) call: &'a Value,
+    /// Value of `Authorization` of the request, or of the upgrade.
+    pub(crate) authorization: Option<&'a str>,
 }
 
 /// The reaction to a request.
@@ -37,6 +40,14 @@ type Answer = dyn Fn(&ReceivedRequest<'_>) -> Reaction + Send + Sync;
 pub(crate) struct ScriptedServer {
     transport: Transport,
     address: SocketAddr,
+    counts: Arc<Counts>,
+}
+
+/// Counts of all connections.
+#[derive(Debug, Default)]
+struct Counts {
+    connections: AtomicU64,
+    cancelled: AtomicU64,
 }
 
 impl ScriptedServer {
@@ -60,12 +71,15 @@ impl ScriptedServer {
     fn start(transport: Transport, is_polite: bool, answer: Arc<Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        let counts = Arc::new(Counts::default());
+        let shared = Arc::clone(&counts);
         std::thread::spawn(move || {
             for (number, stream) in listener.incoming().enumerate() {
                 let Ok(stream) = stream else { return };
-                let answer = Arc::clone(&answer);
+                let (answer, counts) = (Arc::clone(&answer), Arc::clone(&shared));
+                counts.connections.fetch_add(1, Ordering::Relaxed);
                 std::thread::spawn(move || {
-                    let connection = ScriptedConnection::new(stream, transport, number);
+                    let connection = ScriptedConnection::new(stream, transport, number, counts);
                     // An I/O error ends only this connection.
                     connection
                         .and_then(|mut connection| connection.serve(is_polite, &*answer))
@@ -73,7 +87,17 @@ impl ScriptedServer {
                 });
             }
         });
-        Self { transport, address }
+        Self { transport, address, counts }
+    }
+
+    /// Returns the number of connections so far.
+    pub(crate) fn connections(&self) -> u64 {
+        self.counts.connections.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of cancellations so far.
+    pub(crate) fn cancelled(&self) -> u64 {
+        self.counts.cancelled.load(Ordering::Relaxed)
     }
 
     /// Returns the target of a plan.
@@ -95,21 +119,32 @@ struct ScriptedConnection {
     writer: TcpStream,
     /// `Sec-WebSocket-Key` of the last request.
     key: String,
+    /// `Authorization` of the last request.
+    authorization: Option<String>,
+    counts: Arc<Counts>,
 }
 
 impl ScriptedConnection {
-    fn new(stream: TcpStream, transport: Transport, connection: usize) -> std::io::Result<Self> {
+    fn new(
+        stream: TcpStream,
+        transport: Transport,
+        connection: usize,
+        counts: Arc<Counts>,
+    ) -> std::io::Result<Self> {
         stream.set_nodelay(true)?;
         let writer = stream.try_clone()?;
         let (reader, key) = (BufReader::new(stream), String::new());
-        Ok(Self { transport, connection, reader, writer, key })
+        let authorization = None;
+        Ok(Self { transport, connection, reader, writer, key, authorization, counts })
     }
 
     fn serve(&mut self, is_polite: bool, answer: &Answer) -> std::io::Result<()> {
         let connection = self.connection;
         if self.transport == Transport::WebSocket {
             self.read_head()?;
-            let request = ReceivedRequest { connection, number: 0, call: &Value::Null };
+            let authorization = self.authorization.as_deref();
+            let request =
+                ReceivedRequest { connection, number: 0, call: &Value::Null, authorization };
             let reaction = if is_polite { Reaction::Upgrade } else { answer(&request) };
             if !self.perform(reaction)? {
                 return Ok(());
@@ -118,11 +153,14 @@ impl ScriptedConnection {
         let mut number = 0;
         while let Some(text) = self.read_text()? {
             let Ok(call) = serde_json::from_slice::<Value>(&text) else { return Ok(()) };
+            let is_cancellation = call["method"] == "notifications/cancelled";
+            self.counts.cancelled.fetch_add(u64::from(is_cancellation), Ordering::Relaxed);
             let is_greeting = call["method"] == "initialize" || call.get("id").is_none();
             let reaction = if is_greeting && is_polite {
                 Reaction::Send(handshake_response(self.transport, &call))
             } else {
-                answer(&ReceivedRequest { connection, number, call: &call })
+                let authorization = self.authorization.as_deref();
+                answer(&ReceivedRequest { connection, number, call: &call, authorization })
             };
             number += usize::from(!is_greeting);
             if !self.perform(reaction)? {
@@ -174,6 +212,7 @@ impl ScriptedConnection {
             let (name, value) = line.split_once(':').unwrap_or((line, ""));
             match &*name.to_ascii_lowercase() {
                 "content-length" => length = value.trim().parse().unwrap(),
+                "authorization" => self.authorization = Some(value.trim().to_owned()),
                 "sec-websocket-key" => value.trim().clone_into(&mut self.key),
                 _ => {}
             }

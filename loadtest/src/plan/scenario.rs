@@ -1,0 +1,430 @@
+//! The `[[scenario]]` sections of a plan: users that execute steps in order.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::human_duration::HumanDuration;
+use super::think::ThinkPlan;
+use super::{CallPlan, PlanError};
+use crate::mcp::{RequestSettings, RequestTemplate, UserData, ValueNames};
+use crate::target::Transport;
+use crate::users::{
+    Cancel, Condition, Instruction, ResultPointer, Scenario, Step, Take, ThinkTime, UsersConfig,
+};
+
+/// How often a step with `while` and without `repeat` is executed at most.
+const WHILE_MAX: u32 = 100;
+/// Time after which a request is cancelled, by default.
+const CANCEL_AFTER: HumanDuration = HumanDuration::from_secs(0);
+
+/// Users that do the same: each has a connection with a session of its own, executes the steps in
+/// order, and begins again. A step that fails ends the iteration.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScenarioPlan {
+    /// Name in results. Default: `scenario` and its number, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Number of users at a time. With `users` of the plan or `--users` it is a weight. Default 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub users: Option<usize>,
+    /// Share of the users of the plan, in proportion to the weights of the other scenarios. Default
+    /// `users`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<usize>,
+    /// Time in which the users begin one after another; the warm-up is a part of it. Default 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ramp: Option<HumanDuration>,
+    /// Pause before each step without a pause of its own: a time, `{ uniform = [MIN, MAX] }` or
+    /// `{ lognormal = [MEDIAN, P95] }`. Default 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think: Option<ThinkPlan>,
+    /// Iterations of a user, after which it ends, or leaves. Default: no limit, with `leave` 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u32>,
+    /// Whether a user leaves after its iterations: its session ends, its connection closes, and a
+    /// new user with the next number comes with a new connection. Default false.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub leave: bool,
+    /// How often a request is sent again if the server answers with HTTP status 429 or
+    /// `data.retryAfterMs`, after the time that it names, else 1 s. Such requests count as
+    /// `retried`, and their response time includes the wait. Default 0: they have failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
+    /// CSV file with data of the users, relative to the plan. Its first line names the columns;
+    /// `{{user COLUMN}}` in a step stands for the field of the user's row. Rows are taken in turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<PathBuf>,
+    /// Bearer token of each user, over HTTP and WebSocket: `{{user COLUMN}}` of the data. Default:
+    /// that of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bearer: Option<String>,
+    /// The steps of an iteration.
+    #[serde(rename = "step")]
+    pub steps: Vec<StepPlan>,
+}
+
+/// A step: one request, with the keys of `[[call]]` except `weight`; or a block of steps.
+///
+/// `{{value NAME}}` in it stands for a value that an earlier step has taken; a member whose value
+/// was not taken is left out. `{{user}}` and `{{iteration}}` are numbers from 0.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepPlan {
+    /// Name in results. Default: the tool or method.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The request.
+    #[serde(flatten)]
+    pub call: CallPlan,
+    /// Pause before the step, from the answer to the request before it. Default: `think` of the
+    /// scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<ThinkPlan>,
+    /// Values taken from the result, by name, each with a JSON pointer into the result, in which
+    /// `*` is a random element of an array: `{ tool = "/tools/*/name" }`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub take: BTreeMap<String, String>,
+    /// How often the step or block is executed; with `while` at most. Default 1, with `while` 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<u32>,
+    /// Repeats the step or block while the result of its last request has this: a JSON pointer to
+    /// a value other than null, false and an empty text, or `/POINTER=JSON`.
+    #[serde(default, rename = "while", skip_serializing_if = "Option::is_none")]
+    pub repeat_while: Option<String>,
+    /// Share of the requests that the user cancels, from 0 to 1. They count as `cancelled`, and
+    /// the user goes on. Default 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<f64>,
+    /// Time from a request to its cancellation. Default 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_after: Option<HumanDuration>,
+    /// The steps of a block, which has no request of its own.
+    #[serde(default, rename = "step", skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Self>,
+}
+
+impl StepPlan {
+    /// Returns the steps with a request, in order.
+    fn requests(&self) -> Vec<&Self> {
+        match &self.steps[..] {
+            [] => vec![self],
+            steps => steps.iter().flat_map(Self::requests).collect(),
+        }
+    }
+
+    /// Returns the steps with a request, in order.
+    fn requests_mut(&mut self) -> Vec<&mut Self> {
+        if self.steps.is_empty() {
+            return vec![self];
+        }
+        self.steps.iter_mut().flat_map(Self::requests_mut).collect()
+    }
+}
+
+impl ScenarioPlan {
+    /// Returns the requests of its steps, in order.
+    pub fn calls_mut(&mut self) -> impl Iterator<Item = &mut CallPlan> {
+        self.steps.iter_mut().flat_map(StepPlan::requests_mut).map(|step| &mut step.call)
+    }
+
+    /// Returns the steps with a request, in order.
+    fn requests(&self) -> impl Iterator<Item = &StepPlan> {
+        self.steps.iter().flat_map(StepPlan::requests)
+    }
+
+    /// Returns its weight among the scenarios.
+    fn weight(&self) -> usize {
+        self.weight.or(self.users).unwrap_or(1)
+    }
+}
+
+/// Returns the column that `{{user COLUMN}}` names.
+fn bearer_column(text: &str, names: &ValueNames) -> Result<usize, PlanError> {
+    let inner = text.strip_prefix("{{").and_then(|text| text.strip_suffix("}}"));
+    let column = inner.and_then(|inner| inner.trim().strip_prefix("user "));
+    let place = column.and_then(|name| names.columns.iter().position(|it| it == name.trim()));
+    place.ok_or_else(|| {
+        PlanError(format!(
+            "bearer: write {{{{user COLUMN}}}} with a column of data; there are {}",
+            if names.columns.is_empty() { "none".to_owned() } else { names.columns.join(", ") }
+        ))
+    })
+}
+
+/// Returns the number of users of each scenario: `total` in proportion to their weights, or their
+/// own.
+pub fn user_counts(scenarios: &[ScenarioPlan], total: Option<usize>) -> Vec<usize> {
+    let Some(total) = total else {
+        return scenarios.iter().map(|scenario| scenario.users.unwrap_or(1)).collect();
+    };
+    let all = scenarios.iter().map(ScenarioPlan::weight).sum::<usize>().max(1);
+    let (mut weights, mut given) = (0, 0);
+    let share = |scenario: &ScenarioPlan| {
+        weights += scenario.weight();
+        let count = total * weights / all - given;
+        given += count;
+        count
+    };
+    scenarios.iter().map(share).collect()
+}
+
+/// Returns the name of each step with a request in results.
+pub fn step_names(scenarios: &[ScenarioPlan]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (index, scenario) in scenarios.iter().enumerate() {
+        let prefix = match (&scenario.name, scenarios.len()) {
+            (Some(name), _) => format!("{name}: "),
+            (None, 1) => String::new(),
+            (None, _) => format!("scenario {}: ", index + 1),
+        };
+        for step in scenario.requests() {
+            let call = &step.call;
+            let own = step.name.as_deref().or(call.tool.as_deref()).or(call.method.as_deref());
+            let name = format!("{prefix}{}", own.unwrap_or("echo"));
+            let same = names.iter().filter(|other| other.split(" #").next() == Some(&name)).count();
+            names.push(if same == 0 { name } else { format!("{name} #{}", same + 1) });
+        }
+    }
+    names
+}
+
+/// What the steps of all scenarios are built with.
+pub(super) struct ScenarioBuilder<'a> {
+    /// Settings of requests.
+    pub(super) settings: &'a RequestSettings,
+    /// Seed of random values.
+    pub(super) seed: u64,
+    /// Directory that paths are relative to.
+    pub(super) directory: &'a Path,
+    /// The request templates so far.
+    pub(super) calls: Vec<(RequestTemplate, u32)>,
+}
+
+/// A scenario in construction.
+struct Program {
+    names: ValueNames,
+    instructions: Vec<Instruction>,
+    counters: usize,
+    /// Pause of steps without one of their own.
+    think: ThinkTime,
+}
+
+impl ScenarioBuilder<'_> {
+    /// Builds the users of the scenarios and adds their request templates.
+    ///
+    /// # Errors
+    ///
+    /// If a step is invalid; the message names it.
+    pub(super) fn build(
+        &mut self,
+        scenarios: &[ScenarioPlan],
+        users: Option<usize>,
+    ) -> Result<UsersConfig, PlanError> {
+        let counts = user_counts(scenarios, users);
+        let built = scenarios.iter().zip(counts).map(|(scenario, users)| {
+            let scenario = self.build_scenario(scenario, users);
+            scenario.map_err(|error| PlanError(format!("[[scenario]]: {error}")))
+        });
+        Ok(UsersConfig { scenarios: built.collect::<Result<_, _>>()? })
+    }
+
+    fn build_scenario(&mut self, plan: &ScenarioPlan, users: usize) -> Result<Scenario, PlanError> {
+        if plan.steps.is_empty() {
+            return Err(PlanError::new("it has no [[scenario.step]]: add one with a tool"));
+        }
+        if plan.repeat == Some(0) {
+            return Err(PlanError::new("repeat = 0: no step would be executed; write 1 or more"));
+        }
+        let data = plan.data.as_ref().map(|path| UserData::read(&self.directory.join(path)));
+        let data = data.transpose().map_err(PlanError)?.map(Arc::new);
+        let mut names = ValueNames::default();
+        if let Some(data) = &data {
+            names.columns = data.columns().to_vec();
+        }
+        for name in plan.requests().flat_map(|step| step.take.keys()) {
+            names.slot(name);
+        }
+        let bearer = plan.bearer.as_deref().map(|text| bearer_column(text, &names)).transpose()?;
+        if bearer.is_some() {
+            self.check_bearer()?;
+        }
+        let think = plan.think.map(ThinkPlan::build).transpose()?;
+        let think = think.unwrap_or(ThinkTime::Fixed(std::time::Duration::ZERO));
+        let mut program = Program { names, instructions: Vec::new(), counters: 0, think };
+        for step in &plan.steps {
+            self.add_step(&mut program, step)?;
+        }
+        Ok(Scenario {
+            users,
+            ramp: plan.ramp.map(HumanDuration::get).unwrap_or_default(),
+            counters: program.counters,
+            slots: program.names.taken.len(),
+            instructions: program.instructions,
+            repeat: plan.repeat,
+            leaves: plan.leave,
+            retries: plan.retries.unwrap_or_default(),
+            bearer,
+            data,
+        })
+    }
+
+    /// Checks that the transport has bearer tokens, and that the run has no other.
+    fn check_bearer(&self) -> Result<(), PlanError> {
+        let RequestSettings { transport, era, fields, .. } = self.settings;
+        let is_sent =
+            matches!(transport, Transport::Http | Transport::WebSocket) || era.is_parity();
+        if !is_sent {
+            return Err(PlanError::new("bearer: lines carry no token: use HTTP or WebSocket"));
+        }
+        if fields.iter().any(|field| field.name().eq_ignore_ascii_case("authorization")) {
+            return Err(PlanError::new(
+                "bearer: the run has an Authorization field, too: remove one of both",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Adds a step or a block, and its loop.
+    fn add_step(&mut self, program: &mut Program, step: &StepPlan) -> Result<(), PlanError> {
+        let from = program.instructions.len();
+        if step.steps.is_empty() {
+            let request = self.request(program, step)?;
+            program.instructions.push(Instruction::Send(Box::new(request)));
+        } else {
+            let has_request = step.call != CallPlan::default()
+                || step.think.is_some()
+                || !step.take.is_empty()
+                || step.cancel.is_some();
+            if has_request {
+                return Err(PlanError::new(
+                    "a block has steps, repeat and while only: move its request into a step",
+                ));
+            }
+            for inner in &step.steps {
+                self.add_step(program, inner)?;
+            }
+        }
+        let condition = match &step.repeat_while {
+            None => None,
+            Some(text) => Some(self.add_condition(program, text)?),
+        };
+        let otherwise = if condition.is_some() { WHILE_MAX } else { 1 };
+        match step.repeat.unwrap_or(otherwise) {
+            0 => {
+                return Err(PlanError::new(
+                    "repeat = 0: the step would not be executed: remove it",
+                ));
+            }
+            1 => {}
+            times => {
+                let counter = program.counters;
+                program.counters += 1;
+                let repeat = Instruction::Repeat { from, times, condition, counter };
+                program.instructions.push(repeat);
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds the request of a step.
+    fn request(&mut self, program: &Program, step: &StepPlan) -> Result<Step, PlanError> {
+        if step.call.weight != CallPlan::default().weight {
+            return Err(PlanError::new("a step has no weight: steps are executed in order"));
+        }
+        let cancel = match (step.cancel, step.cancel_after) {
+            (None, None) => None,
+            (Some(share), after) if (0.0..=1.0).contains(&share) => {
+                Some(Cancel { share, after: after.unwrap_or(CANCEL_AFTER).get() })
+            }
+            (Some(share), _) => {
+                return Err(PlanError(format!("cancel = {share}: a share is from 0 to 1")));
+            }
+            (None, Some(_)) => {
+                return Err(PlanError::new("cancel_after needs cancel, such as cancel = 0.1"));
+            }
+        };
+        let take = |(name, pointer): (&String, &String)| {
+            let slot = program.names.taken.iter().position(|taken| taken == name);
+            let pointer = ResultPointer::parse(pointer)
+                .map_err(|why| PlanError(format!("take.{name}: {why}")))?;
+            Ok(Take { slot: slot.unwrap_or_default(), pointer })
+        };
+        let takes: Vec<Take> = step.take.iter().map(take).collect::<Result<_, PlanError>>()?;
+        let number = self.calls.len() as u64 + 1;
+        let seed = self.seed ^ (number << super::CALL_SEED_SHIFT);
+        let template = step.call.build_step(self.settings, seed, &program.names)?;
+        let template = if takes.is_empty() { template } else { template.keeping_result() };
+        let call = u16::try_from(self.calls.len())
+            .map_err(|_| PlanError::new("the scenarios have too many steps"))?;
+        self.calls.push((template, 1));
+        let think = step.think.map(ThinkPlan::build).transpose()?;
+        Ok(Step { call, think: think.unwrap_or(program.think), takes, cancel })
+    }
+
+    /// Lets the last request take the value of a condition.
+    fn add_condition(&mut self, program: &mut Program, text: &str) -> Result<Condition, PlanError> {
+        let (pointer, expected) = match text.split_once('=') {
+            Some((pointer, expected)) => (pointer, Some(expected)),
+            None => (text, None),
+        };
+        let pointer = ResultPointer::parse(pointer)
+            .map_err(|why| PlanError(format!("while = \"{text}\": {why}")))?;
+        let equals = expected.map(serde_json::from_str::<Value>).transpose().map_err(|error| {
+            PlanError(format!(
+                "while = \"{text}\": {error}; write JSON behind =, such as \"working\""
+            ))
+        })?;
+        // A space: no name of a plan has one.
+        let slot = program.names.slot(&format!("while {}", program.counters));
+        let last =
+            program.instructions.iter_mut().rev().find_map(|instruction| match instruction {
+                Instruction::Send(step) => Some(step),
+                Instruction::Repeat { .. } => None,
+            });
+        if let Some(step) = last {
+            step.takes.push(Take { slot, pointer });
+            if let Some((template, _)) = self.calls.get_mut(usize::from(step.call)) {
+                *template = template.clone().keeping_result();
+            }
+        }
+        Ok(Condition { slot, equals })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenarios(text: &str) -> Vec<ScenarioPlan> {
+        toml::from_str::<crate::plan::Plan>(&format!("target = \"a\"\n{text}")).unwrap().scenarios
+    }
+
+    #[test]
+    fn users_are_shared_by_weight() {
+        let all = scenarios(
+            "[[scenario]]\nweight = 1\n[[scenario]]\nusers = 3\n[[scenario]]\nweight = 2",
+        );
+        assert_eq!(user_counts(&all, None), [1, 3, 1]);
+        assert_eq!(user_counts(&all, Some(60)), [10, 30, 20]);
+        for total in 0..50 {
+            assert_eq!(user_counts(&all, Some(total)).iter().sum::<usize>(), total);
+        }
+    }
+
+    #[test]
+    fn steps_have_distinct_names() {
+        let all = scenarios(
+            "[[scenario]]\n[[scenario.step]]\ntool = \"a\"\n[[scenario.step]]\nrepeat = 2\n\
+             [[scenario.step.step]]\ntool = \"a\"\n[[scenario.step.step]]\nname = \"b\"\n\
+             method = \"ping\"\n[[scenario]]\nname = \"c\"\n[[scenario.step]]\ntool = \"a\"",
+        );
+        let expected = ["scenario 1: a", "scenario 1: a #2", "scenario 1: b", "c: a"];
+        assert_eq!(step_names(&all), expected);
+    }
+}

@@ -1,0 +1,44 @@
+//! Results of users.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Percentiles;
+use crate::plan::Plan;
+use crate::users::UserMetrics;
+
+/// Results of users.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct UsersResult {
+    /// Users at a time.
+    pub users: u64,
+    /// Complete iterations.
+    pub iterations: u64,
+    /// Iterations that a failed step ended.
+    pub failed_iterations: u64,
+    /// Duration of complete iterations, pauses included.
+    pub iteration: Percentiles,
+    /// Users that left and were replaced by new ones.
+    pub left: u64,
+    /// Requests that were sent again, because the server asked for it.
+    pub retried: u64,
+    /// Requests that users cancelled. They count as neither answered nor failed.
+    pub cancelled: u64,
+}
+
+impl UsersResult {
+    /// Returns the results of the users, if the plan has any.
+    pub(super) fn of(plan: &Plan, metrics: &UserMetrics) -> Option<Self> {
+        let UserMetrics { iterations, failed, left, retried, cancelled } = metrics;
+        let iteration = iterations.as_deref().map(Percentiles::from_histogram);
+        (!plan.scenarios.is_empty()).then(|| Self {
+            users: plan.connections as u64,
+            iterations: iterations.as_ref().map_or(0, |iterations| iterations.len()),
+            failed_iterations: *failed,
+            iteration: iteration.unwrap_or_default(),
+            left: *left,
+            retried: *retried,
+            cancelled: *cancelled,
+        })
+    }
+}

@@ -1,0 +1,27 @@
+//! Virtual users: what each does, without sockets.
+//!
+//! ```text
+//!  plan ─▶ Scenario: instructions ─▶ User: think ─▶ due ─▶ in flight ─▶ next instruction
+//!                                      ▲                                     │
+//!                                      └─────────── next iteration ──────────┘
+//! ```
+//!
+//! A user has one connection and at most one request in flight. It executes the instructions of its
+//! scenario in order and pauses before each step; values taken from results fill placeholders of
+//! later steps.
+//!
+//! Invariants: a step is due when its pause is over, whether or not the connection is open. A step
+//! that fails ends the iteration, because later steps depend on its result. The random choices of a
+//! user depend only on the seed and its number.
+
+mod metrics;
+mod pointer;
+mod scenario;
+mod think_time;
+mod user;
+
+pub use self::metrics::UserMetrics;
+pub use self::pointer::ResultPointer;
+pub use self::scenario::{Cancel, Condition, Instruction, Scenario, Step, Take, UsersConfig};
+pub use self::think_time::ThinkTime;
+pub use self::user::{NextAction, StepOutcome, User};

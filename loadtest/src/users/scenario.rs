@@ -1,0 +1,137 @@
+//! What users do: the compiled form of a scenario.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::pointer::ResultPointer;
+use super::think_time::ThinkTime;
+use crate::mcp::{Secret, UserData, UserValues};
+
+/// A value that is taken from a result.
+#[derive(Clone, Debug)]
+pub struct Take {
+    /// Slot of the value.
+    pub slot: usize,
+    /// Where it is in the result.
+    pub pointer: ResultPointer,
+}
+
+/// A request with the pause before it.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Index of the request template.
+    pub call: u16,
+    /// Pause before the request, from the answer to the one before it.
+    pub think: ThinkTime,
+    /// Values taken from its result.
+    pub takes: Vec<Take>,
+    /// Share of the requests that the user cancels, from 0 to 1, and after which time.
+    pub cancel: Option<Cancel>,
+}
+
+/// Cancellation of a share of requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cancel {
+    /// Share of the requests, from 0 to 1.
+    pub share: f64,
+    /// Time from the send to the cancellation.
+    pub after: Duration,
+}
+
+/// Condition under which a loop goes on.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// Slot of the value.
+    pub slot: usize,
+    /// What it has to be; without it anything but `false` and an empty text.
+    pub equals: Option<Value>,
+}
+
+impl Condition {
+    /// Returns whether a value, as JSON text, meets the condition.
+    pub(super) fn is_met(&self, value: Option<&str>) -> bool {
+        let Some(value) = value else { return false };
+        match &self.equals {
+            Some(expected) => serde_json::from_str::<Value>(value).is_ok_and(|it| it == *expected),
+            None => !matches!(value, "false" | "\"\"" | "null"),
+        }
+    }
+}
+
+/// An instruction of a scenario.
+#[derive(Clone, Debug)]
+pub enum Instruction {
+    /// Sends a request.
+    Send(Box<Step>),
+    /// Goes back to an earlier instruction.
+    Repeat {
+        /// Index of that instruction.
+        from: usize,
+        /// How many times the instructions are executed at most.
+        times: u32,
+        /// Under which condition; `None`: always.
+        condition: Option<Condition>,
+        /// Index of the counter of the loop.
+        counter: usize,
+    },
+}
+
+/// What the users of one kind do.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Number of users at a time, over all load threads.
+    pub users: usize,
+    /// Time in which they begin one after another.
+    pub ramp: Duration,
+    /// The instructions of one iteration.
+    pub instructions: Vec<Instruction>,
+    /// Number of counters of loops.
+    pub counters: usize,
+    /// Number of values taken from results.
+    pub slots: usize,
+    /// Iterations after which a user ends or leaves; `None` for no limit.
+    pub repeat: Option<u32>,
+    /// Whether a user leaves then: its session ends and a new user begins.
+    pub leaves: bool,
+    /// How often a request is sent again if the server asks for it.
+    pub retries: u32,
+    /// Column of the data with the bearer token of each user.
+    pub bearer: Option<usize>,
+    /// Data of the users.
+    pub data: Option<Arc<UserData>>,
+}
+
+/// Users of a run.
+#[derive(Clone, Debug, Default)]
+pub struct UsersConfig {
+    /// The scenarios; their users follow each other.
+    pub scenarios: Vec<Scenario>,
+}
+
+impl UsersConfig {
+    /// Returns the number of users at a time.
+    pub fn total(&self) -> usize {
+        self.scenarios.iter().map(|scenario| scenario.users).sum()
+    }
+
+    /// Returns the value of `Authorization` of the first user, if it has one of its own.
+    pub fn first_authorization(&self) -> Option<Arc<Secret>> {
+        let scenario = self.scenarios.first()?;
+        let values = UserValues::new(0, 0, scenario.data.clone()).with_bearer(scenario.bearer);
+        values.shared_authorization().cloned()
+    }
+
+    /// Returns the scenario of a user, from 0, with its index and the place of the user in it.
+    pub fn scenario_of(&self, user: usize) -> Option<(usize, usize)> {
+        let mut place = user;
+        for (index, scenario) in self.scenarios.iter().enumerate() {
+            if place < scenario.users {
+                return Some((index, place));
+            }
+            place -= scenario.users;
+        }
+        None
+    }
+}
