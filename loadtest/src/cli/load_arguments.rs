@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use corelane_load::children::StderrMode;
 use corelane_load::generator::RunConfig;
-use corelane_load::machine::{CoreUse, Machine, warnings};
+use corelane_load::machine::{Machine, warnings};
+use corelane_load::metrics::host::MachineUse;
 use corelane_load::plan::{
     CallPlan, ChurnPlan, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError, ScenarioPlan,
     SessionEnd, SourceRange, StdioPlan, StepPlan, ThinkPlan, Thresholds, parse_era,
@@ -189,12 +190,12 @@ pub(super) struct GeneratorArguments {
 
 impl GeneratorArguments {
     /// Observes what other programs use of the machine, for warnings.
-    pub(super) fn core_use(&self) -> Option<CoreUse> {
-        if self.quiet { None } else { CoreUse::observe() }
+    pub(super) fn core_use(&self) -> Option<MachineUse> {
+        if self.quiet { None } else { MachineUse::observe() }
     }
 
     /// Prints warnings about the machine before the run of `config`.
-    pub(super) fn print_warnings(&self, config: &RunConfig, core_use: Option<CoreUse>) {
+    pub(super) fn print_warnings(&self, config: &RunConfig, core_use: Option<MachineUse>) {
         if !self.quiet {
             let machine = Machine::read(config, core_use);
             warnings(&machine, config, self.threads).iter().for_each(print_stderr);

@@ -220,11 +220,7 @@ fn resource_usage(
         server_cpu: begin.server.zip(end.server).map(|(before, after)| spent(before, after)),
         server_accounting: None,
         server_resident_bytes_max,
-        machine: cores.map(|(before, after)| MachineUse {
-            cores: after.cores(),
-            busy_cores: after.busy_cores_since(before),
-            steal_ratio: after.steal_ratio_since(before),
-        }),
+        machine: cores.map(|(before, after)| MachineUse::between(before, after)),
         throttled_ratio: throttled
             .map(|(before, after)| spent(before, after).div_duration_f64(span)),
     }

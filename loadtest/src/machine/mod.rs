@@ -16,45 +16,19 @@ mod listener;
 mod warnings;
 
 use std::net::SocketAddr;
-use std::thread;
-use std::time::Duration;
 
-use corelane_engine::clock::Clock;
 use corelane_engine::process::raise_open_files_limit;
 
 pub use self::clock_source::ClockSource;
 pub use self::listener::{Listener, ListenerProcess};
 pub use self::warnings::warnings;
 use crate::generator::RunConfig;
-use crate::metrics::host::CoreTime;
+use crate::metrics::host::MachineUse;
 use crate::metrics::port_limits;
 
-/// Time over which the use of the cores is observed. The kernel counts it in ticks of 10 ms.
-const OBSERVED: Duration = Duration::from_millis(40);
 /// Connections from which the process of the server is searched for: fewer fit into the usual
 /// limits of open files.
 const OWNED_MIN: usize = 200;
-
-/// Use of the cores by all programs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CoreUse {
-    /// Number of cores.
-    pub cores: u32,
-    /// How many of them are used.
-    pub busy: f64,
-}
-
-impl CoreUse {
-    /// Observes the machine for 40 ms while this program sleeps; `None` without `/proc/stat`.
-    pub fn observe() -> Option<Self> {
-        let clock = Clock::start();
-        let (before, started) = (CoreTime::read_current()?, clock.now());
-        thread::park_timeout(OBSERVED);
-        let after = CoreTime::read_current()?;
-        let busy = after.busy_cores_over(before, clock.now().since(started));
-        Some(Self { cores: after.cores(), busy })
-    }
-}
 
 /// Properties of a machine that a load depends on.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,12 +44,12 @@ pub struct Machine {
     /// The listener of the server, if it is on this machine.
     pub listener: Option<Listener>,
     /// Use of the cores before the run.
-    pub core_use: Option<CoreUse>,
+    pub core_use: Option<MachineUse>,
 }
 
 impl Machine {
     /// Reads what the load of `config` depends on. Takes some milliseconds.
-    pub fn read(config: &RunConfig, core_use: Option<CoreUse>) -> Self {
+    pub fn read(config: &RunConfig, core_use: Option<MachineUse>) -> Self {
         let is_owner_wanted = config.total_connections() >= OWNED_MIN;
         Self {
             ports: port_limits::ephemeral_ports(),
@@ -110,10 +84,10 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut plan = Plan::new(format!("http://{}", listener.local_addr().unwrap()));
         plan.phases = vec![PhasePlan::constant(1.0, HumanDuration::from_secs(1))];
-        let machine = Machine::read(&plan.run_config().unwrap(), CoreUse::observe());
+        let machine = Machine::read(&plan.run_config().unwrap(), MachineUse::observe());
         assert!(machine.ports > 0 && machine.open_files_max > 0);
         let used = machine.core_use.unwrap();
-        assert!((0.0..=f64::from(used.cores)).contains(&used.busy), "{used:?}");
+        assert!((0.0..=f64::from(used.cores)).contains(&used.busy_cores), "{used:?}");
         let found = machine.listener.unwrap();
         assert_eq!(found.address, listener.local_addr().unwrap());
     }

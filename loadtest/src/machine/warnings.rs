@@ -122,11 +122,11 @@ fn other_programs(machine: &Machine, config: &RunConfig, threads: u32) -> Option
     let needed = threads.saturating_add(u32::from(is_server_here));
     let cores = f64::from(used.cores);
     // A load that needs more than the machine has is not the fault of others.
-    let is_short = cores - used.busy < f64::from(needed).min(cores);
-    (used.busy >= OTHERS_MIN && is_short).then(|| {
+    let is_short = cores - used.busy_cores < f64::from(needed).min(cores);
+    (used.busy_cores >= OTHERS_MIN && is_short).then(|| {
         let plural = if threads == 1 { "" } else { "s" };
         let server = if is_server_here { " and a server" } else { "" };
-        let busy = format!("{:.1}", used.busy);
+        let busy = format!("{:.1}", used.busy_cores);
         format!(
             "warning: other programs use {} of {} cores now, and {threads} load \
              thread{plural}{server} need {needed}: stop those that top shows, or use another \
@@ -140,7 +140,8 @@ fn other_programs(machine: &Machine, config: &RunConfig, threads: u32) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{ClockSource, CoreUse, ListenerProcess};
+    use crate::machine::{ClockSource, ListenerProcess};
+    use crate::metrics::host::MachineUse;
     use crate::plan::Plan;
 
     fn config(text: &str) -> RunConfig {
@@ -157,8 +158,12 @@ mod tests {
             open_files_max: 20_000,
             clock_source: Some(ClockSource { current: "tsc".into(), available: Vec::new() }),
             listener: Some(listener(4_096, 1_000_000)),
-            core_use: Some(CoreUse { cores: 2, busy: 0.2 }),
+            core_use: Some(busy(2, 0.2)),
         }
+    }
+
+    fn busy(cores: u32, busy_cores: f64) -> MachineUse {
+        MachineUse { cores, busy_cores, steal_ratio: 0.0 }
     }
 
     fn listener(backlog_max: u64, open_files_max: u64) -> Listener {
@@ -237,7 +242,7 @@ mod tests {
 
     #[test]
     fn other_programs_matter_if_cores_are_short() {
-        let of = |cores, busy| Machine { core_use: Some(CoreUse { cores, busy }), ..good() };
+        let of = |cores, cores_used| Machine { core_use: Some(busy(cores, cores_used)), ..good() };
         let parts = ["use 1.5 of 2 cores", "1 load thread and a server need 2", "top"];
         assert_one(&of(2, 1.5), "", &parts);
         assert_none(&of(2, 0.4), "");

@@ -4,8 +4,10 @@
 //! counts as steal time (`proc_stat(5)`, `steal`). Within the machine it looks like a slow response
 //! or a late generator, so a run reports it. Latencies are not corrected.
 
+use std::thread;
 use std::time::Duration;
 
+use corelane_engine::clock::Clock;
 use rustix::param::clock_ticks_per_second;
 
 /// CPU time of all cores so far, in kernel ticks.
@@ -29,6 +31,33 @@ pub struct MachineUse {
     pub steal_ratio: f64,
 }
 
+/// Time of an observation. The kernel counts in ticks of 10 ms.
+const OBSERVED: Duration = Duration::from_millis(40);
+
+impl MachineUse {
+    /// Observes the machine for 40 ms, in which this thread sleeps; `None` without `/proc/stat`.
+    pub fn observe() -> Option<Self> {
+        let clock = Clock::start();
+        let (before, started) = (CoreTime::read_current()?, clock.now());
+        thread::park_timeout(OBSERVED);
+        let after = CoreTime::read_current()?;
+        Some(Self {
+            cores: after.cores,
+            busy_cores: after.busy_cores_over(before, clock.now().since(started)),
+            steal_ratio: after.steal_ratio_since(before),
+        })
+    }
+
+    /// Returns the use from `before` to `after`.
+    pub fn between(before: CoreTime, after: CoreTime) -> Self {
+        Self {
+            cores: after.cores,
+            busy_cores: after.busy_cores_since(before),
+            steal_ratio: after.steal_ratio_since(before),
+        }
+    }
+}
+
 impl CoreTime {
     /// Reads the current times; returns `None` if the system does not provide them.
     pub fn read_current() -> Option<Self> {
@@ -50,14 +79,9 @@ impl CoreTime {
         })
     }
 
-    /// Returns the number of cores.
-    pub const fn cores(self) -> u32 {
-        self.cores
-    }
-
     /// Returns how many of the cores programs used since `before`.
     #[expect(clippy::cast_precision_loss, reason = "displayed ratio")]
-    pub fn busy_cores_since(self, before: Self) -> f64 {
+    fn busy_cores_since(self, before: Self) -> f64 {
         let all = self.all.saturating_sub(before.all).max(1);
         let unused = (self.idle + self.stolen).saturating_sub(before.idle + before.stolen);
         f64::from(self.cores) * (1.0 - unused as f64 / all as f64)
@@ -66,7 +90,7 @@ impl CoreTime {
     /// Returns how many of the cores programs used in the `time` since `before`, from the idle time
     /// alone: over a few ticks the sum of all times is imprecise.
     #[expect(clippy::cast_precision_loss, reason = "displayed figure")]
-    pub fn busy_cores_over(self, before: Self, time: Duration) -> f64 {
+    fn busy_cores_over(self, before: Self, time: Duration) -> f64 {
         let unused = (self.idle + self.stolen).saturating_sub(before.idle + before.stolen) as f64;
         let ticks = time.as_secs_f64() * clock_ticks_per_second() as f64;
         (f64::from(self.cores) - unused / ticks.max(1.0)).max(0.0)
@@ -74,7 +98,7 @@ impl CoreTime {
 
     /// Returns the fraction of CPU time stolen since `before`, from 0 to 1.
     #[expect(clippy::cast_precision_loss, reason = "displayed ratio")]
-    pub fn steal_ratio_since(self, before: Self) -> f64 {
+    fn steal_ratio_since(self, before: Self) -> f64 {
         let all = self.all.saturating_sub(before.all).max(1);
         self.stolen.saturating_sub(before.stolen) as f64 / all as f64
     }
