@@ -38,12 +38,19 @@ pub fn rate(rate: f64) -> String {
 /// Formats bytes: `12.3 MiB`.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 pub fn bytes(bytes: u64) -> String {
-    let (value, unit) = match bytes {
-        0..0x10_0000 => (bytes as f64 / 1024.0, "KiB"),
-        0x10_0000..0x4000_0000 => (bytes as f64 / f64::from(1 << 20), "MiB"),
-        _ => (bytes as f64 / f64::from(1 << 30), "GiB"),
-    };
-    format!("{} {unit}", digits(value))
+    let bytes = bytes as f64;
+    let (divisor, unit) = byte_unit(bytes);
+    format!("{} {unit}", digits(bytes / divisor))
+}
+
+/// Returns the unit in which so many bytes are shown: its bytes and its name.
+pub fn byte_unit(bytes: f64) -> (f64, &'static str) {
+    let [kib, mib, gib] = [10, 20, 30].map(|power| f64::from(1 << power));
+    match bytes {
+        bytes if bytes < mib => (kib, "KiB"),
+        bytes if bytes < gib => (mib, "MiB"),
+        _ => (gib, "GiB"),
+    }
 }
 
 /// Formats a ratio in percent: `0.25 %`. A positive ratio is never shown as zero.

@@ -9,9 +9,10 @@ use corelane_load::generator::RunConfig;
 use corelane_load::machine::{Machine, warnings};
 use corelane_load::metrics::host::MachineUse;
 use corelane_load::plan::{
-    CallPlan, ChurnPlan, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError, ScenarioPlan,
-    SessionEnd, SourceRange, StdioPlan, StepPlan, ThinkPlan, Thresholds, parse_era,
+    CallPlan, ChurnPlan, HumanBytes, HumanDuration, ListenPlan, PhasePlan, Plan, PlanError,
+    ScenarioPlan, SessionEnd, SourceRange, StdioPlan, StepPlan, ThinkPlan, Thresholds, parse_era,
 };
+use corelane_load::result::MemoryGrowth;
 use corelane_load::target::Era;
 
 use super::calls::CallArguments;
@@ -297,6 +298,10 @@ pub(super) struct RunArguments {
     /// Lowest rate of successful responses a second.
     #[arg(long, value_name = "N", value_parser = parse_rate, help_heading = THRESHOLDS)]
     rate_min: Option<f64>,
+    /// Highest growth of the server's memory a minute, such as 10MiB; missed only if its whole 95 %
+    /// interval is above. Needs --pid or --server and 10 s.
+    #[arg(long, value_name = "SIZE", help_heading = THRESHOLDS)]
+    memory_growth_max: Option<HumanBytes>,
 }
 
 /// Flags of rate and time of a run.
@@ -428,6 +433,12 @@ impl LoadArguments {
                 "a search determines a rate of requests: remove the users and scenarios".into(),
             ));
         }
+        if bounds.memory_growth.is_some() {
+            return Err(PlanError(
+                "the runs of a search are too short for memory_growth: remove it from the plan"
+                    .into(),
+            ));
+        }
         if plan.closed {
             return Err(PlanError(
                 "a search needs an open loop: remove closed from the plan".into(),
@@ -450,6 +461,7 @@ impl RunArguments {
         let duration = self.rate.measured.duration;
         plan.closed |= self.rate.closed;
         plan.thresholds.rate = self.rate_min.or(plan.thresholds.rate);
+        plan.thresholds.memory_growth = self.memory_growth_max.or(plan.thresholds.memory_growth);
         let is_named =
             self.rate.rate.is_some() || duration.is_some() || self.rate.requests.is_some();
         if plan.phases.is_empty() || is_named {
@@ -465,7 +477,24 @@ impl RunArguments {
         if plan.closed && (self.rate.requests.is_some() || duration.is_some()) {
             plan.requests = self.rate.requests.map(u64::from);
         }
+        if plan.thresholds.memory_growth.is_some() {
+            self.check_memory_growth(&plan)?;
+        }
         Ok(plan)
+    }
+
+    /// Checks that the growth of the server's memory can be measured.
+    fn check_memory_growth(&self, plan: &Plan) -> Result<(), PlanError> {
+        let seconds = MemoryGrowth::SECONDS_MIN;
+        let measured = plan.profile().span().saturating_sub(plan.warm_up.get());
+        let why = if !self.load.server.is_named() && !plan.target.starts_with("stdio:") {
+            "add --pid or --server".to_owned()
+        } else if measured.as_secs() < seconds as u64 {
+            format!("measure for {seconds} s or longer (--duration)")
+        } else {
+            return Ok(());
+        };
+        Err(PlanError(format!("the growth of the server's memory has a limit: {why}")))
     }
 }
 

@@ -46,6 +46,11 @@ pub(super) struct ServerArguments {
 }
 
 impl ServerArguments {
+    /// Returns whether a server is measured.
+    pub(super) const fn is_named(&self) -> bool {
+        self.server.is_some() || self.pid.is_some()
+    }
+
     /// Returns whether a server is started.
     pub(super) const fn has_command(&self) -> bool {
         self.server.is_some()

@@ -29,7 +29,8 @@
 pub mod budgets;
 pub mod call;
 pub mod churn;
-pub mod human_duration;
+pub mod human_bytes;
+mod human_duration;
 pub mod listen;
 pub mod phase;
 pub mod scenario;
@@ -58,6 +59,7 @@ pub use self::budgets::Budgets;
 pub use self::call::CallPlan;
 pub use self::churn::{ChurnPlan, SessionEnd, StormPlan};
 pub use self::connect::ConnectPlan;
+pub use self::human_bytes::HumanBytes;
 pub use self::human_duration::HumanDuration;
 pub use self::listen::ListenPlan;
 pub use self::phase::PhasePlan;

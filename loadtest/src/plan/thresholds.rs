@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PlanError;
+use super::human_bytes::HumanBytes;
 use super::human_duration::HumanDuration;
 use crate::nearest::nearest;
 
@@ -52,9 +53,14 @@ pub struct Thresholds {
     /// Lowest rate of successful responses a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// Highest growth of the server's memory a minute, such as `10 MiB`. Missed only if the whole
+    /// 95 % interval of the growth is above. Needs `--pid`, `--server` or a stdio target, and ten
+    /// seconds of measured time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_growth: Option<HumanBytes>,
     /// Limits of single calls, by tool or method, such as `[thresholds.call.search]`; with several
-    /// calls of a name, `[thresholds.call."search #2"]`. The same keys except `call` and
-    /// `last_delivery`.
+    /// calls of a name, `[thresholds.call."search #2"]`. The same keys except `call`,
+    /// `last_delivery` and `memory_growth`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub call: BTreeMap<String, Self>,
 }
@@ -89,11 +95,12 @@ impl Thresholds {
         let times = times.map(|(name, limit)| format!("{name} ≤ {limit}"));
         let errors = self.errors.map(|limit| format!("errors ≤ {limit}"));
         let rate = self.rate.map(|limit| format!("rate ≥ {limit}/s"));
+        let growth = self.memory_growth.map(|limit| format!("memory_growth ≤ {limit}/min"));
         let of_call = |(call, limits): (&String, &Self)| {
             limits.limits().into_iter().map(|limit| format!("{call} {limit}")).collect::<Vec<_>>()
         };
         let calls = self.call.iter().flat_map(of_call);
-        times.chain(errors).chain(rate).chain(calls).collect()
+        times.chain(errors).chain(rate).chain(growth).chain(calls).collect()
     }
 
     /// Returns the longest latency that a threshold allows, or `None` without a latency threshold.
@@ -114,10 +121,13 @@ impl Thresholds {
                 };
                 return Err(PlanError(format!("{key}: there is no such call; {meant}")));
             }
-            if limits.last_delivery.is_some() || !limits.call.is_empty() {
+            if limits.last_delivery.is_some()
+                || limits.memory_growth.is_some()
+                || !limits.call.is_empty()
+            {
                 return Err(PlanError(format!(
-                    "{key}: last_delivery and call are limits of the run: move them to \
-                     [thresholds]"
+                    "{key}: last_delivery, memory_growth and call are limits of the run: move them \
+                     to [thresholds]"
                 )));
             }
             limits.check_values(&format!("{key}."))?;

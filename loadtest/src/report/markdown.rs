@@ -39,6 +39,7 @@ pub fn run(result: &RunResult) -> String {
         lines.push(String::new());
     }
     lines.extend(result.server.as_ref().map(|server| cost_line("server", server)));
+    lines.extend(result.memory_growth.map(|growth| format!("server memory: {}\n", growth.text())));
     lines.push(cost_line("generator", &result.generator));
     lines.join("\n") + "\n"
 }

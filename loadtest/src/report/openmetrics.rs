@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::result::{Percentiles, RunResult, RunStatus};
+use crate::result::{MemoryGrowth, Percentiles, RunResult, RunStatus};
 
 /// Lines of the output, by metric.
 #[derive(Default)]
@@ -66,6 +66,9 @@ pub fn run(result: &RunResult) -> String {
     metrics.add("responses_per_second", "Successful responses a second.", &[], rate);
     latencies(&mut metrics, result);
     costs(&mut metrics, result);
+    if let Some(growth) = result.memory_growth {
+        memory_growth(&mut metrics, growth);
+    }
     for check in result.threshold_checks() {
         let labels = [("threshold", &*check.name)];
         let is_kept = Some(f64::from(u8::from(check.is_kept)));
@@ -128,6 +131,19 @@ fn costs(metrics: &mut Metrics, result: &RunResult) {
         metrics.add("cpu_per_response_seconds", help, &labels, per_response);
         let bytes = cost.resident_bytes_max.map(float);
         metrics.add("resident_bytes", "Highest resident memory.", &labels, bytes);
+    }
+}
+
+fn memory_growth(metrics: &mut Metrics, growth: MemoryGrowth) {
+    let MemoryGrowth { bytes_per_minute, low_bytes_per_minute, high_bytes_per_minute } = growth;
+    for (statistic, bytes) in [
+        ("slope", bytes_per_minute),
+        ("low", low_bytes_per_minute),
+        ("high", high_bytes_per_minute),
+    ] {
+        let help = "Growth of the memory of the server, with its 95 % interval.";
+        let labels = [("statistic", statistic)];
+        metrics.add("memory_growth_bytes_per_minute", help, &labels, Some(bytes));
     }
 }
 

@@ -79,6 +79,9 @@ pub fn table(result: &RunResult) -> String {
     if let Some(server) = &result.server {
         line(cost("server", server));
     }
+    if let Some(growth) = &result.memory_growth {
+        line(format!("memory    {} of the server", growth.text()));
+    }
     if let Some(programs) = result.programs {
         line(programs_line(programs));
     }

@@ -10,6 +10,7 @@ pub mod distribution;
 pub mod drift;
 pub mod listen;
 pub mod manifest;
+pub mod memory_growth;
 pub mod percentiles;
 pub mod run_status;
 pub mod threshold_checks;
@@ -29,6 +30,7 @@ use self::disturbance::Disturbance;
 pub use self::drift::Drift;
 pub use self::listen::ListenResult;
 pub use self::manifest::{Manifest, RunOrigin, ServerIdentity};
+pub use self::memory_growth::MemoryGrowth;
 pub use self::percentiles::Percentiles;
 pub use self::run_status::RunStatus;
 pub use self::threshold_checks::ThresholdCheck;
@@ -93,6 +95,10 @@ pub struct RunResult {
     pub generator: ProcessCost,
     /// CPU and memory of the server, if its process was watched.
     pub server: Option<ProcessCost>,
+    /// Growth of the memory of the server over the measured window, if its process was watched for
+    /// at least ten seconds of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_growth: Option<MemoryGrowth>,
     /// How the server processes ended, for a stdio target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs: Option<ProgramCounts>,
@@ -223,7 +229,8 @@ impl RunResult {
 
     /// Returns each threshold with what was measured, except `last_delivery`.
     pub fn threshold_checks(&self) -> Vec<ThresholdCheck> {
-        threshold_checks(&self.plan.thresholds, &self.totals, &self.response, &self.calls)
+        let Self { totals, response, calls, memory_growth, .. } = self;
+        threshold_checks(&self.plan.thresholds, totals, response, *memory_growth, calls)
     }
 
     /// Evaluates the measurements of a run.
@@ -238,6 +245,7 @@ impl RunResult {
         let lag = Percentiles::from_histogram(&total.lag);
         let generator = generator_cost(finding, totals.rate);
         let server = server_cost(finding, totals.rate);
+        let memory_growth = MemoryGrowth::of(&finding.seconds);
         let drift = drift(finding, plan.warm_up.get(), span);
         let slow_readers = plan.slow_readers.map(|_| SlowReadersResult::of(finding));
         let connections = ConnectionsResult::of(&total.connects);
@@ -249,6 +257,7 @@ impl RunResult {
             disturbance: &disturbance,
             response: &response,
             calls: &calls,
+            memory_growth,
             lag: &lag,
             generator: &generator,
             threads: finding.setup.threads,
@@ -287,6 +296,7 @@ impl RunResult {
             listen,
             generator,
             server,
+            memory_growth,
             connections,
             slow_readers,
             drift,

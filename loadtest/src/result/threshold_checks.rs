@@ -1,6 +1,6 @@
 //! Thresholds of a plan compared with what was measured.
 
-use super::{CallResult, Percentiles, Totals};
+use super::{CallResult, MemoryGrowth, Percentiles, Totals};
 use crate::figure::{duration, round_duration};
 use crate::plan::{HumanDuration, Thresholds};
 
@@ -20,6 +20,7 @@ struct Measured<'a> {
     response: &'a Percentiles,
     failure_ratio: Option<f64>,
     rate: f64,
+    memory_growth: Option<MemoryGrowth>,
 }
 
 /// Compares thresholds with a run; `last_delivery` is not among them.
@@ -27,9 +28,11 @@ pub(super) fn threshold_checks(
     thresholds: &Thresholds,
     totals: &Totals,
     response: &Percentiles,
+    memory_growth: Option<MemoryGrowth>,
     calls: &[CallResult],
 ) -> Vec<ThresholdCheck> {
-    let run = Measured { response, failure_ratio: totals.failure_ratio, rate: totals.rate };
+    let Totals { failure_ratio, rate, .. } = *totals;
+    let run = Measured { response, failure_ratio, rate, memory_growth };
     let mut all = checks("", thresholds, &run);
     for (name, limits) in &thresholds.call {
         let none = Percentiles::default();
@@ -37,7 +40,9 @@ pub(super) fn threshold_checks(
             Some(call) => of_call(call),
             // A plan with one call has no results by call.
             None if calls.is_empty() => Measured { ..run },
-            None => Measured { response: &none, failure_ratio: None, rate: 0.0 },
+            None => {
+                Measured { response: &none, failure_ratio: None, rate: 0.0, memory_growth: None }
+            }
         };
         all.extend(checks(&format!("{name} "), limits, &measured));
     }
@@ -51,6 +56,7 @@ fn of_call(call: &CallResult) -> Measured<'_> {
         response,
         failure_ratio: (answered + failed > 0).then(|| *failed as f64 / (answered + failed) as f64),
         rate: *rate,
+        memory_growth: None,
     }
 }
 
@@ -81,6 +87,13 @@ fn checks(prefix: &str, thresholds: &Thresholds, measured: &Measured<'_>) -> Vec
         let rate = measured.rate;
         let text = format!("{rate:.0} responses a second, at least {limit} required");
         add("rate", text, rate >= limit);
+    }
+    if let Some(limit) = thresholds.memory_growth {
+        let growth = measured.memory_growth;
+        let text = growth.map_or_else(|| "growth not measured".into(), |growth| growth.text());
+        // A growth that may be lower is not missed.
+        let is_kept = growth.is_some_and(|growth| growth.low_bytes_per_minute <= limit.get());
+        add("memory_growth", format!("memory {text}, limit {limit}/min"), is_kept);
     }
     all
 }
@@ -114,10 +127,17 @@ mod tests {
         max_us: Some(7_000.0),
     };
 
+    const GROWTH: MemoryGrowth = MemoryGrowth {
+        bytes_per_minute: 1_536.0,
+        low_bytes_per_minute: 1_024.0,
+        high_bytes_per_minute: 2_048.0,
+    };
+
     fn missed(thresholds: &str, calls: &[CallResult]) -> Vec<String> {
         let thresholds = toml::from_str(thresholds).unwrap();
         let totals = Totals { rate: 50.0, ..Totals::default() };
-        let all = threshold_checks(&thresholds, &totals, &RESPONSE, calls).into_iter();
+        let all =
+            threshold_checks(&thresholds, &totals, &RESPONSE, Some(GROWTH), calls).into_iter();
         all.filter(|check| !check.is_kept).map(|check| check.text).collect()
     }
 
@@ -132,6 +152,13 @@ mod tests {
             assert!(less[0].contains(&format!(" {limit}.00 ms, limit")), "{less:?}");
         }
         assert_eq!(missed("rate = 51", &[]), ["50 responses a second, at least 51 required"]);
+    }
+
+    #[test]
+    fn memory_growth_misses_with_its_interval() {
+        assert_eq!(missed("memory_growth = \"1 KiB\"", &[]), [""; 0]);
+        let expected = "memory growth +1.50 KiB/min (95 %: +1.00 to +2.00), limit 1023 B/min";
+        assert_eq!(missed("memory_growth = 1023", &[]), [expected]);
     }
 
     #[test]

@@ -25,8 +25,9 @@ pub(super) fn figures(result: &RunResult) -> Markup {
             "Server memory",
             server.resident_bytes_max.map_or_else(|| "–".into(), figure::bytes),
             format!(
-                "resident, {} connections{}",
+                "resident, {} connections{}{}",
                 figure::count(totals.opened),
+                result.memory_growth.map(|it| format!("; {}", it.text())).unwrap_or_default(),
                 server.accounting.map(|it| format!("; {}", it.description())).unwrap_or_default(),
             ),
         ));

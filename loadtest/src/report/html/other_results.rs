@@ -10,7 +10,7 @@ use crate::figure;
 use crate::result::{Manifest, RunResult};
 
 /// Members shown in other sections.
-const RESULT: [&str; 14] = [
+const RESULT: [&str; 15] = [
     "verdict",
     "plan",
     "manifest",
@@ -24,6 +24,7 @@ const RESULT: [&str; 14] = [
     "service_distribution",
     "generator",
     "server",
+    "memory_growth",
     "seconds",
 ];
 /// Members of the totals shown in other sections.

@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::disturbance::Disturbance;
 use super::run_status::RunStatus;
 use super::threshold_checks::{latency_text, threshold_checks};
-use super::{CallResult, ConnectionsResult, ListenResult, Percentiles, ProcessCost, Totals};
+use super::{
+    CallResult, ConnectionsResult, ListenResult, MemoryGrowth, Percentiles, ProcessCost, Totals,
+};
 use crate::figure::{self, duration, round_duration};
 use crate::metrics::backlog::BacklogGrowth;
 use crate::metrics::outcome::Failure;
@@ -64,6 +66,7 @@ pub(super) struct RunMeasurements<'a> {
     pub(super) response: &'a Percentiles,
     /// Results of each call, if there are several.
     pub(super) calls: &'a [CallResult],
+    pub(super) memory_growth: Option<MemoryGrowth>,
     /// Lag of the load generator.
     pub(super) lag: &'a Percentiles,
     /// What used the machine besides.
@@ -441,7 +444,8 @@ fn ratio(part: u64, whole: u64) -> f64 {
 
 fn missed_thresholds(plan: &Plan, totals: &Totals, run: &RunMeasurements<'_>) -> Vec<String> {
     let bounds = &plan.thresholds;
-    let checks = threshold_checks(bounds, totals, run.response, run.calls).into_iter();
+    let checks = threshold_checks(bounds, totals, run.response, run.memory_growth, run.calls);
+    let checks = checks.into_iter();
     let mut missed: Vec<String> =
         checks.filter(|check| !check.is_kept).map(|check| check.text).collect();
     if bounds.errors.is_some() && totals.unsolicited > 0 {

@@ -29,6 +29,7 @@ fn verdict_at(
     let run = RunMeasurements {
         response: &response,
         calls: &[],
+        memory_growth: None,
         lag: &lag,
         disturbance: &Disturbance::default(),
         generator: &generator,
@@ -151,6 +152,7 @@ fn other_programs_invalidate_missed_thresholds_only() {
         let run = RunMeasurements {
             response: &Percentiles { count: 10, p99_us: Some(us), ..Percentiles::default() },
             calls: &[],
+            memory_growth: None,
             lag: &Percentiles::default(),
             disturbance: &disturbance,
             generator: &ProcessCost { cores: 0.01, ..ProcessCost::default() },
@@ -180,6 +182,7 @@ fn growing_backlog_means_server_saturated() {
         let run = RunMeasurements {
             response: &Percentiles { count: 450, p99_us: Some(1e3), ..Percentiles::default() },
             calls: &[],
+            memory_growth: None,
             lag: &Percentiles { p99_us: Some(lag_us), ..Percentiles::default() },
             disturbance: &Disturbance::default(),
             generator: &ProcessCost::default(),
@@ -214,6 +217,7 @@ fn lost_connections_fail_even_a_late_run() {
         plan.thresholds.errors = errors;
         let run = RunMeasurements {
             calls: &[],
+            memory_growth: None,
             response: &Percentiles::default(),
             lag: &lag,
             disturbance: &Disturbance::default(),
@@ -240,6 +244,7 @@ fn closed_loop_without_connections_at_end_fails() {
     let reasons = |totals: &Totals, open| {
         let run = RunMeasurements {
             calls: &[],
+            memory_growth: None,
             response: &Percentiles { count: 499, ..Percentiles::default() },
             lag: &Percentiles::default(),
             disturbance: &Disturbance::default(),

@@ -9,6 +9,7 @@ mod compare;
 mod cpu;
 mod figures;
 mod framing;
+mod memory;
 mod outputs;
 mod saturation;
 mod server;
