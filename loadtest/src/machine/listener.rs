@@ -69,8 +69,10 @@ fn accepts(listening: SocketAddr, address: SocketAddr) -> bool {
 #[cfg(target_os = "linux")]
 mod diag {
     use std::net::{IpAddr, SocketAddr};
+    use std::time::Duration;
 
     use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
     use rustix::net::{
         AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
     };
@@ -87,6 +89,8 @@ mod diag {
     const HEAD_LEN: usize = 16;
     /// Bytes of a request (`inet_diag_req_v2`) behind its head.
     const REQUEST_LEN: usize = 56;
+    /// How long the kernel may take for a part of the list.
+    const ANSWER_TIMEOUT: Duration = Duration::from_millis(5);
     /// Most bytes of a datagram that the kernel sends.
     const DATAGRAM_MAX: usize = 32 << 10;
 
@@ -100,6 +104,7 @@ mod diag {
         let flags = SocketFlags::CLOEXEC;
         let socket =
             socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(SOCK_DIAG)).ok()?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIMEOUT)).ok()?;
         let kernel = SocketAddrNetlink::new(0, 0);
         sendto(&socket, &request(family, port), SendFlags::empty(), &kernel).ok()?;
         let (mut found, mut buf) = (Vec::new(), vec![0; DATAGRAM_MAX]);
