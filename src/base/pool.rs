@@ -22,6 +22,7 @@ impl BufferPool {
     }
 
     /// Returns an empty buffer, with the capacity of a retained one if the pool has any.
+    #[inline]
     pub fn take(&mut self) -> Vec<u8> {
         match self.idle.pop() {
             Some(buffer) => {
@@ -33,6 +34,7 @@ impl BufferPool {
     }
 
     /// Retains `buffer` for a later [`BufferPool::take`], or frees it if a limit would be exceeded.
+    #[inline]
     pub fn put(&mut self, mut buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         if capacity == 0

@@ -288,14 +288,21 @@ impl DecodedBuffers {
     }
 
     /// Returns the bytes and padding of a buffer, unless it is the ring's.
+    #[inline]
     pub(super) fn bytes(&mut self, buffer: &ReceiveBuffer) -> Option<&mut [u8]> {
         let place = buffer.index.checked_sub(FIRST)?;
         self.buffers.get_mut(usize::from(place)).map(Vec::as_mut_slice)
     }
 
     /// Takes a buffer back, unless it is the ring's.
+    #[inline]
     pub(super) fn release(&mut self, buffer: ReceiveBuffer) -> Result<(), ReceiveBuffer> {
         let Some(place) = buffer.index.checked_sub(FIRST) else { return Err(buffer) };
+        self.release_place(place);
+        Ok(())
+    }
+
+    fn release_place(&mut self, place: u16) {
         if let Some(decoded) = self.buffers.get_mut(usize::from(place)) {
             decoded.clear();
             if place >= SPARE_BUFFERS_MAX {
@@ -303,6 +310,5 @@ impl DecodedBuffers {
             }
             self.free.push(place);
         }
-        Ok(())
     }
 }

@@ -83,7 +83,15 @@ impl<F: ByteFilter> Streams<F> {
     }
 
     /// Submits an operation of the owner.
+    #[inline]
     pub fn submit<R: Ring + ?Sized>(&mut self, ring: &mut R, operation: Operation) {
+        if self.streams.is_empty() {
+            return ring.submit(operation);
+        }
+        self.submit_filtered(ring, operation);
+    }
+
+    fn submit_filtered<R: Ring + ?Sized>(&mut self, ring: &mut R, operation: Operation) {
         let (Operation::Send { socket, .. }
         | Operation::ShutdownWrite(socket)
         | Operation::Close(socket)
@@ -286,6 +294,7 @@ impl<R: Ring, F: ByteFilter> Ring for StreamRing<'_, R, F> {
         self.ring.register(source)
     }
 
+    #[inline]
     fn submit(&mut self, operation: Operation) {
         self.streams.submit(self.ring, operation);
     }
@@ -302,6 +311,7 @@ impl<R: Ring, F: ByteFilter> Ring for StreamRing<'_, R, F> {
         self.ring.waker()
     }
 
+    #[inline]
     fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8] {
         match self.streams.bytes(buffer) {
             None => self.ring.bytes(buffer),
@@ -309,6 +319,7 @@ impl<R: Ring, F: ByteFilter> Ring for StreamRing<'_, R, F> {
         }
     }
 
+    #[inline]
     fn release(&mut self, buffer: ReceiveBuffer) {
         if let Err(buffer) = self.streams.release(buffer) {
             self.ring.release(buffer);
