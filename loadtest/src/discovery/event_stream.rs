@@ -6,14 +6,21 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use corelane_tls::TlsStream;
+use corelane_transport::http::client::event_reader::EventReader;
+use corelane_transport::http::client::request_writer::RequestFields;
+use corelane_transport::http::client::response_head::{ResponseError, ResponseLimits};
+use corelane_transport::http::client::response_reader::{ResponseEvent, ResponseReader};
 
 use crate::generator::RunConfig;
-use crate::target::{Target, Transport};
+use crate::mcp::RequestSettings;
+use crate::target::{Era, Target, Transport};
 
 /// How long a connection, and each read, may take.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Most bytes of a response that are read.
-const RESPONSE_BYTES_MAX: usize = 16 << 10;
+/// Reads of a response, at most, of 1 KiB each.
+const READS_MAX: usize = 16;
+const LIMITS: ResponseLimits =
+    ResponseLimits { head_bytes_max: 16 << 10, body_bytes_max: 16 << 10 };
 /// Path that most servers of this transport have.
 const USUAL_PATH: &str = "/sse";
 
@@ -33,17 +40,16 @@ pub(super) fn find_event_stream(target: &Target, config: &RunConfig) -> Option<S
 }
 
 fn opens_event_stream(config: &RunConfig, authority: &str, path: &str) -> bool {
-    let fields = config.request_settings.fields.iter();
-    let fields = fields.map(|field| format!("{}: {}\r\n", field.name(), field.value()));
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {authority}\r\nAccept: text/event-stream\r\n{}\r\n",
-        fields.collect::<String>()
-    );
-    request_first_event(config, &request).is_ok_and(|response| is_endpoint_event(&response))
+    let fields = config.request_settings.fields.clone();
+    let settings = RequestSettings::new(Transport::Http, Era::Legacy, authority, path, fields);
+    let Ok(settings) = settings else { return false };
+    let mut request = Vec::new();
+    settings.writer().write_get(&mut request, &RequestFields::default());
+    request_first_event(config, &request).unwrap_or(false)
 }
 
-/// Sends a request and reads until the first event is complete, at most the limit.
-fn request_first_event(config: &RunConfig, request: &str) -> io::Result<Vec<u8>> {
+/// Sends a request; returns whether the first event of the response is `endpoint`.
+fn request_first_event(config: &RunConfig, request: &[u8]) -> io::Result<bool> {
     let address = config.endpoint.addresses().first().ok_or(io::ErrorKind::NotFound)?;
     let stream = TcpStream::connect_timeout(address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -57,30 +63,50 @@ fn request_first_event(config: &RunConfig, request: &str) -> io::Result<Vec<u8>>
     }
 }
 
-fn read_first_event(mut stream: impl Read + Write, request: &str) -> io::Result<Vec<u8>> {
-    stream.write_all(request.as_bytes())?;
-    let (mut response, mut buffer) = (Vec::new(), [0; 1_024]);
-    while response.len() < RESPONSE_BYTES_MAX && !is_endpoint_event(&response) {
-        match stream.read(&mut buffer)? {
-            0 => break,
-            length => response.extend_from_slice(&buffer[..length]),
+fn read_first_event(mut stream: impl Read + Write, request: &[u8]) -> io::Result<bool> {
+    stream.write_all(request)?;
+    let (mut response, mut buffer) = (StreamStart::default(), [0; 1_024]);
+    for _ in 0..READS_MAX {
+        let length = stream.read(&mut buffer)?;
+        let is_endpoint = response.receive(&buffer[..length]).unwrap_or(Some(false));
+        if length == 0 || is_endpoint.is_some() {
+            return Ok(is_endpoint.unwrap_or(false));
         }
     }
-    Ok(response)
+    Ok(false)
 }
 
-/// Returns whether a response is an event stream that has begun with the event `endpoint`.
-fn is_endpoint_event(response: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(response);
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let mut lines = head.lines();
-    let is_ok = lines.next().is_some_and(|status| status.split(' ').nth(1) == Some("200"));
-    let is_stream = lines.map(str::to_ascii_lowercase).any(|line| {
-        line.strip_prefix("content-type:").is_some_and(|kind| kind.contains("text/event-stream"))
-    });
-    let is_endpoint =
-        |line: &str| line.strip_prefix("event:").is_some_and(|event| event.trim() == "endpoint");
-    is_ok && is_stream && body.lines().any(is_endpoint)
+/// The beginning of a response.
+#[derive(Debug, Default)]
+struct StreamStart {
+    response: ResponseReader,
+    body: Vec<u8>,
+    events: EventReader,
+}
+
+impl StreamStart {
+    /// Returns whether the response is an event stream that begins with `endpoint`, once that is
+    /// known.
+    fn receive(&mut self, bytes: &[u8]) -> Result<Option<bool>, ResponseError> {
+        let mut from = 0;
+        loop {
+            let part = self.response.next(bytes, &mut from, &LIMITS, &mut self.body)?;
+            match self.response.head() {
+                None => return Ok(None),
+                Some(head) if !head.is_event_stream() => return Ok(Some(false)),
+                Some(_) => {}
+            }
+            if self.events.next(&self.body, &mut 0, LIMITS.body_bytes_max)? {
+                return Ok(Some(self.events.event().event_type == b"endpoint"));
+            }
+            self.body.clear();
+            match part {
+                ResponseEvent::HeadComplete => {}
+                ResponseEvent::NeedMore => return Ok(None),
+                ResponseEvent::Complete => return Ok(Some(false)),
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -90,15 +116,27 @@ mod tests {
     #[test]
     fn only_endpoint_event_is_recognized() {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\r\n";
+        let chunked = "charset=utf-8\r\nTransfer-Encoding: chunked";
         for (response, expected) in [
-            (format!("{head}event: endpoint\r\ndata: /messages\r\n\r\n"), true),
-            (format!("{head}1c\r\nevent:endpoint\ndata: /messages\n\n"), true),
-            (format!("{head}event: message\ndata: endpoint\n\n"), false),
-            (head.replace("200", "404") + "event: endpoint\n", false),
-            ("HTTP/1.1 200 OK\r\n\r\nevent: endpoint\n".to_owned(), false),
-            (head.trim_end().to_owned(), false),
+            (format!("{head}event: endpoint\r\ndata: /messages\r\n\r\n"), Some(true)),
+            (
+                head.replace("charset=utf-8", chunked)
+                    + "f\r\nevent:endpoint\n\r\n8\r\ndata:/m\n\r\n1\r\n\n\r\n",
+                Some(true),
+            ),
+            (format!("{head}event: message\ndata: endpoint\n\n"), Some(false)),
+            (head.replace("200", "404") + "event: endpoint\ndata: 1\n\n", Some(false)),
+            ("HTTP/1.1 200 OK\r\n\r\nevent: endpoint\ndata: 1\n\n".to_owned(), Some(false)),
+            (head.trim_end().to_owned(), None),
         ] {
-            assert_eq!(is_endpoint_event(response.as_bytes()), expected, "{response}");
+            for length in [response.len(), 1] {
+                let (mut start, mut seen) = (StreamStart::default(), None);
+                for bytes in response.as_bytes().chunks(length) {
+                    let is_endpoint = start.receive(bytes).unwrap();
+                    seen = seen.or(is_endpoint);
+                }
+                assert_eq!(seen, expected, "{response} in pieces of {length}");
+            }
         }
     }
 }

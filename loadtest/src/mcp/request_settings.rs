@@ -111,7 +111,7 @@ impl RequestSettings {
     }
 
     /// Returns the writer of HTTP requests.
-    pub(super) const fn writer(&self) -> &RequestWriter {
+    pub(crate) const fn writer(&self) -> &RequestWriter {
         &self.writer
     }
 
