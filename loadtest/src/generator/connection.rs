@@ -2,22 +2,18 @@
 //!
 //! Memory of an idle connection: the [`Connection`] with its request log (about 190 bytes), a
 //! reader (about 280 bytes over HTTP, 50 over WebSocket), the ring's entry of its socket, and 8
-//! bytes in lists of its load thread. TLS adds a filter of about 1,100 bytes and the keys held by
+//! bytes in lists of its load thread. TLS adds a stream of about 1,250 bytes and the keys held by
 //! rustls. Buffers are allocated only while data is in transit.
-
-use std::time::Duration;
 
 use corelane_base::time::Instant;
 use corelane_engine::ring::Socket;
-use corelane_tls::{TlsError, TlsFilter};
+use corelane_engine::stream::Sending;
 
 use super::slow_reader::SlowReader;
 use crate::figure;
-use crate::mcp::{Closing, ConnectError, Handshake, RequestLog, Subscriber};
-use crate::metrics::outcome::Failure;
+use crate::mcp::{Closing, Handshake, RequestLog, Subscriber};
 use crate::schedule::ReconnectReason;
 use crate::wire::PartialMessage;
-use crate::wire::tls::describe_tls_error;
 
 /// State of a connection.
 #[derive(Debug)]
@@ -73,13 +69,11 @@ pub(super) struct Connection {
     pub(super) read_socket: Option<Socket>,
     /// Socket to write to: the same one over a network, another one over pipes.
     pub(super) write_socket: Option<Socket>,
-    /// TLS state, from the end of the connect until the connection ends.
-    pub(super) tls: Option<Box<TlsFilter>>,
     /// Data to send at the end of the turn, or when the send in progress completes. Allocated only
     /// while it is not empty.
     pub(super) send_buffer: Vec<u8>,
-    /// Whether a send is in progress.
-    pub(super) is_sending: bool,
+    /// The send in progress.
+    pub(super) sending: Sending,
     /// Whether it is in the flush queue.
     pub(super) is_flush_queued: bool,
     /// Whether it is in the queue of available connections.
@@ -101,9 +95,8 @@ impl Connection {
             state: ConnectionState::Disconnected { retry_at: Instant::ORIGIN },
             read_socket: None,
             write_socket: None,
-            tls: None,
             send_buffer: Vec::new(),
-            is_sending: false,
+            sending: Sending::of(0),
             is_flush_queued: false,
             is_queued: false,
             is_draining: false,
@@ -111,21 +104,6 @@ impl Connection {
             replacement: None,
             ending: Ending::Planned,
         }
-    }
-
-    /// Returns whether the TLS handshake is in progress.
-    pub(super) fn is_tls_handshaking(&self) -> bool {
-        self.tls.as_ref().is_some_and(|filter| filter.is_handshaking())
-    }
-
-    /// Returns the error of a handshake that the server ended by closing the connection.
-    pub(super) fn closed_error(&self) -> ConnectError {
-        let (failure, message) = if self.is_tls_handshaking() {
-            (Failure::Connect, describe_tls_error(&TlsError::closed()))
-        } else {
-            (Failure::Closed, "the server closed the connection".into())
-        };
-        ConnectError { failure, message }
     }
 
     /// Describes how much of an answer has arrived, if a part of it has.
@@ -141,16 +119,6 @@ impl Connection {
         })
     }
 
-    /// Returns the error of a handshake that timed out.
-    pub(super) fn timeout_error(&self, timeout: Duration) -> ConnectError {
-        let message = if self.is_tls_handshaking() {
-            describe_tls_error(&TlsError::timeout())
-        } else {
-            format!("no answer to the handshake within {timeout:?}")
-        };
-        ConnectError { failure: Failure::Timeout, message }
-    }
-
     /// Returns whether it has a request in flight.
     pub(super) fn has_in_flight(&self) -> bool {
         match &self.state {
@@ -160,23 +128,10 @@ impl Connection {
         }
     }
 
-    /// Returns whether writing can be shut down now. That must not overtake unsent data. TLS sends
-    /// its `close_notify` when both directions are closed. Pipes have no half-close: the program
-    /// reads the end of its input when both are closed.
-    pub(super) fn can_shut_down_write(&self) -> bool {
-        self.send_buffer.is_empty() && self.tls.is_none() && self.read_socket == self.write_socket
-    }
-
     /// Returns whether its user leaves.
     pub(super) fn is_left(&self) -> bool {
         let replacement = self.replacement.as_ref();
         replacement.is_some_and(|replacement| replacement.reason == ReconnectReason::Leave)
-    }
-
-    /// Returns whether it has data to send.
-    #[inline]
-    pub(super) fn has_output(&self) -> bool {
-        !self.send_buffer.is_empty() || self.tls.as_ref().is_some_and(|filter| filter.has_output())
     }
 
     /// Returns whether another request may be sent over it.
@@ -197,6 +152,8 @@ impl Default for Connection {
 
 #[cfg(test)]
 mod tests {
+    use corelane_tls::TlsFilter;
+
     use super::*;
 
     #[test]

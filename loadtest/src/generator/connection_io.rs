@@ -1,30 +1,41 @@
 //! Input and output of all connections of a load thread over its ring.
 //!
 //! Invariants: a connection has at most one send in progress. A turn submits one send for each
-//! connection with output. An unencrypted connection pays one branch per receive and per send for
-//! TLS.
+//! connection with output. A connection sends and receives plaintext; a socket with TLS is one of
+//! [`Streams`].
 
 use std::io;
 use std::ops::{Index, IndexMut};
 
+use corelane_base::pool::BufferPool;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source,
 };
-use corelane_tls::TlsError;
+use corelane_engine::stream::{ByteFilter, Sending, Sent, StreamRing, Streams};
+use corelane_tls::TlsFilter;
 
 use super::connection::{Connection, ConnectionState};
 use super::run_config::Route;
-use super::send_buffers::SendBuffers;
+
+/// Largest send buffer that is kept for another send, and all of these.
+const SPARE_BYTES_MAX: usize = 1 << 20;
+const ALL_SPARE_BYTES_MAX: usize = 64 << 20;
 
 /// A ring and its connections. Indexed by connection.
 #[derive(Debug)]
 pub(super) struct ConnectionIo<R> {
     ring: R,
+    /// The sockets with TLS.
+    streams: Streams<TlsFilter>,
+    is_encrypted: bool,
     connections: Vec<Connection>,
     /// Connection index by socket; `u32::MAX` for none.
     connection_by_socket: Vec<u32>,
-    buffers: SendBuffers,
+    /// Connections with data to send.
+    flush_queue: Vec<u32>,
+    /// Buffers that no send uses.
+    spare: BufferPool,
 }
 
 impl<R> Index<usize> for ConnectionIo<R> {
@@ -48,9 +59,12 @@ impl<R: Ring> ConnectionIo<R> {
     pub(super) fn new(ring: R, count: usize) -> Self {
         Self {
             ring,
+            streams: Streams::default(),
+            is_encrypted: false,
             connections: std::iter::repeat_with(Connection::new).take(count).collect(),
             connection_by_socket: Vec::new(),
-            buffers: SendBuffers::default(),
+            flush_queue: Vec::new(),
+            spare: BufferPool::new(ALL_SPARE_BYTES_MAX, SPARE_BYTES_MAX),
         }
     }
 
@@ -71,10 +85,28 @@ impl<R: Ring> ConnectionIo<R> {
         self.ring.park(timeout)
     }
 
-    /// Appends the completions of the ring.
+    /// Appends the completions of the ring, decrypted. Returns the connections whose TLS handshake
+    /// is complete, which precede them.
     #[inline]
-    pub(super) fn reap(&mut self, completions: &mut Vec<Completion>) {
+    pub(super) fn reap(&mut self, completions: &mut Vec<Completion>) -> Vec<usize> {
         self.ring.reap(completions);
+        if self.is_encrypted { self.decrypt(completions) } else { Vec::new() }
+    }
+
+    fn decrypt(&mut self, completions: &mut Vec<Completion>) -> Vec<usize> {
+        let mut established = Vec::new();
+        for completion in completions.drain(..) {
+            let socket = completion.socket();
+            let handshaking = socket.filter(|socket| self.streams.is_handshaking(*socket));
+            self.streams.handle(&mut self.ring, completion);
+            if let Some(socket) = handshaking
+                && self.streams.filter(socket).is_some_and(ByteFilter::is_established)
+            {
+                established.extend(self.connection_of(socket));
+            }
+        }
+        self.streams.take_completions(completions);
+        established
     }
 
     /// Returns the connection of a socket.
@@ -92,14 +124,21 @@ impl<R: Ring> ConnectionIo<R> {
         buffer: &ReceiveBuffer,
     ) -> Option<(usize, &mut Connection, &[u8])> {
         let index = self.connection_of(socket)?;
-        let bytes = &self.ring.bytes(buffer)[..buffer.len as usize];
-        Some((index, &mut self.connections[index], bytes))
+        let bytes = match self.streams.bytes(buffer) {
+            Some(decrypted) => decrypted,
+            None => self.ring.bytes(buffer),
+        };
+        Some((index, &mut self.connections[index], &bytes[..buffer.len as usize]))
     }
 
-    /// Returns a receive buffer to the ring.
+    /// Takes a receive buffer back.
     #[inline]
     pub(super) fn release(&mut self, buffer: ReceiveBuffer) {
-        self.ring.release(buffer);
+        self.stream_ring().release(buffer);
+    }
+
+    const fn stream_ring(&mut self) -> StreamRing<'_, R, TlsFilter> {
+        StreamRing::new(&mut self.ring, &mut self.streams)
     }
 
     /// Submits the connect of a connection; its completion has the index as token.
@@ -164,8 +203,21 @@ impl<R: Ring> ConnectionIo<R> {
         if conn.read_socket.is_some() || conn.write_socket.is_some() {
             return None;
         }
-        conn.is_sending = false;
+        conn.sending = Sending::default();
         Some(index)
+    }
+
+    /// Begins the TLS handshake of a connection, whose sockets are attached.
+    pub(super) fn begin_tls(&mut self, socket: Socket, filter: TlsFilter) {
+        self.is_encrypted = true;
+        self.streams.insert(socket, filter, Vec::new());
+        self.streams.finish_input(&mut self.ring, socket);
+    }
+
+    /// Returns whether the TLS handshake of a connection is not complete.
+    pub(super) fn is_tls_handshaking(&self, index: usize) -> bool {
+        let filter = self.connections[index].read_socket.and_then(|it| self.streams.filter(it));
+        filter.is_some_and(|filter| !filter.is_established())
     }
 
     /// Closes the sockets of a connection and discards its output.
@@ -173,34 +225,23 @@ impl<R: Ring> ConnectionIo<R> {
         let conn = &mut self.connections[index];
         conn.send_buffer = Vec::new();
         let (read, write) = (conn.read_socket, conn.write_socket);
-        if let Some(read) = read {
-            self.send_close_notify(index, read);
-            self.ring.submit(Operation::Close(read));
-        }
-        if let Some(write) = write.filter(|write| read != Some(*write)) {
-            self.ring.submit(Operation::Close(write));
+        for socket in [read, write.filter(|write| read != Some(*write))].into_iter().flatten() {
+            self.stream_ring().submit(Operation::Close(socket));
         }
     }
 
-    /// Sends `close_notify` of a TLS connection, as far as the socket accepts it before the close.
-    fn send_close_notify(&mut self, index: usize, socket: Socket) {
-        let conn = &mut self.connections[index];
-        // The result of this send is ignored.
-        let Some(mut filter) = conn.tls.take().filter(|_| !conn.is_sending) else { return };
-        let mut buffer = self.buffers.take_spare();
-        filter.close(&mut buffer);
-        if buffer.is_empty() {
-            return self.buffers.recycle(buffer);
-        }
-        conn.is_sending = true;
-        self.ring.submit(Operation::Send { socket, buffer, offset: 0 });
-    }
-
-    /// Shuts down writing; the connection still receives.
-    pub(super) fn shut_down_write(&mut self, index: usize) {
-        if let Some(socket) = self.connections[index].write_socket {
-            self.ring.submit(Operation::ShutdownWrite(socket));
-        }
+    /// Shuts down writing, unless that would overtake unsent data; the connection still receives.
+    /// TLS sends its `close_notify` when both directions are closed. Pipes have no half-close: the
+    /// program reads the end of its input when both are closed. Returns whether it is possible.
+    pub(super) fn shut_down_write(&mut self, index: usize) -> bool {
+        let conn = &self.connections[index];
+        let socket = conn.write_socket.filter(|socket| conn.read_socket == Some(*socket));
+        let Some(socket) = socket.filter(|_| conn.send_buffer.is_empty() && !self.is_encrypted)
+        else {
+            return false;
+        };
+        self.ring.submit(Operation::ShutdownWrite(socket));
+        true
     }
 
     /// Stops receiving on a connection.
@@ -221,50 +262,50 @@ impl<R: Ring> ConnectionIo<R> {
     #[inline]
     pub(super) fn prepared(&mut self, index: usize) -> &mut Connection {
         let conn = &mut self.connections[index];
-        self.buffers.prepare(conn);
+        if conn.send_buffer.capacity() == 0 {
+            conn.send_buffer = self.spare.take();
+        }
         conn
     }
 
     /// Appends bytes to the send buffer of a connection.
     pub(super) fn buffer_output(&mut self, index: usize, bytes: &[u8]) {
-        self.buffers.append_output(&mut self.connections[index], bytes);
+        if !bytes.is_empty() {
+            self.prepared(index).send_buffer.extend_from_slice(bytes);
+        }
     }
 
     /// Queues a connection for the flush at the end of the turn.
     #[inline]
     pub(super) fn queue_flush(&mut self, index: usize) {
-        self.buffers.queue_connection(index, &mut self.connections[index]);
+        let conn = &mut self.connections[index];
+        if !conn.is_flush_queued {
+            conn.is_flush_queued = true;
+            self.flush_queue.push(u32::try_from(index).unwrap_or(u32::MAX));
+        }
     }
 
     /// Returns whether no connection is queued for the flush.
     pub(super) const fn is_flushed(&self) -> bool {
-        self.buffers.is_flushed()
+        self.flush_queue.is_empty()
     }
 
-    /// Submits one send for each queued connection. Returns the connections whose output could not
-    /// be encrypted.
-    pub(super) fn flush_output(&mut self) -> Vec<(usize, TlsError)> {
-        let mut failed = Vec::new();
-        let mut queue = self.buffers.take_queue();
-        for index in queue.drain(..) {
-            let conn = &mut self.connections[index as usize];
+    /// Submits one send for each queued connection.
+    #[inline]
+    pub(super) fn flush_output(&mut self) {
+        let Self { ring, streams, connections, flush_queue, .. } = self;
+        let mut ring = StreamRing::new(ring, streams);
+        for index in flush_queue.drain(..) {
+            let conn = &mut connections[index as usize];
             conn.is_flush_queued = false;
-            if conn.is_sending || !conn.has_output() {
-                continue;
-            }
-            let Some(socket) = conn.write_socket else { continue };
-            let mut buffer = std::mem::take(&mut conn.send_buffer);
-            if conn.tls.is_some()
-                && let Err(error) = encrypt_output(conn, &mut self.buffers, &mut buffer)
+            if let Some(socket) = conn.write_socket
+                && conn.sending.is_idle()
+                && !conn.send_buffer.is_empty()
             {
-                failed.push((index as usize, error));
-                continue;
+                let buffer = std::mem::take(&mut conn.send_buffer);
+                conn.sending.submit(&mut ring, socket, buffer);
             }
-            conn.is_sending = true;
-            self.ring.submit(Operation::Send { socket, buffer, offset: 0 });
         }
-        self.buffers.restore_queue(queue);
-        failed
     }
 
     /// Handles the completion of a send; returns its connection if the send failed.
@@ -272,45 +313,28 @@ impl<R: Ring> ConnectionIo<R> {
     pub(super) fn handle_sent(
         &mut self,
         socket: Socket,
-        mut buffer: Vec<u8>,
-        result: io::Result<usize>,
+        buffer: Vec<u8>,
+        result: &io::Result<usize>,
     ) -> Option<usize> {
         let Some(index) = self.connection_of(socket) else {
-            self.buffers.recycle(buffer);
+            self.spare.put(buffer);
             return None;
         };
-        let conn = &mut self.connections[index];
-        let sent = result.unwrap_or_default();
-        if sent < buffer.len() {
-            if sent > 0 && !matches!(conn.state, ConnectionState::Closing) {
-                // A pipe accepts only as much as it has space for.
-                buffer.drain(..sent);
-                self.ring.submit(Operation::Send { socket, buffer, offset: 0 });
-                return None;
-            }
-            conn.is_sending = false;
-            self.buffers.recycle(buffer);
-            return Some(index);
+        let Self { ring, streams, connections, .. } = self;
+        let conn = &mut connections[index];
+        let is_closing = matches!(conn.state, ConnectionState::Closing);
+        let mut ring = StreamRing::new(ring, streams);
+        let (buffer, failed) =
+            match conn.sending.handle_sent(&mut ring, socket, buffer, result, is_closing) {
+                Sent::Part => return None,
+                Sent::All(buffer) => (buffer, None),
+                Sent::Failed(buffer) => (buffer, Some(index)),
+            };
+        let has_output = !conn.send_buffer.is_empty();
+        self.spare.put(buffer);
+        if has_output && failed.is_none() {
+            self.queue_flush(index);
         }
-        conn.is_sending = false;
-        self.buffers.recycle(buffer);
-        if conn.has_output() {
-            self.buffers.queue_connection(index, conn);
-        }
-        None
+        failed
     }
-}
-
-/// Replaces the plaintext in `buffer` by pending TLS records and the encrypted plaintext.
-#[inline]
-fn encrypt_output(
-    conn: &mut Connection,
-    buffers: &mut SendBuffers,
-    buffer: &mut Vec<u8>,
-) -> Result<(), TlsError> {
-    let Some(filter) = &mut conn.tls else { return Ok(()) };
-    let mut ciphertext = buffers.take_spare();
-    let result = filter.encrypt(buffer, &mut ciphertext);
-    buffers.recycle(std::mem::replace(buffer, ciphertext));
-    result
 }

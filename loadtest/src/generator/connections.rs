@@ -5,7 +5,7 @@ use std::io;
 
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Completion, ReceiveBuffer, Ring, Socket, Source};
-use corelane_tls::{TlsError, TlsFilter, TlsScratch};
+use corelane_tls::TlsFilter;
 
 use super::connection::{ConnectionState, Ending};
 use super::context::{ReceiveActions, RunContext, RunPhase};
@@ -34,8 +34,6 @@ pub(super) struct Connections<R> {
     /// Connections that may have capacity, longest waiting first.
     available: VecDeque<u32>,
     slow_readers: SlowReaders,
-    /// Buffers shared by the TLS filters.
-    tls_scratch: TlsScratch,
     /// Next connection to sweep.
     next_sweep_index: usize,
 }
@@ -47,7 +45,6 @@ impl<R: Ring> Connections<R> {
             lifecycle: Lifecycle::new(ring, ctx, processes),
             available: VecDeque::with_capacity(ctx.share.part(ctx.config.connections)),
             slow_readers: SlowReaders::new(ctx),
-            tls_scratch: TlsScratch::default(),
             next_sweep_index: 0,
         }
     }
@@ -64,18 +61,14 @@ impl<R: Ring> Connections<R> {
         match completion {
             Completion::Received { socket, buffer } => self.handle_received(socket, buffer, ctx),
             Completion::Sent { socket, buffer, result } => {
-                let describe = |error: &io::Error| (error.kind(), format!("send failed: {error}"));
-                let error = result.as_ref().err().map(describe);
-                if let Some(index) = self.lifecycle.io.handle_sent(socket, buffer, result) {
-                    self.handle_end(index, error, ctx);
+                if let Some(index) = self.lifecycle.io.handle_sent(socket, buffer, &result) {
+                    self.handle_end(index, result.err().map(|error| ("send", error)), ctx);
                 }
             }
             Completion::Connected { token, result } => self.handle_connected(token, result, ctx),
             Completion::EndOfStream { socket, result } => {
-                let describe =
-                    |error: io::Error| (error.kind(), format!("receive failed: {error}"));
                 if let Some(index) = self.lifecycle.io.connection_of(socket) {
-                    self.handle_end(index, result.err().map(describe), ctx);
+                    self.handle_end(index, result.err().map(|error| ("receive", error)), ctx);
                 }
             }
             Completion::Closed { socket } => self.lifecycle.handle_closed(socket, ctx),
@@ -83,30 +76,28 @@ impl<R: Ring> Connections<R> {
         }
     }
 
-    /// Handles the end of a connection, by an error or in order.
+    /// Handles the end of a connection, in order or by an error of this operation.
     #[cold]
-    fn handle_end(
-        &mut self,
-        index: usize,
-        error: Option<(io::ErrorKind, String)>,
-        ctx: &mut RunContext,
-    ) {
-        let conn = &mut self.lifecycle.io[index];
-        // TLS ends with its own message. Sending after the end of the stream is a broken pipe.
-        let is_orderly = match &error {
-            None => conn.tls.as_ref().is_none_or(|filter| filter.is_closed()),
-            Some((kind, _)) => *kind == io::ErrorKind::BrokenPipe,
-        };
-        if let Some((_, text)) = error {
-            let text = match conn.closed_inside_message() {
-                Some(part) => format!("{part}: {text}"),
-                None => text,
-            };
-            ctx.record_example(Failure::Closed, &text);
+    fn handle_end(&mut self, index: usize, error: Option<(&str, io::Error)>, ctx: &mut RunContext) {
+        let mut is_orderly = true;
+        if let Some((operation, error)) = error {
+            if let Some(error) = error.get_ref().and_then(|error| error.downcast_ref()) {
+                return self.lifecycle.fail_tls(index, error, ctx);
+            }
+            // Sending after the end of the stream is a broken pipe.
+            is_orderly = error.kind() == io::ErrorKind::BrokenPipe;
+            // TLS without its own end may be cut off, which is no error of the system.
+            if error.kind() != io::ErrorKind::UnexpectedEof {
+                let part = self.lifecycle.io[index].closed_inside_message();
+                let part = part.map_or_else(String::new, |part| format!("{part}: "));
+                let text = format!("{part}{operation} failed: {error}");
+                ctx.record_example(Failure::Closed, &text);
+            }
         }
         if !is_orderly {
             return self.lifecycle.end_connection(index, Failure::Closed, ctx);
         }
+        let conn = &mut self.lifecycle.io[index];
         let is_response = match &mut conn.state {
             ConnectionState::Open(log) => log.end(),
             ConnectionState::Handshake(handshake) => handshake.end(),
@@ -171,15 +162,16 @@ impl<R: Ring> Connections<R> {
         conn.state = ConnectionState::Handshake(Box::new(handshake));
         match ctx.config.tls.as_ref().map(|tls| TlsFilter::new(tls.client())) {
             None => self.begin_mcp_handshake(index, ctx),
-            Some(Ok(filter)) => {
-                conn.tls = Some(Box::new(filter));
-                self.lifecycle.io.queue_flush(index);
-            }
+            Some(Ok(filter)) => self.lifecycle.io.begin_tls(read, filter),
             Some(Err(error)) => self.lifecycle.fail_tls(index, &error, ctx),
         }
     }
 
-    fn begin_mcp_handshake(&mut self, index: usize, ctx: &mut RunContext) {
+    /// Begins the handshake of MCP, once that of TLS is complete if there is any.
+    pub(super) fn begin_mcp_handshake(&mut self, index: usize, ctx: &mut RunContext) {
+        if !matches!(self.lifecycle.io[index].state, ConnectionState::Handshake(_)) {
+            return;
+        }
         if self.lifecycle.resume_session(index) {
             self.lifecycle.send_repeats(index, ctx);
             return self.queue_available(index, ctx.config.depth);
@@ -254,14 +246,7 @@ impl<R: Ring> Connections<R> {
     #[inline]
     fn handle_received(&mut self, socket: Socket, buffer: ReceiveBuffer, ctx: &mut RunContext) {
         if let Some((index, conn, bytes)) = self.lifecycle.io.received(socket, &buffer) {
-            if let Some(filter) = &mut conn.tls {
-                let was_handshaking = filter.is_handshaking();
-                let mut scratch = std::mem::take(&mut self.tls_scratch);
-                let result = filter.receive(bytes, &mut scratch);
-                self.receive_plaintext(index, was_handshaking, result, &scratch.plaintext, ctx);
-                scratch.plaintext.clear();
-                self.tls_scratch = scratch;
-            } else if let ConnectionState::Open(log) = &mut conn.state {
+            if let ConnectionState::Open(log) = &mut conn.state {
                 let actions = ctx.receive_responses(index, log, bytes);
                 self.apply_receive_actions(index, actions, ctx);
             } else if let ConnectionState::Subscribed(subscriber) = &mut conn.state {
@@ -275,32 +260,6 @@ impl<R: Ring> Connections<R> {
             }
         }
         self.lifecycle.io.release(buffer);
-    }
-
-    /// Processes decrypted data and the state change of the TLS filter.
-    fn receive_plaintext(
-        &mut self,
-        index: usize,
-        was_handshaking: bool,
-        result: Result<(), TlsError>,
-        plaintext: &[u8],
-        ctx: &mut RunContext,
-    ) {
-        let Some(filter) = &self.lifecycle.io[index].tls else { return };
-        let (is_open, is_closed) = (filter.is_open(), filter.is_closed());
-        let has_output = filter.has_output();
-        if was_handshaking && is_open {
-            self.begin_mcp_handshake(index, ctx);
-        }
-        if !plaintext.is_empty() {
-            self.receive_bytes(index, plaintext, ctx);
-        }
-        match result {
-            Err(error) => self.lifecycle.fail_tls(index, &error, ctx),
-            Ok(()) if is_closed => self.handle_end(index, None, ctx),
-            Ok(()) if has_output => self.lifecycle.io.queue_flush(index),
-            Ok(()) => {}
-        }
     }
 
     /// Processes received data that is not in a ring buffer.
@@ -543,7 +502,7 @@ impl<R: Ring> Connections<R> {
                 ConnectionState::Handshake(_)
                     if ctx.now.since(conn.connect_started) > handshake_timeout =>
                 {
-                    let error = conn.timeout_error(handshake_timeout);
+                    let error = self.lifecycle.timeout_error(index, handshake_timeout);
                     self.lifecycle.fail_handshake(index, error, ctx);
                 }
                 ConnectionState::GracefulClose(_) if is_late => {
@@ -559,7 +518,7 @@ impl<R: Ring> Connections<R> {
     /// gets no further requests.
     fn use_free_places(&mut self, index: usize, has_timed_out: bool, ctx: &RunContext) {
         let conn = &self.lifecycle.io[index];
-        let (is_draining, is_sending) = (conn.is_draining, conn.is_sending);
+        let (is_draining, is_sending) = (conn.is_draining, !conn.sending.is_idle());
         if has_timed_out && ctx.config.request_settings.transport != Transport::Http {
             self.lifecycle.io.queue_flush(index);
         } else if has_timed_out && !is_draining {

@@ -294,12 +294,10 @@ impl<R: Ring> Lifecycle<R> {
         conn.state = ConnectionState::GracefulClose(Box::new(closing));
         match action {
             CloseAction::Send(bytes) => {
-                conn.send_buffer.extend_from_slice(&bytes);
+                self.io.buffer_output(index, &bytes);
                 self.io.queue_flush(index);
             }
-            CloseAction::ShutdownWrite if conn.can_shut_down_write() => {
-                self.io.shut_down_write(index);
-            }
+            CloseAction::ShutdownWrite if self.io.shut_down_write(index) => {}
             CloseAction::ShutdownWrite | CloseAction::CloseNow => {
                 self.end_connection(index, Failure::Closed, ctx);
             }
@@ -362,7 +360,7 @@ impl<R: Ring> Lifecycle<R> {
             ConnectionState::GracefulClose(_) => self.connector.count_closed(),
             handshake @ ConnectionState::Handshake(_) => {
                 conn.state = handshake;
-                let error = conn.closed_error();
+                let error = self.closed_error(index);
                 return self.fail_handshake(index, error, ctx);
             }
             // There is no socket to close.
@@ -451,6 +449,26 @@ impl<R: Ring> Lifecycle<R> {
         self.end_connection(index, failure, ctx);
     }
 
+    /// Returns the error of a handshake that the server ended by closing the connection.
+    fn closed_error(&self, index: usize) -> ConnectError {
+        let (failure, message) = if self.io.is_tls_handshaking(index) {
+            (Failure::Connect, describe_tls_error(&TlsError::closed()))
+        } else {
+            (Failure::Closed, "the server closed the connection".into())
+        };
+        ConnectError { failure, message }
+    }
+
+    /// Returns the error of a handshake that timed out.
+    pub(super) fn timeout_error(&self, index: usize, timeout: Duration) -> ConnectError {
+        let message = if self.io.is_tls_handshaking(index) {
+            describe_tls_error(&TlsError::timeout())
+        } else {
+            format!("no answer to the handshake within {timeout:?}")
+        };
+        ConnectError { failure: Failure::Timeout, message }
+    }
+
     /// Ends a connection whose handshake failed.
     #[cold]
     pub(super) fn fail_handshake(
@@ -529,14 +547,6 @@ impl<R: Ring> Lifecycle<R> {
         let retry_at = ctx.now.after(delay);
         self.io[index].state = ConnectionState::Disconnected { retry_at };
         self.connector.queue_retry(index, ctx.phase);
-    }
-
-    /// Submits the output of all queued connections.
-    #[inline]
-    pub(super) fn flush_output(&mut self, ctx: &mut RunContext) {
-        for (index, error) in self.io.flush_output() {
-            self.fail_tls(index, &error, ctx);
-        }
     }
 
     /// Returns whether no request is in flight, no reconnect is pending, and the last publication

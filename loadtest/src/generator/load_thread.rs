@@ -85,12 +85,13 @@ impl<R: Ring> LoadThread<R> {
     /// a plaintext server waits for input that it understands.
     #[cold]
     fn record_handshake_timeout(&mut self) {
-        let mut connections = self.connections.lifecycle.io.connections().iter();
-        let stuck = connections.find(|conn| conn.is_tls_handshaking());
+        let lifecycle = &self.connections.lifecycle;
+        let mut indexes = 0..lifecycle.io.connections().len();
+        let stuck = indexes.find(|index| lifecycle.io.is_tls_handshaking(*index));
         let timeout = self.ctx.config.limits.connect_timeout;
         let errors = &mut self.ctx.recorder.period.errors;
-        if let (None, Some(conn)) = (errors.last(), stuck) {
-            errors.set_last(conn.timeout_error(timeout).message);
+        if let (None, Some(index)) = (errors.last(), stuck) {
+            errors.set_last(lifecycle.timeout_error(index, timeout).message);
         }
     }
 
@@ -208,8 +209,11 @@ impl<R: Ring> LoadThread<R> {
             lifecycle.park_timeout(wake, due_at, ctx)
         };
         ctx.now = lifecycle.io.park(timeout);
-        lifecycle.io.reap(&mut self.completions);
+        let encrypted = lifecycle.io.reap(&mut self.completions);
         let is_quiet = self.completions.is_empty();
+        for index in encrypted {
+            self.connections.begin_mcp_handshake(index, ctx);
+        }
         for completion in self.completions.drain(..) {
             self.connections.handle_completion(completion, ctx);
         }
@@ -234,7 +238,7 @@ impl<R: Ring> LoadThread<R> {
             self.connections.drive_slow_readers(&mut self.requests, ctx);
         }
         self.connections.lifecycle.start_connects(ctx);
-        self.connections.lifecycle.flush_output(ctx);
+        self.connections.lifecycle.io.flush_output();
     }
 
     /// Sends a batch of due requests; returns whether there may be more to do.

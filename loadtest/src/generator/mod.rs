@@ -34,7 +34,6 @@ mod slow_reader;
 
 mod connection;
 mod context;
-mod send_buffers;
 
 mod connect_rate;
 mod connection_io;
