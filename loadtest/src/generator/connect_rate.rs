@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn connect_rate_shares_interleave() {
-        let share = |worker| Share { thread: worker, threads: 4 };
-        let pacing = |worker| ConnectRate::new(Some(1_000.0), share(worker), BEGIN);
+        let share = |thread| Share { thread, threads: 4 };
+        let pacing = |thread| ConnectRate::new(Some(1_000.0), share(thread), BEGIN);
         let mut all = [pacing(0), pacing(1), pacing(2), pacing(3)];
         for (milliseconds, wanted) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 1), (12, 8), (99, 87)] {
             let sum: usize = all.iter_mut().map(|pacing| started(pacing, milliseconds)).sum();

@@ -51,16 +51,16 @@ pub(super) struct SubscriberActions {
 impl Subscribers {
     /// Creates a load thread's share of the subscribers, after its connections for requests.
     /// Returns `None` if the run has no subscribers.
-    pub(super) fn new(job: &RunConfig, share: Share, first: usize) -> Option<Self> {
-        let listen = job.scenario.subscribers.as_ref()?;
-        let (worker, workers) = (share.thread as usize, share.threads.max(1) as usize);
+    pub(super) fn new(config: &RunConfig, share: Share, first: usize) -> Option<Self> {
+        let listen = config.scenario.subscribers.as_ref()?;
+        let (thread, threads) = (share.thread as usize, share.threads.max(1) as usize);
         // The remainder goes to the last load threads: the first one publishes.
-        let connections = (listen.connections() + worker) / workers;
+        let connections = (listen.connections() + thread) / threads;
         Some(Self {
             subscription: listen.subscription.clone(),
             first,
             connections,
-            publisher: (worker == 0).then_some(first + connections),
+            publisher: (thread == 0).then_some(first + connections),
             published: 0,
             tracker: DeliveryTracker::new(connections * listen.subscription.streams()),
             open_streams: 0,

@@ -39,20 +39,20 @@ impl ThreadPlan {
         has_uring: impl FnOnce() -> bool,
     ) -> Result<Self, RunError> {
         let connections = u32::try_from(connections.max(1)).unwrap_or(u32::MAX);
-        let workers = wanted.clamp(1, connections);
+        let threads = wanted.clamp(1, connections);
         let held_max = files.saturating_sub(SPARE_SOCKET_SLOTS).max(1);
-        let rings = connections.div_ceil(workers).div_ceil(held_max);
-        let others = RESERVED_FILES.0.saturating_add(workers.saturating_mul(RESERVED_FILES.1));
+        let rings = connections.div_ceil(threads).div_ceil(held_max);
+        let others = RESERVED_FILES.0.saturating_add(threads.saturating_mul(RESERVED_FILES.1));
         let possible = files.saturating_sub(others);
-        let may_poll = connections <= possible;
-        if !may_poll && !has_uring() {
+        let can_use_poll = connections <= possible;
+        if !can_use_poll && !has_uring() {
             return Err(RunError::TooManyConnections {
                 connections,
                 open_files_max: files,
                 connections_max: possible,
             });
         }
-        Ok(Self { threads: workers, rings, can_use_poll: may_poll })
+        Ok(Self { threads, rings, can_use_poll })
     }
 }
 
@@ -66,11 +66,11 @@ impl ThreadPlan {
 /// out, the ring loses a turn and no data.
 pub(super) fn ring_options(
     connections: usize,
-    workers: u32,
+    threads: u32,
     rings: u32,
     files: u32,
 ) -> RingOptions {
-    let share = connections.div_ceil(workers.max(1) as usize).div_ceil(rings.max(1) as usize);
+    let share = connections.div_ceil(threads.max(1) as usize).div_ceil(rings.max(1) as usize);
     let share = u32::try_from(share).unwrap_or(u32::MAX);
     let buffers = (share / 8).clamp(BUFFERS.0, BUFFERS.1).next_power_of_two();
     let buffers = buffers.min(receive_buffers_max(rings));

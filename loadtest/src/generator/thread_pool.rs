@@ -125,7 +125,7 @@ enum ThreadCommand {
     ReusePeriod(Box<Period>),
 }
 
-/// Executes a run with `workers` load threads, or one per connection if those are fewer, pinned to
+/// Executes a run with `threads` load threads, or one per connection if those are fewer, pinned to
 /// `cores` round-robin if there are any. `watched` are the processes of the server; without it, the
 /// programs that the run starts are observed. `on_second` is called after each second.
 ///
@@ -134,52 +134,52 @@ enum ThreadCommand {
 /// Returns an error if no connection opens or a load thread fails. A run with failed requests is
 /// not an error.
 pub fn run(
-    job: &RunConfig,
-    workers: u32,
+    config: &RunConfig,
+    threads: u32,
     cores: &[usize],
     watched: Option<&ProcessGroup>,
     on_second: impl FnMut(usize, &Second),
 ) -> Result<Measurements, RunError> {
     let clock = Clock::start();
     let files = raise_open_files_limit();
-    let ThreadPlan { threads: workers, rings, can_use_poll: may_poll } =
-        ThreadPlan::new(job.total_connections(), workers, files, || has_uring(clock))?;
-    let mut job = job.clone();
-    if workers as usize > core_count(cores) {
+    let ThreadPlan { threads, rings, can_use_poll } =
+        ThreadPlan::new(config.total_connections(), threads, files, || has_uring(clock))?;
+    let mut config = config.clone();
+    if threads as usize > core_count(cores) {
         // A spinning thread would keep another load thread from its core.
-        job.limits.spin_before = Duration::ZERO;
+        config.limits.spin_before = Duration::ZERO;
     }
     let (report_tx, report_rx) = channel();
     let mut pool = ThreadPool { commands: Vec::new(), reports: report_rx, threads: Vec::new() };
-    let group = job.endpoint.program().map(|_| Arc::new(ProcessGroup::default()));
-    for worker in 0..workers {
+    let group = config.endpoint.program().map(|_| Arc::new(ProcessGroup::default()));
+    for number in 0..threads {
         let (command_tx, command_rx) = channel();
         pool.commands.push(command_tx);
         // Created before any thread is pinned, so that children may run on all cores.
-        let processes = job.endpoint.program().cloned().zip(group.clone());
+        let processes = config.endpoint.program().cloned().zip(group.clone());
         let processes =
             processes.map(|(program, group)| ProcessPool::new(program, group)).transpose()?;
         let setup = ThreadSetup {
-            job: job.clone(),
-            share: Share { thread: worker, threads: workers },
+            config: config.clone(),
+            share: Share { thread: number, threads },
             clock,
             open_files_max: files,
             rings,
-            can_use_poll: may_poll,
-            core: cores.get(worker as usize % cores.len().max(1)).copied(),
+            can_use_poll,
+            core: cores.get(number as usize % cores.len().max(1)).copied(),
             reports: report_tx.clone(),
             commands: command_rx,
             processes,
         };
-        let thread = thread::Builder::new().name(format!("load-{worker}"));
+        let thread = thread::Builder::new().name(format!("load-{number}"));
         pool.threads.push(thread.spawn(move || setup.run())?);
     }
     drop(report_tx);
-    let sample_server = |looks_max| match (watched, &group) {
-        (None, Some(group)) => Some(group.sample(looks_max)),
-        (watched, _) => watched.map(|watched| watched.sample(looks_max)),
+    let sample_server = |samples_max| match (watched, &group) {
+        (None, Some(group)) => Some(group.sample(samples_max)),
+        (watched, _) => watched.map(|watched| watched.sample(samples_max)),
     };
-    let found = pool.collect_measurements(&job, clock, sample_server, on_second);
+    let found = pool.collect_measurements(&config, clock, sample_server, on_second);
     // Child processes exit before the result is returned.
     let is_well = (found.is_err() && group.is_none()) || pool.shut_down();
     match found {
@@ -199,10 +199,10 @@ pub fn run(
 }
 
 /// Returns the window of a run that begins at `begin`.
-fn cpu_window(job: &RunConfig, begin: Instant) -> CpuWindow {
-    let has_schedule = !matches!(job.mode, LoadMode::Closed { requests: Some(_), .. });
-    let end = has_schedule.then(|| begin.after(job.mode.span()));
-    CpuWindow::new(begin.after(job.warm_up), end)
+fn cpu_window(config: &RunConfig, begin: Instant) -> CpuWindow {
+    let has_schedule = !matches!(config.mode, LoadMode::Closed { requests: Some(_), .. });
+    let end = has_schedule.then(|| begin.after(config.mode.span()));
+    CpuWindow::new(begin.after(config.warm_up), end)
 }
 
 /// Returns the usage between two readings.
@@ -236,7 +236,7 @@ fn core_count(cores: &[usize]) -> usize {
 
 /// Everything a load thread is created from.
 struct ThreadSetup {
-    job: RunConfig,
+    config: RunConfig,
     share: Share,
     clock: Clock,
     /// Limit of open files of the process.
@@ -259,7 +259,7 @@ impl ThreadSetup {
         // The default timer slack of 50 µs would delay every wake-up.
         #[cfg(target_os = "linux")]
         rustix::thread::set_current_timer_slack(NonZero::new(1)).unwrap_or(());
-        let (connections, threads) = (self.job.total_connections(), self.share.threads);
+        let (connections, threads) = (self.config.total_connections(), self.share.threads);
         let options = ring_options(connections, threads, self.rings, self.open_files_max);
         let options = if self.processes.is_some() {
             pipe_ring_options(&options, self.open_files_max)
@@ -298,7 +298,7 @@ impl ThreadSetup {
         let described = ring.describe();
         let waker = ring.waker();
         let processes = self.processes.take().map(|pool| Processes::new(pool, waker));
-        let mut thread = LoadThread::new(ring, self.job.clone(), self.share, processes);
+        let mut thread = LoadThread::new(ring, self.config.clone(), self.share, processes);
         let (open, refused) = thread.connect();
         let listening = thread.open_streams();
         self.send_report(ThreadReport::Connected {
@@ -384,13 +384,13 @@ struct ConnectSummary {
 impl ThreadPool {
     fn collect_measurements(
         &mut self,
-        job: &RunConfig,
+        config: &RunConfig,
         clock: Clock,
         sample_server: impl Fn(usize) -> Option<Sample>,
         mut on_second: impl FnMut(usize, &Second),
     ) -> Result<Measurements, RunError> {
         let started = clock.now();
-        let connected = self.wait_until_connected(job)?;
+        let connected = self.wait_until_connected(config)?;
         let now = clock.now();
         let (opening, begin) = (now.since(started), now.after(START_DELAY));
         self.commands.iter().for_each(|it| drop(it.send(ThreadCommand::Start(begin))));
@@ -406,27 +406,27 @@ impl ThreadPool {
             server: sample_server(SAMPLES_MAX),
             generator: Process::current().sample(),
         };
-        let mut window = cpu_window(job, begin);
+        let mut window = cpu_window(config, begin);
         let mut seconds =
-            SecondCollector::new(self.commands.len(), job.warm_up, job.slow_reading_start());
+            SecondCollector::new(self.commands.len(), config.warm_up, config.slow_reading_start());
         let mut deliveries = DeliveryCollector::default();
         loop {
             let report = self.receive(window.next_border(), clock);
-            if job.stop.is_made() {
+            if config.stop.is_made() {
                 window.end_at(clock.now());
             }
             window.pass(clock.now(), read_cpu);
-            let (worker, report) = match report {
+            let (number, report) = match report {
                 Ok(report) => report,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             let ThreadReport::Period(mut period) = report else { continue };
             deliveries.add(&mut period.fanout.deliveries, self.commands.len());
-            seconds.add(worker as usize, &period, sample, &mut on_second);
+            seconds.add(number as usize, &period, sample, &mut on_second);
             period.clear();
-            if let Some(order) = self.commands.get(worker as usize) {
-                drop(order.send(ThreadCommand::ReusePeriod(period)));
+            if let Some(commands) = self.commands.get(number as usize) {
+                drop(commands.send(ThreadCommand::ReusePeriod(period)));
             }
         }
         // Before the connections close: closing is not part of the load.
@@ -437,7 +437,7 @@ impl ThreadPool {
             seconds.total.errors.set_last(error);
         }
         Ok(Measurements {
-            is_stopped: job.stop.is_made(),
+            is_stopped: config.stop.is_made(),
             total: seconds.total,
             window: seconds.window,
             before_slow_readers: seconds.before_slow_readers,
@@ -448,17 +448,17 @@ impl ThreadPool {
             connect_time: opening,
             open_streams: connected.open_streams,
             publications: deliveries.finish(),
-            setup: self.setup(job, connected.ring),
+            setup: self.setup(config, connected.ring),
         })
     }
 
-    fn setup(&self, job: &RunConfig, ring: String) -> GeneratorSetup {
+    fn setup(&self, config: &RunConfig, ring: String) -> GeneratorSetup {
         GeneratorSetup {
             ring,
             threads: u32::try_from(self.commands.len()).unwrap_or(u32::MAX),
-            sources: job.connect.sources.clone(),
-            tls: job.tls.as_ref().map(RunTls::describe),
-            server: job.request_settings.server().cloned(),
+            sources: config.connect.sources.clone(),
+            tls: config.tls.as_ref().map(RunTls::describe),
+            server: config.request_settings.server().cloned(),
         }
     }
 
@@ -482,7 +482,7 @@ impl ThreadPool {
     }
 
     /// Waits until every load thread has opened its connections.
-    fn wait_until_connected(&self, job: &RunConfig) -> Result<ConnectSummary, RunError> {
+    fn wait_until_connected(&self, config: &RunConfig) -> Result<ConnectSummary, RunError> {
         let (mut opened, mut streams, mut ring, mut why) = (0, 0, String::new(), None);
         for _ in &self.commands {
             match self.reports.recv() {
@@ -505,19 +505,19 @@ impl ThreadPool {
             }
         }
         let refused = why.clone();
-        let advice = if job.endpoint.program().is_some() {
+        let advice = if config.endpoint.program().is_some() {
             String::new()
         } else {
             format!(": {CONNECT_HINT}")
         };
         let why = || why.unwrap_or_else(|| format!("no response in time{advice}"));
-        if job.stop.is_made() {
+        if config.stop.is_made() {
             return Err(RunError::Stopped);
         }
         if opened == 0 {
             return Err(RunError::Unreachable(why()));
         }
-        if job.scenario.subscribers.is_some() && streams == 0 {
+        if config.scenario.subscribers.is_some() && streams == 0 {
             return Err(RunError::NoSubscription(why()));
         }
         Ok(ConnectSummary { opened, open_streams: streams, ring, last_error: refused })

@@ -212,13 +212,13 @@ pub struct DeliveryCollector {
 }
 
 impl DeliveryCollector {
-    /// Adds the deliveries of one of `workers` load threads.
-    pub fn add(&mut self, reaches: &mut Vec<Delivery>, workers: usize) {
+    /// Adds the deliveries of one of `threads` load threads.
+    pub fn add(&mut self, reaches: &mut Vec<Delivery>, threads: usize) {
         for Delivery { number, delays: times } in reaches.drain(..) {
             let (reports, all) = self.parts.entry(number).or_default();
             *reports += 1;
             all.extend(times);
-            if *reports >= workers {
+            if *reports >= threads {
                 let times = std::mem::take(all);
                 self.parts.remove(&number);
                 self.publications.push(Publication::from_delays(number, times));

@@ -13,10 +13,12 @@ const BRIEF: &str = "target = \"tcp://127.0.0.1:1\"\n[[phase]]\nrate = 10\ndurat
 fn plan_without_options_has_defaults() {
     let plan = plan(BRIEF).unwrap();
     assert_eq!((plan.connections, plan.depth, plan.era), (64, 1, None));
-    let job = plan.run_config().unwrap();
-    assert_eq!(job.calls.len(), 1);
+    let config = plan.run_config().unwrap();
+    assert_eq!(config.calls.len(), 1);
     // Two seconds of warm-up and one that is measured.
-    let LoadMode::Open { profile, pattern: pace } = job.mode else { panic!("{:?}", job.mode) };
+    let LoadMode::Open { profile, pattern: pace } = config.mode else {
+        panic!("{:?}", config.mode)
+    };
     assert!((profile.requests() - 30.0).abs() < 1e-9);
     assert_eq!(pace, ArrivalPattern::Constant);
 }
@@ -26,9 +28,9 @@ fn stdio_target_defaults_to_one_connection() {
     assert_eq!(Plan::new("stdio:corelane stdio").connections, 1);
     assert_eq!(Plan::new("tcp://127.0.0.1:1").connections, 64);
     let text = BRIEF.replace("tcp://127.0.0.1:1", "stdio:corelane 'a b'");
-    let job = plan(&text).unwrap().run_config().unwrap();
-    assert!(job.endpoint.addresses().is_empty());
-    assert_eq!(job.endpoint.program().unwrap().command, ["corelane", "a b"]);
+    let config = plan(&text).unwrap().run_config().unwrap();
+    assert!(config.endpoint.addresses().is_empty());
+    assert_eq!(config.endpoint.program().unwrap().command, ["corelane", "a b"]);
     let inherit =
         plan(&format!("{text}[stdio]\nstderr = \"inherit\"\n")).unwrap().run_config().unwrap();
     assert_eq!(inherit.endpoint.program().unwrap().stderr, StderrMode::Inherit);
@@ -78,6 +80,6 @@ fn unknown_plan_key_error_names_known_keys() {
 
 #[test]
 fn zero_rate_plan_holds_idle_connections() {
-    let job = plan(&BRIEF.replace("10", "0")).unwrap().run_config().unwrap();
-    assert!(matches!(job.mode, LoadMode::Hold { .. }));
+    let config = plan(&BRIEF.replace("10", "0")).unwrap().run_config().unwrap();
+    assert!(matches!(config.mode, LoadMode::Hold { .. }));
 }

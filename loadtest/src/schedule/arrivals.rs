@@ -34,8 +34,8 @@ impl Share {
 
     /// Returns this share's part of `whole`. The remainder goes to the first threads.
     pub fn part(self, whole: usize) -> usize {
-        let (worker, workers) = (self.thread as usize, self.threads.max(1) as usize);
-        (whole + workers - 1 - worker) / workers
+        let (thread, threads) = (self.thread as usize, self.threads.max(1) as usize);
+        (whole + threads - 1 - thread) / threads
     }
 }
 
@@ -124,8 +124,7 @@ mod tests {
 
     #[test]
     fn constant_arrivals_of_shares_interleave() {
-        let share =
-            |worker| arrivals(ArrivalPattern::Constant, Share { thread: worker, threads: 3 }, 0);
+        let share = |thread| arrivals(ArrivalPattern::Constant, Share { thread, threads: 3 }, 0);
         let mut together = [share(0), share(1), share(2)].concat();
         together.sort_unstable();
         assert_eq!(together, arrivals(ArrivalPattern::Constant, Share::WHOLE, 0));
@@ -151,8 +150,7 @@ mod tests {
 
     #[test]
     fn poisson_arrivals_of_shares_differ_and_sum() {
-        let share =
-            |worker| arrivals(ArrivalPattern::Poisson, Share { thread: worker, threads: 2 }, 7);
+        let share = |thread| arrivals(ArrivalPattern::Poisson, Share { thread, threads: 2 }, 7);
         let (one, other) = (share(0), share(1));
         assert_ne!(one, other);
         assert!((one.len() + other.len()).abs_diff(100_000) < 1_600);

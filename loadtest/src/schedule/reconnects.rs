@@ -162,8 +162,8 @@ mod tests {
 
     #[test]
     fn reconnect_shares_add_up_to_whole() {
-        let share = |worker| {
-            let share = Share { thread: worker, threads: 2 };
+        let share = |thread| {
+            let share = Share { thread, threads: 2 };
             all(ReconnectSchedule::new((3.0, Some(storm(None))), share, (BEGIN, SPAN)))
         };
         let count = |all: &[DueReconnect]| all.iter().map(|due| due.connections).sum::<usize>();
