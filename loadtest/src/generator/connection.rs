@@ -128,6 +128,14 @@ impl Connection {
         }
     }
 
+    /// Returns the session id, over HTTP.
+    pub(super) fn session(&self) -> Option<&str> {
+        match &self.state {
+            ConnectionState::Open(log) => log.session(),
+            _ => None,
+        }
+    }
+
     /// Returns whether its user leaves.
     pub(super) fn is_left(&self) -> bool {
         let replacement = self.replacement.as_ref();

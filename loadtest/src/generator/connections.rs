@@ -15,9 +15,9 @@ use super::request_schedule::{RequestSchedule, SEND_BATCH_MAX};
 use super::run_config::{CONNECT_HINT, LoadMode};
 use super::slow_readers::SlowReaders;
 use super::subscribers::{HandshakeResult, SubscriberActions};
-use super::users::DueUser;
+use super::users::{DueStep, DueUser};
 use crate::children::ChildEvent;
-use crate::mcp::{ConnectError, Handshake, HandshakeProgress, RequestLog, message_kind};
+use crate::mcp::{ConnectError, Handshake, HandshakeProgress, RequestLog};
 use crate::metrics::outcome::Failure;
 use crate::target::Transport;
 use crate::users::{StepOutcome, UserMetrics};
@@ -238,6 +238,9 @@ impl<R: Ring> Connections<R> {
         } else {
             ConnectionState::Open(log)
         };
+        if self.lifecycle.open_answers(index) {
+            return;
+        }
         self.lifecycle.send_repeats(index, ctx);
         self.queue_available(index, ctx.config.depth);
         self.lifecycle.record_opened(index, ctx);
@@ -305,10 +308,20 @@ impl<R: Ring> Connections<R> {
         }
         if !output.is_empty() || !server_requests.is_empty() {
             self.lifecycle.io.buffer_output(index, &output);
-            for (id, is_ping) in server_requests {
-                let text = message_kind::response_text(&id, is_ping);
-                let framed = ctx.settings_of(index).frame(text.as_bytes());
-                self.lifecycle.io.buffer_output(index, &framed);
+            for (id, method) in server_requests {
+                let settings = ctx.settings_of(index);
+                let text = settings.answers().response(&id, &method);
+                let is_answered = settings.answers().has_result(&method);
+                let session = self.lifecycle.io[index].session();
+                let framed = settings.frame_in_session(text.as_bytes(), session);
+                let is_measured = ctx.now >= ctx.recorder.measured_from;
+                let is_http = settings.transport == Transport::Http;
+                ctx.recorder.period.users.inputs += u64::from(is_answered && is_measured);
+                if !is_http {
+                    self.lifecycle.io.buffer_output(index, &framed);
+                } else if let Some(framed) = self.lifecycle.post_answer(framed, ctx) {
+                    self.lifecycle.io.buffer_output(index, &framed);
+                }
             }
             self.lifecycle.io.queue_flush(index);
         }
@@ -449,8 +462,12 @@ impl<R: Ring> Connections<R> {
     /// Sends the step that is due for the user of an open connection, if one is.
     fn send_step(&mut self, index: usize, ctx: &mut RunContext) {
         let Some(users) = &mut ctx.users else { return };
-        if let Some((call, since)) = users.send_step(index, ctx.now) {
+        if let Some(DueStep { call, since, is_sent_again }) = users.send_step(index, ctx.now) {
             self.send_request(index, call, since, ctx);
+            if is_sent_again && since >= ctx.recorder.measured_from {
+                // It was due once.
+                ctx.recorder.period.due -= 1;
+            }
         }
     }
 

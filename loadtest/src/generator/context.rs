@@ -1,6 +1,7 @@
 //! What all components of a load thread use: configuration, time, phase and measurements.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use corelane_base::time::Instant;
 
@@ -46,7 +47,8 @@ pub(super) struct RunContext {
 /// Actions required by received data.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveActions {
-    pub(super) server_requests: Vec<(String, bool)>,
+    /// Id, as JSON text, and method of each request of the server.
+    pub(super) server_requests: Vec<(String, String)>,
     pub(super) output: Vec<u8>,
     pub(super) is_closing: bool,
     pub(super) is_broken: bool,
@@ -58,7 +60,9 @@ impl RunContext {
         config.tls = config.tls.map(|tls| tls.with_own_sessions());
         let requests = config.calls.iter().map(|(call, _)| call);
         let publish = config.scenario.subscribers.as_ref().map(|listen| &listen.publish_request);
+        let answers = config.users.as_ref().map(|_| Arc::clone(config.request_settings.answers()));
         let templates = RequestTemplates::new(requests.chain(publish).cloned().collect());
+        let templates = templates.with_answers(answers);
         let has_mix = config.calls.iter().filter(|(_, weight)| *weight > 0).count() > 1;
         let users = Users::new(&config, share);
         let publish_call = publish.and_then(|_| u16::try_from(config.calls.len()).ok());
@@ -144,8 +148,13 @@ impl RunContext {
                 actions.output.extend_from_slice(&settings.keepalive(hint.unwrap_or_default()));
             }
             ReceiveEvent::Streamed => recorder.period.outcomes.streamed += u64::from(is_warm),
-            ReceiveEvent::ServerRequest { id, is_ping } => {
-                actions.server_requests.push((id, is_ping));
+            ReceiveEvent::InputRequired(members) => {
+                if let Some(users) = &mut users {
+                    users.require_input(index, members, now, recorder);
+                }
+            }
+            ReceiveEvent::ServerRequest { id, method } => {
+                actions.server_requests.push((id, method));
             }
             ReceiveEvent::Send(bytes) => actions.output.extend_from_slice(&bytes),
             ReceiveEvent::Closing => actions.is_closing = true,

@@ -13,6 +13,7 @@ use corelane_base::time::Instant;
 use corelane_engine::ring::{ParkTimeout, Ring, Socket};
 use corelane_tls::TlsError;
 
+use super::answer_connection::AnswerConnection;
 use super::churn::Churn;
 use super::connection::{Connection, ConnectionState, Ending, Replacement};
 use super::connection_io::ConnectionIo;
@@ -47,6 +48,8 @@ pub(super) struct Lifecycle<R> {
     pub(super) subscribers: Option<Subscribers>,
     /// Planned replacement of connections.
     churn: Option<Box<Churn>>,
+    /// The connection for answers to requests of servers.
+    answers: Option<AnswerConnection>,
 }
 
 impl<R: Ring> Lifecycle<R> {
@@ -55,7 +58,9 @@ impl<R: Ring> Lifecycle<R> {
         let requesting = ctx.share.part(ctx.config.connections);
         let subscribers = Subscribers::new(&ctx.config, ctx.share, requesting);
         let others = subscribers.as_ref().map_or(0, Subscribers::total_connections);
-        let mut io = ConnectionIo::new(ring, requesting + others);
+        let answers = AnswerConnection::new(&ctx.config, requesting + others);
+        let total = requesting + others + usize::from(answers.is_some());
+        let mut io = ConnectionIo::new(ring, total);
         if let Some(publisher) = subscribers.as_ref().and_then(Subscribers::publisher) {
             // Marked as queued, so that it never enters the queue of available connections.
             io[publisher].is_queued = true;
@@ -66,6 +71,7 @@ impl<R: Ring> Lifecycle<R> {
             reopening: BTreeMap::new(),
             io,
             subscribers,
+            answers,
             churn: ctx.config.scenario.churn.map(|_| Box::default()),
         }
     }
@@ -87,7 +93,7 @@ impl<R: Ring> Lifecycle<R> {
 
     /// Returns whether no further connection can open before the run begins.
     pub(super) fn is_settled(&self) -> bool {
-        self.connector.is_settled(self.io.connections().len())
+        self.connector.is_settled(self.io.connections().len() - usize::from(self.answers.is_some()))
     }
 
     /// Starts connects whose time has come, within the limits of rate and concurrency.
@@ -225,6 +231,39 @@ impl<R: Ring> Lifecycle<R> {
         let reason = ReconnectReason::Leave;
         conn.replacement = Some(Box::new(Replacement { intended, reason, closing_since }));
         self.close_if_idle(index, ctx);
+    }
+
+    /// Posts an answer to a request of the server over the connection for answers, if the run has
+    /// one; returns the answer otherwise.
+    #[cold]
+    pub(super) fn post_answer(&mut self, answer: Vec<u8>, ctx: &RunContext) -> Option<Vec<u8>> {
+        let Some(answers) = &mut self.answers else { return Some(answer) };
+        if answers.add(answer) {
+            let index = u32::try_from(answers.index()).unwrap_or(u32::MAX);
+            self.begin_connect(index, ctx);
+        } else {
+            self.flush_answers();
+        }
+        None
+    }
+
+    /// Sends the answers that wait for their connection, if it is open.
+    fn flush_answers(&mut self) {
+        let Some(answers) = &mut self.answers else { return };
+        let index = answers.index();
+        if answers.flush(&mut self.io[index]) {
+            self.io.queue_flush(index);
+        }
+    }
+
+    /// Counts the connection for answers as open and uses it; returns whether it is that one.
+    pub(super) fn open_answers(&mut self, index: usize) -> bool {
+        let is_it = self.answers.as_ref().is_some_and(|answers| answers.index() == index);
+        if is_it {
+            self.connector.count_opened();
+            self.flush_answers();
+        }
+        is_it
     }
 
     /// Sends the requests of a connection that are to be sent again.

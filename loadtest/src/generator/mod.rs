@@ -30,6 +30,7 @@ pub mod run_config;
 
 mod stop_request;
 
+mod answer_connection;
 mod slow_reader;
 
 mod connection;

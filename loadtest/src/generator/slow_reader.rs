@@ -8,7 +8,7 @@ use std::time::Duration;
 use corelane_base::time::Instant;
 
 use super::period::Period;
-use crate::mcp::{ReceiveEvent, RequestLog, RequestSettings, RequestTemplates, message_kind};
+use crate::mcp::{ReceiveEvent, RequestLog, RequestSettings, RequestTemplates};
 use crate::wire::FramingError;
 
 #[derive(Debug)]
@@ -94,12 +94,13 @@ impl SlowReader {
             | ReceiveEvent::FirstProgress { .. }
             | ReceiveEvent::Chunk
             | ReceiveEvent::Result(_)
+            | ReceiveEvent::InputRequired(_)
             | ReceiveEvent::Streamed => {}
             ReceiveEvent::Keepalive(hint) => {
                 output.extend_from_slice(&settings.keepalive(hint.unwrap_or_default()));
             }
-            ReceiveEvent::ServerRequest { id, is_ping } => {
-                let response = message_kind::response_text(&id, is_ping);
+            ReceiveEvent::ServerRequest { id, method } => {
+                let response = settings.answers().response(&id, &method);
                 output.extend_from_slice(&settings.frame(response.as_bytes()));
             }
             ReceiveEvent::Send(bytes) => output.extend_from_slice(&bytes),

@@ -12,6 +12,7 @@ use corelane_base::time::Instant;
 use super::period::PeriodRecorder;
 use super::run_config::RunConfig;
 use crate::mcp::{CompletedRequest, UserValues};
+use crate::metrics::outcome::Failure;
 use crate::schedule::Share;
 use crate::users::{NextAction, Scenario, StepOutcome, User, UserMetrics, UsersConfig};
 
@@ -23,6 +24,17 @@ pub(super) struct Users {
     /// Ends of pauses and times of cancellations, with the user.
     timers: BinaryHeap<Reverse<(Instant, u32)>>,
     seed: u64,
+}
+
+/// A step that is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DueStep {
+    /// Index of its template.
+    pub(super) call: u16,
+    /// Since when it is due.
+    pub(super) since: Instant,
+    /// Whether it was sent before.
+    pub(super) is_sent_again: bool,
 }
 
 /// What is due for a user.
@@ -101,15 +113,15 @@ impl Users {
         self.users.get(index).map(User::values)
     }
 
-    /// Marks the step that is due as sent at `now`; returns its template, and since when it is due.
-    pub(super) fn send_step(&mut self, index: usize, now: Instant) -> Option<(u16, Instant)> {
+    /// Marks the step that is due as sent at `now`; returns it.
+    pub(super) fn send_step(&mut self, index: usize, now: Instant) -> Option<DueStep> {
         let (user, kind) = self.user_mut(index)?;
         let (step, since) = user.due_step(kind)?;
-        let call = step.call;
+        let (call, is_sent_again) = (step.call, user.is_sent_again());
         if let Some(at) = user.mark_sent(step, since, now) {
             self.timers.push(timer(at, index));
         }
-        Some((call, since))
+        Some(DueStep { call, since, is_sent_again })
     }
 
     /// Records the end of the request of a user, unless it is sent again.
@@ -131,6 +143,23 @@ impl Users {
             user.set_outcome(StepOutcome::Answered);
         }
         recorder.record_completed(completed, now);
+    }
+
+    /// Records that the result of a user's request requires input, with which it is sent again.
+    pub(super) fn require_input(
+        &mut self,
+        index: usize,
+        members: String,
+        now: Instant,
+        recorder: &mut PeriodRecorder,
+    ) {
+        let Some((user, kind)) = self.user_mut(index) else { return };
+        recorder.period.users.inputs += u64::from(now >= recorder.measured_from);
+        if !user.require_input(members)
+            && let Some(request) = user.failed_request(kind, Failure::InputRequired)
+        {
+            recorder.record_completed(request, now);
+        }
     }
 
     /// Lets a user go on after its request ended, or after its connection was opened for the next

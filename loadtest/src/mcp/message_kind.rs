@@ -30,8 +30,8 @@ pub enum MessageKind<'a> {
     Request {
         /// Its id as JSON text.
         id: &'a str,
-        /// Whether it is `ping`.
-        is_ping: bool,
+        /// Its method.
+        method: &'a str,
     },
     /// Notification.
     Notification,
@@ -70,6 +70,8 @@ struct ErrorData<'a> {
 struct ResultView<'a> {
     #[serde(default, rename = "isError")]
     is_error: bool,
+    #[serde(borrow, default, rename = "resultType")]
+    result_type: Option<std::borrow::Cow<'a, str>>,
     #[serde(borrow, default)]
     content: Option<Vec<Content<'a>>>,
 }
@@ -91,7 +93,7 @@ pub fn classify_message<'a, 'b>(
     if let Some(method) = envelope.method {
         return envelope.id.map_or(MessageKind::Notification, |id| MessageKind::Request {
             id: id.get(),
-            is_ping: method.get() == "\"ping\"",
+            method: method.get().trim_matches('"'),
         });
     }
     if envelope.result.is_none() && envelope.error.is_none() {
@@ -114,6 +116,10 @@ pub(super) fn check_result(result: &str, check: Option<&ResultCheck>) -> Option<
     let view = serde_json::from_str::<ResultView<'_>>(result);
     if view.as_ref().is_ok_and(|view| view.is_error) {
         return Some(Failure::Tool);
+    }
+    let result_type = view.as_ref().ok().and_then(|view| view.result_type.as_deref());
+    if result_type == Some("input_required") {
+        return Some(Failure::InputRequired);
     }
     if !result.starts_with('{') {
         return Some(Failure::Wrong);
@@ -142,16 +148,6 @@ pub(super) fn explain_result(text: &[u8], check: &ResultCheck) -> Option<String>
 /// Returns the result in a response.
 pub(super) fn result_text(text: &[u8]) -> Option<&str> {
     Some(serde_json::from_slice::<Envelope<'_>>(text).ok()?.result?.get())
-}
-
-/// Returns the response to a request of the server: empty for `ping`, else "method not found".
-pub fn response_text(id: &str, is_ping: bool) -> String {
-    if is_ping {
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)
-    } else {
-        let error = r#"{"code":-32601,"message":"method not supported by the load generator"}"#;
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
-    }
 }
 
 #[cfg(test)]
@@ -205,7 +201,7 @@ mod tests {
     #[test]
     fn server_messages_are_distinguished_from_responses() {
         let ping = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
-        assert_eq!(classify(ping), MessageKind::Request { id: "\"p\"", is_ping: true });
+        assert_eq!(classify(ping), MessageKind::Request { id: "\"p\"", method: "ping" });
         assert_eq!(classify(r#"{"method":"notifications/message"}"#), MessageKind::Notification);
         let unmatched = |id, is_error| MessageKind::UnmatchedResponse { id, is_error };
         assert_eq!(classify(r#"{"id":null,"error":{}}"#), unmatched("", true));
@@ -213,11 +209,5 @@ mod tests {
         assert_eq!(classify(r#"{"id":7}"#), MessageKind::Invalid);
         assert_eq!(classify("<html>"), MessageKind::Invalid);
         assert_eq!(classify("[]"), MessageKind::Invalid);
-    }
-
-    #[test]
-    fn server_request_gets_matching_response() {
-        assert_eq!(response_text("\"p\"", true), r#"{"jsonrpc":"2.0","id":"p","result":{}}"#);
-        assert!(response_text("3", false).contains("-32601"));
     }
 }

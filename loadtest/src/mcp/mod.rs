@@ -9,6 +9,7 @@
 //! flight no more, and its answer counts as late. A response that differs in any byte from the last
 //! correct one is parsed in full.
 
+pub mod answers;
 pub mod http_field;
 pub mod result_check;
 pub mod user_values;
@@ -33,6 +34,7 @@ pub mod subscription;
 
 pub mod subscriber;
 
+pub use self::answers::Answers;
 pub use self::closing::{CloseAction, Closing};
 pub use self::handshake::{ConnectError, Handshake, HandshakeProgress};
 pub use self::http_field::{HttpField, Secret};

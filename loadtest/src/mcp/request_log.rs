@@ -93,6 +93,16 @@ impl RequestLog {
         kind.write_step(out, id, self.session.as_deref(), user);
     }
 
+    /// Records a request over HTTP that carries an answer; its response is not reported.
+    pub fn add_answer(&mut self) {
+        self.matcher.add_unreported(Instant::ORIGIN);
+    }
+
+    /// Returns the session id, over HTTP.
+    pub fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
     /// Removes the only request in flight, if it waits for its answer, which then counts as late.
     /// Appends its cancellation to `out`, except over HTTP, where the connection has to be opened
     /// again. Returns whether there was one.
@@ -357,7 +367,8 @@ mod tests {
             ReceiveEvent::FirstProgress { .. } => "progress".into(),
             ReceiveEvent::Chunk => "chunk".into(),
             ReceiveEvent::Keepalive(_) => "keepalive".into(),
-            ReceiveEvent::ServerRequest { id, is_ping } => format!("request {id} {is_ping}"),
+            ReceiveEvent::InputRequired(members) => members,
+            ReceiveEvent::ServerRequest { id, method } => format!("request {id} {method}"),
             ReceiveEvent::Send(_) => "send".into(),
             ReceiveEvent::Closing => "closing".into(),
         }
@@ -537,8 +548,11 @@ mod tests {
     #[test]
     fn server_request_is_reported_with_its_id() {
         let mut fixture = Fixture::lines();
-        assert_eq!(fixture.receive("{\"id\":\"x\",\"method\":\"ping\"}\n"), ["request \"x\" true"]);
-        assert_eq!(fixture.receive("{\"id\":3,\"method\":\"roots/list\"}\n"), ["request 3 false"]);
+        assert_eq!(fixture.receive("{\"id\":\"x\",\"method\":\"ping\"}\n"), ["request \"x\" ping"]);
+        assert_eq!(
+            fixture.receive("{\"id\":3,\"method\":\"roots/list\"}\n"),
+            ["request 3 roots/list"]
+        );
         assert_eq!(fixture.receive("{\"method\":\"notifications/message\"}\n"), ["notice"]);
     }
 

@@ -14,6 +14,7 @@ use corelane_protocol::model::{Implementation, write_cancelled};
 use corelane_transport::http::client::request_writer::{ExtraFields, RequestFields, RequestWriter};
 use corelane_transport::ndjson::end_line;
 
+use super::answers::Answers;
 use super::http_field::{HttpField, Secret};
 use crate::target::{Era, Transport};
 use crate::wire::frames;
@@ -32,6 +33,8 @@ pub struct RequestSettings {
     pub offers_resume: bool,
     /// Value of `Authorization` of a user, instead of one in `fields`.
     authorization: Option<Arc<Secret>>,
+    /// Answers to requests of the server.
+    answers: Arc<Answers>,
     writer: RequestWriter,
     session: Arc<SessionConfig>,
     /// Name and version of the server, from the first handshake that has them.
@@ -73,10 +76,27 @@ impl RequestSettings {
             fields,
             offers_resume: false,
             authorization: None,
+            answers: Arc::default(),
             writer,
             session,
             server,
         })
+    }
+
+    /// Returns the settings of clients that answer requests of the server, and declare so, and that
+    /// may get tasks.
+    #[must_use]
+    pub fn of_client(mut self, answers: Answers, has_tasks: bool) -> Self {
+        let mut options = self.session.options().clone();
+        options.tasks = has_tasks;
+        self.session = Arc::new(SessionConfig::new(options, answers.capabilities()));
+        self.answers = Arc::new(answers);
+        self
+    }
+
+    /// Returns the answers to requests of the server.
+    pub const fn answers(&self) -> &Arc<Answers> {
+        &self.answers
     }
 
     /// Returns the settings of a user with this value of `Authorization`, if it has one.
@@ -151,8 +171,13 @@ impl RequestSettings {
 
     /// Frames a message that is not a request of the run, for example a response to the server.
     pub fn frame(&self, text: &[u8]) -> Vec<u8> {
+        self.frame_in_session(text, None)
+    }
+
+    /// Frames such a message of a session over HTTP.
+    pub fn frame_in_session(&self, text: &[u8], session: Option<&str>) -> Vec<u8> {
         let mut out = Vec::new();
-        self.write_message(&mut out, text, &self.http_fields(None));
+        self.write_message(&mut out, text, &self.http_fields(session));
         out
     }
 

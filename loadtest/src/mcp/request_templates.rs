@@ -1,5 +1,8 @@
 //! The request templates of a run, each with the template of its response.
 
+use std::sync::Arc;
+
+use super::answers::Answers;
 use super::parity::messages::MessageReader;
 use super::request_template::RequestTemplate;
 use super::response_template::ResponseTemplate;
@@ -16,6 +19,8 @@ pub struct RequestTemplates {
     explains_wrong: bool,
     /// Whether a request asks for progress.
     have_progress_token: bool,
+    /// Answers to results that require input, if requests can be sent again.
+    answers: Option<Arc<Answers>>,
 }
 
 impl RequestTemplates {
@@ -25,7 +30,25 @@ impl RequestTemplates {
         let is_parity = requests.iter().any(RequestTemplate::is_parity);
         let parity_reader = is_parity.then(Box::default);
         let have_progress_token = requests.iter().any(RequestTemplate::has_progress_token);
-        Self { requests, responses, parity_reader, explains_wrong: true, have_progress_token }
+        Self {
+            requests,
+            responses,
+            parity_reader,
+            explains_wrong: true,
+            have_progress_token,
+            answers: None,
+        }
+    }
+
+    /// Answers results that require input.
+    #[must_use]
+    pub fn with_answers(self, answers: Option<Arc<Answers>>) -> Self {
+        Self { answers, ..self }
+    }
+
+    /// Returns the answers to results that require input.
+    pub(super) fn answers(&self) -> Option<&Answers> {
+        self.answers.as_deref()
     }
 
     /// Sets whether the reason of a wrong response is wanted, which takes long to find.

@@ -84,6 +84,10 @@ pub struct UserValues {
     /// Values taken from results as JSON texts, by slot.
     taken: Box<[Option<Box<str>>]>,
     data: Option<Arc<UserData>>,
+    /// Determines the random values of the current step.
+    step_seed: u64,
+    /// Members of the params of the current step that answer the server.
+    input: Option<Box<str>>,
     /// Value of `Authorization`, if the user has one of its own.
     authorization: Option<Arc<Secret>>,
 }
@@ -92,7 +96,7 @@ impl UserValues {
     /// Returns those of a user that has not begun.
     pub fn new(number: u32, slots: usize, data: Option<Arc<UserData>>) -> Self {
         let taken = vec![None; slots].into();
-        Self { number, iteration: 0, taken, data, authorization: None }
+        Self { number, iteration: 0, taken, data, step_seed: 0, input: None, authorization: None }
     }
 
     /// Returns the number of the user, from 0.
@@ -140,6 +144,26 @@ impl UserValues {
         if let Some(taken) = self.taken.get_mut(slot) {
             *taken = value.map(|value| value.to_string().into());
         }
+    }
+
+    /// Begins a step, whose random values `seed` determines.
+    pub fn begin_step(&mut self, seed: u64) {
+        (self.step_seed, self.input) = (seed, None);
+    }
+
+    /// Returns what determines the random values of the step.
+    pub const fn step_seed(&self) -> u64 {
+        self.step_seed
+    }
+
+    /// Sets the members of the params that answer the server, when the step is sent again.
+    pub fn set_input(&mut self, members: String) {
+        self.input = Some(members.into());
+    }
+
+    /// Returns the members of the params that answer the server.
+    pub fn input(&self) -> Option<&str> {
+        self.input.as_deref()
     }
 
     /// Begins the next iteration without values.

@@ -16,8 +16,9 @@
 //! | `{{user}}`, `{{iteration}}` | the number of the user and of its iteration, from 0 |
 //!
 //! Invariants: values depend only on the seed and on the number of the request, which differs
-//! between the requests of a run. A text that consists of `{{int …}}` alone becomes a number, one
-//! of `{{value …}}` alone the value with its type. A member whose value was not taken is left out.
+//! between the requests of a run, or on the step of a user. A text that consists of `{{int …}}`
+//! alone becomes a number, one of `{{value …}}` alone the value with its type. A member whose value
+//! was not taken is left out.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -103,7 +104,10 @@ impl VaryingText {
 
     /// Returns the text of the next request, with the values of `user`.
     pub(super) fn render(&self, id: u64, user: Option<&UserValues>) -> String {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let number = match user {
+            None => self.next.fetch_add(1, Ordering::Relaxed),
+            Some(user) => user.step_seed(),
+        };
         let mut random = Random::seeded(Random::seeded(self.seed ^ number).next_u64());
         let mut text = String::new();
         let mut skips_comma = false;

@@ -30,6 +30,8 @@ pub enum Failure {
     Rpc,
     /// JSON-RPC error with `data.retryAfterMs`.
     RpcRetryAfter,
+    /// Result that requires input, which the plan does not answer.
+    InputRequired,
     /// Tool result with `isError`.
     Tool,
     /// Not sent by the generator: all connections were busy.
@@ -42,7 +44,7 @@ pub enum Failure {
 
 impl Failure {
     /// All kinds, in the order of reports.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Connect,
         Self::Closed,
         Self::Timeout,
@@ -53,6 +55,7 @@ impl Failure {
         Self::Http5xx,
         Self::Rpc,
         Self::RpcRetryAfter,
+        Self::InputRequired,
         Self::Tool,
         Self::Unsent,
         Self::Stream,
@@ -90,10 +93,11 @@ impl Failure {
             Self::Http5xx => 7,
             Self::Rpc => 8,
             Self::RpcRetryAfter => 9,
-            Self::Tool => 10,
-            Self::Unsent => 11,
-            Self::Stream => 12,
-            Self::Parity(code) => 13 + code as usize,
+            Self::InputRequired => 10,
+            Self::Tool => 11,
+            Self::Unsent => 12,
+            Self::Stream => 13,
+            Self::Parity(code) => 14 + code as usize,
         }
     }
 
@@ -110,6 +114,7 @@ impl Failure {
             Self::Http5xx => "http_5xx",
             Self::Rpc => "rpc_error",
             Self::RpcRetryAfter => "rpc_retry_after",
+            Self::InputRequired => "input_required",
             Self::Tool => "tool_error",
             Self::Unsent => "unsent",
             Self::Stream => "stream",
@@ -145,6 +150,7 @@ impl Failure {
             Self::RpcRetryAfter => {
                 "JSON-RPC error with data.retryAfterMs: too many requests, or an overloaded server"
             }
+            Self::InputRequired => "the result requires input: add [answers] to a plan with users",
             Self::Tool => "tool result with isError",
             Self::Unsent => "not sent, because every connection was busy or lost",
             Self::Stream => "a chunk is missing, doubled or behind the end, or eos is missing",

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::PlanError;
-use crate::mcp::{Expectation, RequestSettings, RequestTemplate, ResultCheck, ValueNames};
+use crate::mcp::{Answers, Expectation, RequestSettings, RequestTemplate, ResultCheck, ValueNames};
 
 /// Default length in bytes of a generated text.
 pub const DEFAULT_ECHO_BYTES: usize = 32;
@@ -193,7 +193,10 @@ impl CallPlan {
             if self.progress { Some(RequestTemplate::with_progress(params)) } else { params };
         let is_step = names.is_some();
         let is_varying = is_step || self.method.is_none();
-        let is_varying = is_varying && params.as_ref().is_some_and(|it| varies(it, is_step));
+        // A step that may be sent again with answers is written as text.
+        let is_answering = is_step && **settings.answers() != Answers::default();
+        let is_varying =
+            is_answering || is_varying && params.as_ref().is_some_and(|it| varies(it, is_step));
         let template = if is_varying {
             RequestTemplate::varying(settings, method, params.as_ref(), seed, self.stream, names)
                 .map_err(PlanError)?

@@ -26,6 +26,7 @@
 //! [`Plan::run_config`] validates a plan; its error states in one line what is wrong and what to
 //! write instead.
 
+pub mod answers;
 pub mod budgets;
 pub mod call;
 pub mod churn;
@@ -55,6 +56,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use self::answers::AnswersPlan;
 pub use self::budgets::Budgets;
 pub use self::call::CallPlan;
 pub use self::churn::{ChurnPlan, SessionEnd, StormPlan};
@@ -194,6 +196,9 @@ pub struct Plan {
     /// What users do, instead of requests at a rate. Default none.
     #[serde(default, rename = "scenario", skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<ScenarioPlan>,
+    /// What users answer to requests of the server. Default: nothing.
+    #[serde(default, skip_serializing_if = "AnswersPlan::is_empty")]
+    pub answers: AnswersPlan,
     /// Directory that paths in scenarios are relative to: that of the plan.
     #[serde(skip)]
     pub directory: PathBuf,
@@ -305,6 +310,7 @@ impl Plan {
             calls: Vec::new(),
             users: None,
             scenarios: Vec::new(),
+            answers: AnswersPlan::default(),
             directory: PathBuf::new(),
             churn: None,
             slow_readers: None,
@@ -387,7 +393,7 @@ impl Plan {
         if self.scenarios.is_empty() {
             return CallPlan::names(&self.calls);
         }
-        scenario::step_names(&self.scenarios)
+        scenario::step_names(&self.scenarios, self.era.unwrap_or_default().is_modern())
     }
 
     /// Returns the name of the MCP protocol version in reports.
@@ -423,7 +429,9 @@ impl Plan {
             Target::Command(_) => ("", ""),
         };
         let era = self.era.unwrap_or_default();
+        let has_tasks = self.scenarios.iter().any(ScenarioPlan::has_tasks);
         RequestSettings::new(target.transport(), era, authority, path, fields)
+            .map(|settings| settings.of_client(self.answers.build(), has_tasks))
             .map_err(|why| PlanError(format!("{why}: remove it from headers and --header")))
     }
 
@@ -536,6 +544,9 @@ impl Plan {
     /// Checks that nothing else decides on the requests of users.
     fn check_users(&self) -> Result<(), PlanError> {
         let why = match (&self.scenarios[..], self.users) {
+            ([], None) if !self.answers.is_empty() => {
+                "[answers] are those of users: add [[scenario]], or --users".into()
+            }
             ([], None) => return Ok(()),
             ([], Some(users)) => {
                 format!("users = {users}: the plan has no [[scenario]] that says what they do")

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::human_duration::HumanDuration;
 use super::think::ThinkPlan;
@@ -14,11 +15,14 @@ use super::{CallPlan, PlanError};
 use crate::mcp::{RequestSettings, RequestTemplate, UserData, ValueNames};
 use crate::target::Transport;
 use crate::users::{
-    Cancel, Condition, Instruction, ResultPointer, Scenario, Step, Take, ThinkTime, UsersConfig,
+    Cancel, Condition, Instruction, Pause, ResultPointer, Scenario, Step, Take, ThinkTime,
+    UsersConfig,
 };
 
 /// How often a step with `while` and without `repeat` is executed at most.
 const WHILE_MAX: u32 = 100;
+/// How often a task is polled at most.
+const POLLS_MAX: u32 = 10_000;
 /// Time after which a request is cancelled, by default.
 const CANCEL_AFTER: HumanDuration = HumanDuration::from_secs(0);
 
@@ -104,6 +108,10 @@ pub struct StepPlan {
     /// Time from a request to its cancellation. Default 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_after: Option<HumanDuration>,
+    /// Requests the call as a task, and polls it until it is complete: `params.task` in 2025-11-25,
+    /// and the extension of tasks in 2026-07-28. `take` reads its result. Default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub task: bool,
     /// The steps of a block, which has no request of its own.
     #[serde(default, rename = "step", skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Self>,
@@ -138,10 +146,28 @@ impl ScenarioPlan {
         self.steps.iter().flat_map(StepPlan::requests)
     }
 
+    /// Returns whether a step is a task.
+    pub(super) fn has_tasks(&self) -> bool {
+        self.requests().any(|step| step.task)
+    }
+
     /// Returns its weight among the scenarios.
     fn weight(&self) -> usize {
         self.weight.or(self.users).unwrap_or(1)
     }
+}
+
+/// Returns the call that begins a task. Its result is not that of the tool.
+fn task_call(call: &CallPlan, is_modern: bool) -> CallPlan {
+    let mut call = CallPlan { output_schema: None, expect: Vec::new(), ..call.clone() };
+    let arguments = call.arguments.take().unwrap_or_default();
+    let name = call.tool.take().unwrap_or_default();
+    let mut params = json!({ "name": name, "arguments": arguments });
+    if !is_modern {
+        params["task"] = json!({});
+    }
+    (call.method, call.params) = (Some("tools/call".into()), params.as_object().cloned());
+    call
 }
 
 /// Returns the column that `{{user COLUMN}}` names.
@@ -174,8 +200,8 @@ pub fn user_counts(scenarios: &[ScenarioPlan], total: Option<usize>) -> Vec<usiz
     scenarios.iter().map(share).collect()
 }
 
-/// Returns the name of each step with a request in results.
-pub fn step_names(scenarios: &[ScenarioPlan]) -> Vec<String> {
+/// Returns the name of each request of the steps in results.
+pub fn step_names(scenarios: &[ScenarioPlan], is_modern: bool) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (index, scenario) in scenarios.iter().enumerate() {
         let prefix = match (&scenario.name, scenarios.len()) {
@@ -188,7 +214,12 @@ pub fn step_names(scenarios: &[ScenarioPlan]) -> Vec<String> {
             let own = step.name.as_deref().or(call.tool.as_deref()).or(call.method.as_deref());
             let name = format!("{prefix}{}", own.unwrap_or("echo"));
             let same = names.iter().filter(|other| other.split(" #").next() == Some(&name)).count();
-            names.push(if same == 0 { name } else { format!("{name} #{}", same + 1) });
+            let name = if same == 0 { name } else { format!("{name} #{}", same + 1) };
+            let of_task = ["tasks/get", "tasks/result"].into_iter();
+            let of_task = of_task.take(usize::from(step.task) * (2 - usize::from(is_modern)));
+            let of_task = of_task.map(|method| format!("{name} {method}")).collect::<Vec<_>>();
+            names.push(name);
+            names.extend(of_task);
         }
     }
     names
@@ -255,7 +286,7 @@ impl ScenarioBuilder<'_> {
             self.check_bearer()?;
         }
         let think = plan.think.map(ThinkPlan::build).transpose()?;
-        let think = think.unwrap_or(ThinkTime::Fixed(std::time::Duration::ZERO));
+        let think = think.unwrap_or(ThinkTime::Fixed(Duration::ZERO));
         let mut program = Program { names, instructions: Vec::new(), counters: 0, think };
         for step in &plan.steps {
             self.add_step(&mut program, step)?;
@@ -294,8 +325,12 @@ impl ScenarioBuilder<'_> {
     fn add_step(&mut self, program: &mut Program, step: &StepPlan) -> Result<(), PlanError> {
         let from = program.instructions.len();
         if step.steps.is_empty() {
-            let request = self.request(program, step)?;
-            program.instructions.push(Instruction::Send(Box::new(request)));
+            if step.task {
+                self.add_task(program, step)?;
+            } else {
+                let request = self.request(program, step)?;
+                program.instructions.push(Instruction::Send(Box::new(request)));
+            }
         } else {
             let has_request = step.call != CallPlan::default()
                 || step.think.is_some()
@@ -332,6 +367,78 @@ impl ScenarioBuilder<'_> {
         Ok(())
     }
 
+    /// Adds a call that is a task: the call, its polls, and in 2025-11-25 the request of its
+    /// result.
+    fn add_task(&mut self, program: &mut Program, step: &StepPlan) -> Result<(), PlanError> {
+        if step.call.method.is_some() {
+            return Err(PlanError::new("task = true is about a tool: name it with tool"));
+        }
+        let is_modern = self.settings.era.is_modern();
+        let [id, status, interval] = ["id", "status", "interval"]
+            .map(|name| program.names.slot(&format!("task {} {name}", program.counters)));
+        let in_task = if is_modern { "" } else { "/task" };
+        let interval_name = if is_modern { "pollIntervalMs" } else { "pollInterval" };
+        let take = |slot, pointer: String| {
+            let pointer = ResultPointer::parse(&pointer).map_err(PlanError)?;
+            Ok::<_, PlanError>(Take { slot, pointer })
+        };
+        let is_working = |slot| Condition { slot, equals: Some(Value::from("working")) };
+        let names = program.names.clone();
+        let first = task_call(&step.call, is_modern);
+        let plan = StepPlan { call: first, task: false, take: BTreeMap::new(), ..step.clone() };
+        let mut call = self.request(program, &plan)?;
+        for (slot, name) in [(id, "taskId"), (status, "status"), (interval, interval_name)] {
+            call.takes.push(take(slot, format!("{in_task}/{name}"))?);
+        }
+        self.keep_result(call.call);
+        program.instructions.push(Instruction::Send(Box::new(call)));
+        let skip = program.instructions.len();
+        program.instructions.push(Instruction::SkipWithout { slot: id, to: 0 });
+        let of_task = |method: &str| CallPlan {
+            method: Some(method.into()),
+            params: json!({ "taskId": format!("{{{{value {}}}}}", names.taken[id]) })
+                .as_object()
+                .cloned(),
+            ..CallPlan::default()
+        };
+        let mut poll = StepPlan { call: of_task("tasks/get"), ..StepPlan::default() };
+        if is_modern {
+            let behind =
+                |(name, pointer): (&String, &String)| (name.clone(), format!("/result{pointer}"));
+            poll.take = step.take.iter().map(behind).collect();
+        }
+        let from = program.instructions.len();
+        let mut get = self.request(program, &poll)?;
+        get.think = Pause::Taken { slot: interval };
+        get.takes.push(take(status, "/status".into())?);
+        get.takes.push(take(interval, format!("/{interval_name}"))?);
+        self.keep_result(get.call);
+        program.instructions.push(Instruction::Send(Box::new(get)));
+        let (times, counter) = (POLLS_MAX, program.counters);
+        program.counters += 1;
+        let condition = Some(is_working(status));
+        program.instructions.push(Instruction::Repeat { from, times, condition, counter });
+        let is_complete = Condition { slot: status, equals: Some(Value::from("completed")) };
+        program.instructions.push(Instruction::Require(is_complete));
+        if !is_modern {
+            let call = CallPlan { expect: step.call.expect.clone(), ..of_task("tasks/result") };
+            let result = StepPlan { call, take: step.take.clone(), ..StepPlan::default() };
+            let mut result = self.request(program, &result)?;
+            result.think = Pause::Drawn(ThinkTime::Fixed(Duration::ZERO));
+            program.instructions.push(Instruction::Send(Box::new(result)));
+        }
+        let end = program.instructions.len();
+        program.instructions[skip] = Instruction::SkipWithout { slot: id, to: end };
+        Ok(())
+    }
+
+    /// Reports the results of a request template.
+    fn keep_result(&mut self, call: u16) {
+        if let Some((template, _)) = self.calls.get_mut(usize::from(call)) {
+            *template = template.clone().keeping_result();
+        }
+    }
+
     /// Builds the request of a step.
     fn request(&mut self, program: &Program, step: &StepPlan) -> Result<Step, PlanError> {
         if step.call.weight != CallPlan::default().weight {
@@ -364,7 +471,8 @@ impl ScenarioBuilder<'_> {
             .map_err(|_| PlanError::new("the scenarios have too many steps"))?;
         self.calls.push((template, 1));
         let think = step.think.map(ThinkPlan::build).transpose()?;
-        Ok(Step { call, think: think.unwrap_or(program.think), takes, cancel })
+        let think = Pause::Drawn(think.unwrap_or(program.think));
+        Ok(Step { call, think, takes, cancel })
     }
 
     /// Lets the last request take the value of a condition.
@@ -385,13 +493,12 @@ impl ScenarioBuilder<'_> {
         let last =
             program.instructions.iter_mut().rev().find_map(|instruction| match instruction {
                 Instruction::Send(step) => Some(step),
-                Instruction::Repeat { .. } => None,
+                _ => None,
             });
         if let Some(step) = last {
             step.takes.push(Take { slot, pointer });
-            if let Some((template, _)) = self.calls.get_mut(usize::from(step.call)) {
-                *template = template.clone().keeping_result();
-            }
+            let call = step.call;
+            self.keep_result(call);
         }
         Ok(Condition { slot, equals })
     }
@@ -425,6 +532,6 @@ mod tests {
              method = \"ping\"\n[[scenario]]\nname = \"c\"\n[[scenario.step]]\ntool = \"a\"",
         );
         let expected = ["scenario 1: a", "scenario 1: a #2", "scenario 1: b", "c: a"];
-        assert_eq!(step_names(&all), expected);
+        assert_eq!(step_names(&all, true), expected);
     }
 }

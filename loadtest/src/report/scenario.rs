@@ -59,7 +59,12 @@ fn users_line(users: &UsersResult, seconds: f64) -> String {
         figure::rate(per_second(iterations, seconds)),
         figure::count(failed_iterations)
     );
-    let others = [("left", users.left), ("retried", users.retried), ("cancelled", users.cancelled)];
+    let others = [
+        ("left", users.left),
+        ("retried", users.retried),
+        ("cancelled", users.cancelled),
+        ("inputs", users.inputs),
+    ];
     for (what, count) in others.into_iter().filter(|(_, count)| *count > 0) {
         // Writing to a string does not fail.
         write!(line, " · {what} {}", figure::count(count)).unwrap_or(());

@@ -22,6 +22,8 @@ pub struct UsersResult {
     pub left: u64,
     /// Requests that were sent again, because the server asked for it.
     pub retried: u64,
+    /// Results that required input, which users gave.
+    pub inputs: u64,
     /// Requests that users cancelled. They count as neither answered nor failed.
     pub cancelled: u64,
 }
@@ -29,7 +31,7 @@ pub struct UsersResult {
 impl UsersResult {
     /// Returns the results of the users, if the plan has any.
     pub(super) fn of(plan: &Plan, metrics: &UserMetrics) -> Option<Self> {
-        let UserMetrics { iterations, failed, left, retried, cancelled } = metrics;
+        let UserMetrics { iterations, failed, left, retried, cancelled, inputs } = metrics;
         let iteration = iterations.as_deref().map(Percentiles::from_histogram);
         (!plan.scenarios.is_empty()).then(|| Self {
             users: plan.connections as u64,
@@ -39,6 +41,7 @@ impl UsersResult {
             left: *left,
             retried: *retried,
             cancelled: *cancelled,
+            inputs: *inputs,
         })
     }
 }

@@ -17,6 +17,8 @@ pub struct UserMetrics {
     pub left: u64,
     /// Requests that were sent again, because the server asked for it.
     pub retried: u64,
+    /// Results that required input, which users gave.
+    pub inputs: u64,
     /// Requests that users cancelled.
     pub cancelled: u64,
 }
@@ -31,11 +33,12 @@ impl UserMetrics {
 
     /// Adds the measurements of another load thread or second.
     pub fn add(&mut self, other: &Self) {
-        let Self { iterations, failed, left, retried, cancelled } = other;
+        let Self { iterations, failed, left, retried, cancelled, inputs } = other;
         self.failed += failed;
         self.left += left;
         self.retried += retried;
         self.cancelled += cancelled;
+        self.inputs += inputs;
         if let Some(some) = iterations {
             let all = self.iterations.get_or_insert_with(|| Box::new(histogram()));
             if all.add(&**some).is_err() {

@@ -22,6 +22,8 @@ mod user;
 
 pub use self::metrics::UserMetrics;
 pub use self::pointer::ResultPointer;
-pub use self::scenario::{Cancel, Condition, Instruction, Scenario, Step, Take, UsersConfig};
+pub use self::scenario::{
+    Cancel, Condition, Instruction, Pause, Scenario, Step, Take, UsersConfig,
+};
 pub use self::think_time::ThinkTime;
 pub use self::user::{NextAction, StepOutcome, User};

@@ -24,11 +24,23 @@ pub struct Step {
     /// Index of the request template.
     pub call: u16,
     /// Pause before the request, from the answer to the one before it.
-    pub think: ThinkTime,
+    pub think: Pause,
     /// Values taken from its result.
     pub takes: Vec<Take>,
     /// Share of the requests that the user cancels, from 0 to 1, and after which time.
     pub cancel: Option<Cancel>,
+}
+
+/// Pause before a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pause {
+    /// Drawn from a distribution.
+    Drawn(ThinkTime),
+    /// A taken value in milliseconds, or one second.
+    Taken {
+        /// Slot of the value.
+        slot: usize,
+    },
 }
 
 /// Cancellation of a share of requests.
@@ -65,6 +77,15 @@ impl Condition {
 pub enum Instruction {
     /// Sends a request.
     Send(Box<Step>),
+    /// Goes on with a later instruction if a value was not taken.
+    SkipWithout {
+        /// Slot of the value.
+        slot: usize,
+        /// Index of that instruction.
+        to: usize,
+    },
+    /// Fails the iteration unless a value is as required.
+    Require(Condition),
     /// Goes back to an earlier instruction.
     Repeat {
         /// Index of that instruction.

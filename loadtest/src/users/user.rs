@@ -7,13 +7,27 @@ use corelane_base::time::Instant;
 use serde_json::Value;
 
 use super::metrics::UserMetrics;
-use super::scenario::{Cancel, Instruction, Scenario, Step};
+use super::scenario::{Cancel, Instruction, Pause, Scenario, Step};
 use super::think_time::fraction;
-use crate::mcp::UserValues;
+use crate::mcp::{CompletedRequest, UserValues};
 use crate::metrics::outcome::Failure;
 
 /// Pause after a failed iteration or before a retry, if the server names none.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How often a request is sent again with input at most.
+const ROUNDS_MAX: u32 = 10;
+
+/// What follows in an iteration.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Reached {
+    /// A step.
+    Step,
+    /// The end.
+    End,
+    /// A requirement that is not met.
+    Failure,
+}
 
 /// What a user waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,6 +53,8 @@ pub enum StepOutcome {
     Failed,
     /// The server asked to send the request again; after this time if it said so.
     Retry(Option<Duration>),
+    /// The server requires input, with which it is sent again.
+    InputRequired,
     /// The user cancelled it.
     Cancelled,
 }
@@ -68,6 +84,8 @@ pub struct User {
     counters: Box<[u32]>,
     /// How often the current request was sent again.
     attempts: u32,
+    /// How often the current request was sent again with input.
+    rounds: u32,
     /// When the current request was due at first.
     due_first: Option<Instant>,
     /// When the iteration began.
@@ -87,6 +105,7 @@ impl User {
             random,
             counters: vec![0; kind.counters].into(),
             attempts: 0,
+            rounds: 0,
             due_first: None,
             began: Instant::ORIGIN,
         }
@@ -95,6 +114,7 @@ impl User {
     /// Begins the first step at `at`.
     pub fn begin(&mut self, at: Instant) {
         self.began = at;
+        self.values.begin_step(self.random.next_u64());
         self.state = UserState::Thinking { until: at };
     }
 
@@ -195,6 +215,32 @@ impl User {
         self.think(kind, now)
     }
 
+    /// Sends the request in flight again, with these members of its params, after it ended; returns
+    /// whether it is not too often, which is a failure.
+    pub fn require_input(&mut self, members: String) -> bool {
+        self.rounds += 1;
+        let is_last = self.rounds > ROUNDS_MAX;
+        self.values.set_input(members);
+        self.set_outcome(if is_last { StepOutcome::Failed } else { StepOutcome::InputRequired });
+        !is_last
+    }
+
+    /// Returns the request in flight as one that has failed in this way.
+    pub fn failed_request(&self, kind: &Scenario, failure: Failure) -> Option<CompletedRequest> {
+        let UserState::InFlight { intended, .. } = self.state else { return None };
+        let Some(Instruction::Send(step)) = kind.instructions.get(usize::from(self.position))
+        else {
+            return None;
+        };
+        let failure = Some(failure);
+        Some(CompletedRequest { call: step.call, intended, sent: intended, failure })
+    }
+
+    /// Returns whether the due step was sent before.
+    pub const fn is_sent_again(&self) -> bool {
+        self.due_first.is_some()
+    }
+
     /// Takes values from the result of the request in flight, a JSON text.
     pub fn take_values(&mut self, kind: &Scenario, result: &str) {
         let Some(Instruction::Send(step)) = kind.instructions.get(usize::from(self.position))
@@ -215,12 +261,19 @@ impl User {
         now: Instant,
         metrics: &mut UserMetrics,
     ) -> NextAction {
-        let UserState::InFlight { outcome, .. } = self.state else { return NextAction::Stop };
+        let UserState::InFlight { intended, outcome, .. } = self.state else {
+            return NextAction::Stop;
+        };
         match outcome.unwrap_or(StepOutcome::Failed) {
             StepOutcome::Retry(after) => {
                 let until = now.after(after.unwrap_or(RETRY_AFTER));
                 self.state = UserState::Thinking { until };
                 return NextAction::Wait(until);
+            }
+            StepOutcome::InputRequired => {
+                self.due_first = Some(intended);
+                self.state = UserState::Thinking { until: now };
+                return NextAction::Wait(now);
             }
             StepOutcome::Failed => {
                 metrics.failed += 1;
@@ -228,21 +281,37 @@ impl User {
             }
             StepOutcome::Answered | StepOutcome::Cancelled => {}
         }
-        (self.attempts, self.due_first) = (0, None);
+        (self.attempts, self.rounds, self.due_first) = (0, 0, None);
         self.position += 1;
-        if self.reach_step(kind) {
-            return self.think(kind, now);
+        match self.reach_step(kind) {
+            Reached::Step => return self.think(kind, now),
+            Reached::Failure => {
+                metrics.failed += 1;
+                return self.end_iteration(kind, now, metrics);
+            }
+            Reached::End => {}
         }
         metrics.record_iteration(now.since(self.began));
         self.end_iteration(kind, now, metrics)
     }
 
-    /// Moves on to the next step; returns whether there is one in this iteration.
-    fn reach_step(&mut self, kind: &Scenario) -> bool {
+    /// Moves on to the next step of this iteration.
+    fn reach_step(&mut self, kind: &Scenario) -> Reached {
         loop {
             match kind.instructions.get(usize::from(self.position)) {
-                None => return false,
-                Some(Instruction::Send(_)) => return true,
+                None => return Reached::End,
+                Some(Instruction::Send(_)) => return Reached::Step,
+                Some(Instruction::SkipWithout { slot, to }) => {
+                    let next = usize::from(self.position) + 1;
+                    let to = if self.values.taken(*slot).is_some() { next } else { *to };
+                    self.position = u16::try_from(to).unwrap_or(u16::MAX);
+                }
+                Some(Instruction::Require(condition)) => {
+                    if !condition.is_met(self.values.taken(condition.slot)) {
+                        return Reached::Failure;
+                    }
+                    self.position += 1;
+                }
                 Some(Instruction::Repeat { from, times, condition, counter }) => {
                     let is_met = condition.as_ref().is_none_or(|condition| {
                         condition.is_met(self.values.taken(condition.slot))
@@ -263,12 +332,22 @@ impl User {
     /// Begins the pause before the current step.
     fn think(&mut self, kind: &Scenario, now: Instant) -> NextAction {
         let pause = match kind.instructions.get(usize::from(self.position)) {
-            Some(Instruction::Send(step)) => step.think.draw(&mut self.random),
+            Some(Instruction::Send(step)) => match step.think {
+                Pause::Drawn(think) => think.draw(&mut self.random),
+                Pause::Taken { slot } => self.taken_pause(slot),
+            },
             _ => Duration::ZERO,
         };
+        self.values.begin_step(self.random.next_u64());
         let until = now.after(pause);
         self.state = UserState::Thinking { until };
         NextAction::Wait(until)
+    }
+
+    /// Returns a pause that a server has named in milliseconds.
+    fn taken_pause(&self, slot: usize) -> Duration {
+        let milliseconds = self.values.taken(slot).and_then(|text| text.parse().ok());
+        milliseconds.map_or(RETRY_AFTER, Duration::from_millis)
     }
 
     /// Begins the next iteration, leaves or stops.
@@ -278,7 +357,7 @@ impl User {
         now: Instant,
         metrics: &mut UserMetrics,
     ) -> NextAction {
-        (self.position, self.attempts, self.due_first) = (0, 0, None);
+        (self.position, self.attempts, self.rounds, self.due_first) = (0, 0, 0, None);
         self.counters.fill(0);
         self.values.next_iteration();
         let is_last = match kind.repeat {
@@ -327,7 +406,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn step(takes: Vec<Take>, cancel: Option<Cancel>) -> Instruction {
-        let think = ThinkTime::Fixed(SECOND);
+        let think = Pause::Drawn(ThinkTime::Fixed(SECOND));
         Instruction::Send(Box::new(Step { call: 0, think, takes, cancel }))
     }
 

@@ -346,7 +346,15 @@ impl fmt::Debug for RequestTemplate {
 
 impl VaryingRequest {
     fn write(&self, out: &mut Vec<u8>, id: u64, session: Option<&str>, user: Option<&UserValues>) {
-        let text = self.text.render(id, user);
+        let mut text = self.text.render(id, user);
+        if let Some(members) = user.and_then(UserValues::input)
+            && text.ends_with("}}")
+        {
+            // The params are the last member.
+            let at = text.len() - 2;
+            text.insert_str(at, members);
+            text.insert(at, ',');
+        }
         let named = self.name.as_deref().filter(|name| name.contains("{{"));
         let named = named.and_then(|_| name_in(&self.method, &text));
         let (method, name) = (&*self.method, named.as_deref().or(self.name.as_deref()));

@@ -44,6 +44,8 @@ pub enum ReceiveEvent {
     Completed(CompletedRequest),
     /// The result of the request that is completed next, a JSON text, if its template keeps it.
     Result(String),
+    /// The request that ends next has to be sent again with these members of its params.
+    InputRequired(String),
     /// A response without a request, or a second response.
     Unsolicited,
     /// The response to a request that had timed out.
@@ -81,8 +83,8 @@ pub enum ReceiveEvent {
     ServerRequest {
         /// Its id as JSON text.
         id: String,
-        /// Whether it is `ping`.
-        is_ping: bool,
+        /// Its method.
+        method: String,
     },
     /// These bytes must be sent to the server.
     Send(Vec<u8>),
@@ -139,6 +141,15 @@ impl ResponseMatcher {
         id
     }
 
+    /// Records a request whose end is not reported.
+    pub(super) fn add_unreported(&mut self, now: Instant) {
+        self.add_request(0, now, now);
+        let last = self.in_flight() - 1;
+        if let Some(request) = self.requests.request_mut(last) {
+            request.state = InFlightState::Failed;
+        }
+    }
+
     /// Completes the oldest request if `bytes` begin with exactly the expected response; returns
     /// its length.
     #[inline]
@@ -176,6 +187,8 @@ impl ResponseMatcher {
         };
         let quoted = &text[..text.len().min(BODY_BYTES_MAX)];
         match classify_message(text, expected) {
+            MessageKind::Response { id, failure: Some(Failure::InputRequired) }
+                if self.answer_input(calls, id, text, on_event) => {}
             MessageKind::Response { id, failure } => match self.position(id) {
                 Some(0) if self.is_http => {
                     self.explain_result(calls, id, failure, text);
@@ -194,11 +207,11 @@ impl ResponseMatcher {
                 }
                 None => self.handle_unmatched(id, quoted, on_event),
             },
-            MessageKind::Request { id, is_ping } => {
+            MessageKind::Request { id, method } => {
                 if calls.have_progress_token() {
                     self.record_message(calls, text, on_event);
                 }
-                on_event(ReceiveEvent::ServerRequest { id: id.into(), is_ping });
+                on_event(ReceiveEvent::ServerRequest { id: id.into(), method: method.into() });
             }
             MessageKind::Notification => {
                 if calls.have_progress_token() {
@@ -245,8 +258,10 @@ impl ResponseMatcher {
         };
         self.remove_stream(id);
         self.learn_template(calls, 0, failure, whole);
+        let is_reported =
+            self.requests.oldest().is_some_and(|request| request.state == InFlightState::Waiting);
         self.complete_request(0, failure, on_event);
-        if failure.is_some() {
+        if failure.is_some() && is_reported {
             self.report_answer(id, failure, excerpt, on_event);
         }
     }
@@ -284,6 +299,38 @@ impl ResponseMatcher {
             && let Some(reason) = explain_result(text, check)
         {
             self.requests.set_reason(id, reason);
+        }
+    }
+
+    /// Reports the answers to a result that requires input; the end of its request is not reported
+    /// then. Returns whether there are answers.
+    #[cold]
+    fn answer_input(
+        &mut self,
+        calls: &RequestTemplates,
+        id: u64,
+        text: &[u8],
+        on_event: &mut impl FnMut(ReceiveEvent),
+    ) -> bool {
+        let Some(place) = self.position(id) else { return false };
+        let Some((answers, result)) = calls.answers().zip(result_text(text)) else { return false };
+        match answers.members(result) {
+            Ok(members) => {
+                if let Some(request) = self.requests.request_mut(place) {
+                    request.state = InFlightState::Failed;
+                }
+                on_event(ReceiveEvent::InputRequired(members));
+                if self.is_http {
+                    self.body_result = Some(Ok(()));
+                } else {
+                    self.complete_request(place, None, on_event);
+                }
+                true
+            }
+            Err(reason) => {
+                self.requests.set_reason(id, reason);
+                false
+            }
         }
     }
 
@@ -342,6 +389,7 @@ impl ResponseMatcher {
         if failure.is_none()
             && let Some(whole) = whole
             && let Some(request) = self.requests.get(place)
+            && request.state == InFlightState::Waiting
             // A template of a whole event stream would hide its events.
             && !(self.is_http && request.has_event)
             && calls.call(request.call).is_some_and(RequestTemplate::has_response_template)

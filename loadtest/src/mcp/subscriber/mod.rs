@@ -10,8 +10,9 @@
 //! Source: MCP 2026-07-28, basic/patterns/subscriptions; 2025-11-25, basic/transports, "Listening
 //! for Messages from the Server".
 
+use super::answers::Answers;
 use super::handshake::{ConnectError, body_of, refused};
-use super::message_kind::{MessageKind, classify_message, response_text};
+use super::message_kind::{MessageKind, classify_message};
 use super::subscription::{NotificationKind, Subscription};
 use crate::metrics::outcome::Failure;
 use crate::target::Transport;
@@ -264,8 +265,8 @@ impl Subscriber {
                 NotificationKind::Unrequested => on_event(SubscriberEvent::Stray),
                 NotificationKind::Other => {}
             },
-            MessageKind::Request { id, is_ping } if !subscription.is_over(Transport::Http) => {
-                let response = response_text(id, is_ping);
+            MessageKind::Request { id, method } if !subscription.is_over(Transport::Http) => {
+                let response = Answers::default().response(id, method);
                 let response = subscription.request_settings().frame(response.as_bytes());
                 on_event(SubscriberEvent::Send(response));
             }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "test setup")]
 #![expect(clippy::disallowed_types, reason = "the threads of a server share its log")]
 
+mod answers;
 mod shop;
 
 use std::time::Duration;
@@ -104,7 +105,9 @@ fn failed_step_ends_the_iteration() {
         let result = run(plan(&shop, "users = 1\nthink = \"1ms\"", BUY));
         let (log, found) = (shop.log(), users(&result));
         assert_eq!((log.read, found.iterations), (0, 0), "{transport:?}");
-        assert_eq!(found.failed_iterations, log.created, "{transport:?}");
+        // The run may end before the user goes on after the last one.
+        let failed = log.created - 1..=log.created;
+        assert!(failed.contains(&found.failed_iterations), "{transport:?}: {log:?} {found:?}");
         assert!(log.created > 2 && result.totals.failures["rpc_error"] == log.created);
     }
 }
