@@ -137,6 +137,15 @@ impl FileTokenStore {
         Self { directory: directory.into() }
     }
 
+    /// Returns the store of the command `corelane`: `corelane/tokens` in the directory for the
+    /// state of programs, `$XDG_STATE_HOME` or else `$HOME/.local/state` (XDG Base Directory
+    /// Specification). `None` if neither variable has an absolute path.
+    pub fn of_user() -> Option<Self> {
+        let state = absolute_variable("XDG_STATE_HOME")
+            .or_else(|| Some(absolute_variable("HOME")?.join(".local/state")))?;
+        Some(Self::new(state.join("corelane/tokens")))
+    }
+
     fn path(&self, server: &str) -> PathBuf {
         let name = BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(server)[..16]);
         self.directory.join(name + ".json")
@@ -199,6 +208,12 @@ impl TokenStore for FileTokenStore {
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "directories of the user are no options")]
+fn absolute_variable(name: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os(name)?);
+    path.is_absolute().then_some(path)
 }
 
 /// Returns the name of the file that replaces `path`, for this process alone.

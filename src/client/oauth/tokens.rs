@@ -76,16 +76,28 @@ pub struct StoredTokens {
 }
 
 impl StoredTokens {
-    /// Returns whether there is an access token, and not only a registration.
-    pub(crate) fn has_access(&self) -> bool {
+    /// Returns whether there is an access token, and not only the registration of a client.
+    pub fn has_access(&self) -> bool {
         !self.access_token.expose().is_empty()
     }
 
-    /// Returns whether 80 % of the life time of the access token have passed.
+    /// Returns the value of `Authorization` of requests. It is secret. `None` if there is no access
+    /// token, or if it is bound to a key (DPoP), so that each request needs a proof besides.
+    pub fn authorization(&self) -> Option<String> {
+        let is_bearer = self.has_access() && self.dpop_key.is_none();
+        is_bearer.then(|| format!("Bearer {}", self.access_token.expose()))
+    }
+
+    /// Returns when a refresh of the access token is due, in seconds since 1970-01-01 UTC: when
+    /// 80 % of its life time have passed. `None` if the server states no life time.
+    pub fn refresh_at(&self) -> Option<u64> {
+        let after = self.expires_in?.saturating_mul(4) / 5;
+        Some(self.issued_at.saturating_add(after))
+    }
+
+    /// Returns whether a refresh of the access token is due.
     pub(crate) fn is_refresh_due(&self, unix_seconds: u64) -> bool {
-        self.expires_in.is_some_and(|seconds| {
-            unix_seconds.saturating_sub(self.issued_at) >= seconds.saturating_mul(4) / 5
-        })
+        self.refresh_at().is_some_and(|at| unix_seconds >= at)
     }
 }
 

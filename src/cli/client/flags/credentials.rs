@@ -192,7 +192,7 @@ pub(crate) fn oauth_options(
         let text = format!("--{LOGIN} needs a target of HTTP or WebSocket");
         return if is_login { Err(Failure::Usage(text)) } else { Ok(None) };
     };
-    let store = token_directory().map(FileTokenStore::new);
+    let store = FileTokenStore::of_user();
     let mut options = OAuthOptions::new();
     if let Some(store) = &store {
         options = options.store(store.clone());
@@ -222,20 +222,6 @@ pub(crate) fn oauth_options(
     Ok(Some(options.on_authorization_url(|url| {
         print_note(&format!("Open this page to allow access:\n{url}"));
     })))
-}
-
-/// Returns the directory of tokens: below that for the state of programs (XDG Base Directory
-/// Specification).
-fn token_directory() -> Option<PathBuf> {
-    let state = absolute_variable("XDG_STATE_HOME")
-        .or_else(|| Some(absolute_variable("HOME")?.join(".local/state")))?;
-    Some(state.join("corelane/tokens"))
-}
-
-#[expect(clippy::disallowed_methods, reason = "directories of the user are no options")]
-fn absolute_variable(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(std::env::var_os(name)?);
-    path.is_absolute().then_some(path)
 }
 
 #[cfg(test)]
