@@ -203,13 +203,18 @@ impl RequestSettings {
         }
     }
 
+    /// Returns the fields of a request before there is a session.
+    pub(super) fn handshake_fields(&self) -> RequestFields<'_> {
+        let authorization = self.authorization.as_deref().map(Secret::reveal);
+        RequestFields { authorization, ..RequestFields::default() }
+    }
+
     /// Returns the fields of a message in `session`.
     pub(super) fn http_fields<'a>(&'a self, session: Option<&'a str>) -> RequestFields<'a> {
         RequestFields {
             protocol_version: (!self.era.is_parity()).then(|| self.era.mcp_version()),
             session_id: session,
-            authorization: self.authorization.as_deref().map(Secret::reveal),
-            ..RequestFields::default()
+            ..self.handshake_fields()
         }
     }
 }

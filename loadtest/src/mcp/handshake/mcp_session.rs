@@ -10,7 +10,6 @@ use corelane_client::session::{
 };
 use corelane_client::{ClientError, ClientErrorKind};
 use corelane_protocol::json::{PaddedBuffer, ParseLimits, Parser};
-use corelane_transport::http::client::request_writer::RequestFields;
 
 use super::{ConnectError, SessionResult};
 use crate::mcp::request_settings::RequestSettings;
@@ -60,7 +59,7 @@ impl Outgoing {
         for (class, text) in self.0.drain(..) {
             let fields = match class {
                 MessageClass::Response if !answers_requests => continue,
-                MessageClass::Request => RequestFields::default(),
+                MessageClass::Request => settings.handshake_fields(),
                 _ => settings.http_fields(session_id),
             };
             settings.write_message(&mut out, &text, &fields);

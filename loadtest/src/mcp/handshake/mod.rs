@@ -24,7 +24,6 @@
 mod mcp_session;
 mod parity_session;
 
-use corelane_transport::http::client::request_writer::RequestFields;
 use corelane_transport::websocket::client::{UpgradeEvent, UpgradeRequest};
 
 use self::mcp_session::McpSession;
@@ -175,9 +174,7 @@ impl Handshake {
         match &self.step {
             HandshakeStep::Upgrade(upgrade) => {
                 let mut request = Vec::new();
-                let authorization = settings.http_fields(None).authorization;
-                let fields = RequestFields { authorization, ..RequestFields::default() };
-                upgrade.write(&mut request, settings.writer(), &fields);
+                upgrade.write(&mut request, settings.writer(), &settings.handshake_fields());
                 HandshakeProgress::Send(request)
             }
             HandshakeStep::Complete => HandshakeProgress::Open(Vec::new()),

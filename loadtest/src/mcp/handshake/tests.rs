@@ -94,6 +94,17 @@ fn legacy_http_handshake_reuses_session_id() {
     assert_eq!(opening.finish().2.as_deref(), Some("s1"));
 }
 
+#[test]
+fn legacy_handshake_sends_token_of_user() {
+    let settings = settings(Transport::Http, Era::Legacy);
+    let token = std::sync::Arc::new(crate::mcp::Secret::from("Bearer abc".to_owned()));
+    let settings = settings.of_user(Some(&token));
+    let answers = [response("200 OK", INITIALIZE_RESPONSE), response("202 Accepted", "")];
+    let (_, sent) = open(&settings, &answers.each_ref().map(|it| &**it)).unwrap();
+    assert_eq!(sent.matches("POST /mcp").count(), 2, "{sent}");
+    assert_eq!(sent.to_lowercase().matches("authorization: bearer abc").count(), 2, "{sent}");
+}
+
 fn upgraded() -> String {
     let accept = "mY3BX7hrNcyiYHhxDOajVqtUBxM=";
     format!(
