@@ -15,6 +15,7 @@
 //! | [`mcp`] | MCP client side of one connection: handshake, requests, responses, close |
 //! | [`metrics`] | latency, outcomes, CPU time and memory of processes |
 //! | [`children`] | programs started for a run (stdio servers) |
+//! | [`sign_in`] | access tokens of users, and their renewal |
 //! | [`generator`] | load threads with their rings and connections |
 //! | [`plan`] | description of a run, as written by a user |
 //! | [`discovery`] | what the server is, found out before the run |
@@ -47,6 +48,7 @@ pub mod report;
 pub mod result;
 pub mod schedule;
 pub mod search;
+pub mod sign_in;
 pub mod significance;
 pub mod sweep;
 pub mod target;

@@ -23,7 +23,9 @@ use crate::generator::{LoadMode, RunConfig};
 use crate::mcp::HttpField;
 use crate::plan::{CallPlan, Plan};
 use crate::result::ServerIdentity;
+use crate::sign_in::SignInError;
 use crate::target::{Era, Target};
+use crate::users::UsersConfig;
 
 /// Why a server cannot be measured.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -36,6 +38,9 @@ pub enum DiscoveryError {
         "{0}; pass credentials with --bearer-file, --header or the variable CORELANE_LOAD_BEARER"
     )]
     Unauthorized(RequestError),
+    /// The first user gets no access token.
+    #[error("{0}")]
+    SignIn(RequestError),
     /// No version is spoken.
     #[error("no MCP server answers here: {0}; correct the address, or name the version with --era")]
     NotMcp(RequestError),
@@ -122,6 +127,7 @@ impl DiscoveryError {
     /// Returns whether the server may be starting.
     pub const fn readiness(&self) -> Readiness {
         let (Self::Unreachable(error)
+        | Self::SignIn(error)
         | Self::NotMcp(error)
         | Self::Handshake(error)
         | Self::Tools(error)) = self
@@ -153,7 +159,7 @@ pub struct Discovery {
 ///
 /// If the server does not answer, speaks no known version, or offers no tool that can be called.
 pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryError> {
-    let config = &as_first_user(config);
+    let config = &as_first_user(config)?;
     let mut plan = plan.clone();
     let sends_requests = !matches!(config.mode, LoadMode::Hold { .. });
     let tools = if sends_requests { Necessity::of_tools(&plan) } else { Necessity::Useless };
@@ -192,13 +198,28 @@ pub fn discover(plan: &Plan, config: &RunConfig) -> Result<Discovery, DiscoveryE
     Ok(Discovery { plan, notes: notes.into_iter().map(redact).collect(), server: identity })
 }
 
-/// Returns the configuration with the token of the first user, if users have tokens.
-fn as_first_user(config: &RunConfig) -> RunConfig {
+/// Returns the configuration with the token of the first user, if users have tokens or sign in.
+fn as_first_user(config: &RunConfig) -> Result<RunConfig, DiscoveryError> {
     let mut config = config.clone();
-    let authorization = config.users.as_ref().and_then(|users| users.first_authorization());
+    let users = config.users.as_deref();
+    let authorization = match users.and_then(UsersConfig::first_sign_in) {
+        None => users.and_then(UsersConfig::first_authorization),
+        Some((sign_in, credentials)) => {
+            let token = sign_in.sign_in(credentials).map_err(|error| match error {
+                SignInError::Server(error) => match RequestError::new(&error, &config) {
+                    error if error.is_unopened() => DiscoveryError::Unreachable(error),
+                    error => DiscoveryError::SignIn(error),
+                },
+                error @ SignInError::Refused(_) => {
+                    DiscoveryError::SignIn(RequestError::of_run(&error.to_string()))
+                }
+            })?;
+            Some(token.authorization)
+        }
+    };
     let field = authorization.and_then(|it| HttpField::new("Authorization", it.reveal()).ok());
     config.request_settings.fields.extend(field);
-    config
+    Ok(config)
 }
 
 /// Replaces the error of a server that speaks no MCP over Streamable HTTP, if it has the transport

@@ -9,10 +9,8 @@ use std::thread;
 
 use corelane_client::Client;
 use corelane_client::{
-    ClientBuilder, ClientError, EraPreference, ProgramEvent, ProxyOptions, ServerInfo, ToolInfo,
-    block_on,
+    ClientBuilder, ClientError, EraPreference, ProgramEvent, ServerInfo, ToolInfo, block_on,
 };
-use corelane_protocol::model::Implementation;
 
 use super::request_error::RequestError;
 use crate::children::{EXIT_TIMEOUT, StderrMode, StderrTail};
@@ -102,20 +100,16 @@ fn configure(
         // A program that was just started may take longer.
         Some(_) => limits.response_timeout.max(limits.connect_timeout),
     };
-    let mut builder = Client::builder(target)
-        .client_info(Implementation::new("corelane-load", env!("CARGO_PKG_VERSION")))
-        .era(match era {
-            None => EraPreference::Auto,
-            Some(Era::Modern) => EraPreference::Modern,
-            Some(era) => EraPreference::Legacy(era.revision()),
-        })
-        .connect_timeout(limits.connect_timeout)
-        .request_timeout(timeout)
-        // As the connections of the run.
-        .proxy(ProxyOptions::none());
-    if let Some(tls) = &config.tls {
-        builder = builder.tls(tls.options().clone());
-    }
+    let era = match era {
+        None => EraPreference::Auto,
+        Some(Era::Modern) => EraPreference::Modern,
+        Some(era) => EraPreference::Legacy(era.revision()),
+    };
+    let mut builder = config
+        .request_settings
+        .client_builder(target, config.tls.as_ref(), limits.connect_timeout)
+        .era(era)
+        .request_timeout(timeout);
     if let Some(program) = program {
         let (exit, mode) = (Arc::clone(exit), program.stderr);
         builder = builder.on_program_event(move |event| {
@@ -134,8 +128,7 @@ fn configure(
             }
         });
     }
-    let fields = &config.request_settings.fields;
-    fields.iter().fold(builder, |builder, field| builder.header(field.name(), field.value()))
+    builder
 }
 
 /// Checks that one of the addresses accepts a connection.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use corelane_base::time::Instant;
 
@@ -15,6 +16,7 @@ use crate::mcp::{
 use crate::metrics::failure_examples::answer_text;
 use crate::metrics::outcome::Failure;
 use crate::schedule::Share;
+use crate::sign_in::NewToken;
 
 /// Phase of a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -87,6 +89,15 @@ impl RunContext {
     /// Returns whether the current turn is in the measured window.
     pub(super) fn is_in_window(&self) -> bool {
         self.phase == RunPhase::Sending && self.now >= self.recorder.measured_from
+    }
+
+    /// Gives users the tokens that have come.
+    pub(super) fn take_tokens(&mut self, tokens: Option<&Receiver<NewToken>>) {
+        if let (Some(users), Some(tokens)) = (&mut self.users, tokens) {
+            for token in tokens.try_iter() {
+                users.set_token(token);
+            }
+        }
     }
 
     /// Returns the settings of the messages of a connection: those of its user.

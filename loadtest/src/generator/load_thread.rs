@@ -4,6 +4,7 @@
 //! submits what is due: one `io_uring_enter` for all connections. Shortly before a request is due
 //! the thread spins instead of parking, because a timer costs more than a request and fires late.
 
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use corelane_base::time::Instant;
@@ -19,6 +20,7 @@ use super::run_config::RunConfig;
 use super::subscribers::Subscribers;
 use super::users::Users;
 use crate::schedule::Share;
+use crate::sign_in::NewToken;
 
 /// Interval between checks of some connections for timeouts.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(5);
@@ -37,26 +39,32 @@ pub(super) struct LoadThread<R> {
     /// Whether the last turn left requests that could be sent.
     has_more_to_send: bool,
     last_sweep: Instant,
+    /// Tokens of users that sign in.
+    tokens: Option<Receiver<NewToken>>,
     completions: Vec<Completion>,
 }
 
 impl<R: Ring> LoadThread<R> {
     /// Creates a load thread with its share of the connections, none of them open. Without
-    /// `processes` the connections go to the addresses of `config`.
+    /// `processes` the connections go to the addresses of `config`. Users that sign in have the
+    /// latest of `tokens`.
     pub(super) fn new(
         mut ring: R,
         config: RunConfig,
         share: Share,
         processes: Option<Processes>,
+        tokens: Option<Receiver<NewToken>>,
     ) -> Self {
         let now = ring.park(ParkTimeout::Zero);
-        let ctx = RunContext::new(config, share, now);
+        let mut ctx = RunContext::new(config, share, now);
+        ctx.take_tokens(tokens.as_ref());
         Self {
             connections: Connections::new(ring, &ctx, processes),
             requests: RequestSchedule::new(&ctx),
             backlog: BacklogSampler::new(&ctx),
             has_more_to_send: false,
             last_sweep: now,
+            tokens,
             completions: Vec::with_capacity(1_024),
             ctx,
         }
@@ -233,6 +241,7 @@ impl<R: Ring> LoadThread<R> {
         }
         if ctx.now >= self.last_sweep.after(SWEEP_INTERVAL) {
             self.last_sweep = ctx.now;
+            ctx.take_tokens(self.tokens.as_ref());
             self.backlog.sample(ctx);
             self.connections.sweep_timeouts(ctx);
             self.connections.drive_slow_readers(&mut self.requests, ctx);

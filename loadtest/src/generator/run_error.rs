@@ -31,6 +31,9 @@ pub enum RunError {
     /// The stdio server did not start.
     #[error("the program did not come up: {0}; correct the command")]
     ProgramFailed(String),
+    /// A user got no access token.
+    #[error("{0}")]
+    SignIn(String),
     /// The run was stopped before the first request.
     #[error("stopped before the first request")]
     Stopped,

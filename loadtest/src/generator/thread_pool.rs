@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::vec::IntoIter;
 
 use corelane_base::time::Instant;
 use corelane_engine::clock::Clock;
@@ -37,6 +38,7 @@ use crate::metrics::process::{Process, Sample};
 use crate::metrics::process_group::{Accounting, ProcessGroup, ProgramCounts, SAMPLES_MAX};
 use crate::metrics::second::SecondResult;
 use crate::schedule::Share;
+use crate::sign_in::{NewToken, TokenRenewal};
 use crate::wire::tls::RunTls;
 
 /// Delay from the last opened connection to the first request.
@@ -67,6 +69,8 @@ pub struct Measurements {
     pub open_streams: u64,
     /// Delivery of each publication to the streams.
     pub publications: Vec<Publication>,
+    /// Why tokens of users were not renewed, if some were not.
+    pub sign_in_note: Option<String>,
     /// What the load generator ran with.
     pub setup: GeneratorSetup,
 }
@@ -152,6 +156,7 @@ pub fn run(
     let (report_tx, report_rx) = channel();
     let mut pool = ThreadPool { commands: Vec::new(), reports: report_rx, threads: Vec::new() };
     let group = config.endpoint.program().map(|_| Arc::new(ProcessGroup::default()));
+    let (renewal, mut tokens) = sign_in(&config, threads)?;
     for number in 0..threads {
         let (command_tx, command_rx) = channel();
         pool.commands.push(command_tx);
@@ -170,6 +175,7 @@ pub fn run(
             reports: report_tx.clone(),
             commands: command_rx,
             processes,
+            tokens: tokens.next(),
         };
         let thread = thread::Builder::new().name(format!("load-{number}"));
         pool.threads.push(thread.spawn(move || setup.run())?);
@@ -193,9 +199,30 @@ pub fn run(
         found => {
             let mut found = found?;
             found.usage.server_accounting = watched.map(ProcessGroup::accounting);
-            Ok(Measurements { programs: group.map(|group| group.program_counts()), ..found })
+            let sign_in_note = renewal.and_then(|renewal| renewal.note());
+            let programs = group.map(|group| group.program_counts());
+            Ok(Measurements { programs, sign_in_note, ..found })
         }
     }
+}
+
+/// Lets the users sign in, if they do. Returns what renews their tokens, and for each load thread
+/// where these arrive.
+fn sign_in(
+    config: &RunConfig,
+    threads: u32,
+) -> Result<(Option<TokenRenewal>, IntoIter<Receiver<NewToken>>), RunError> {
+    let none = (None, Vec::new().into_iter());
+    let Some(users) = &config.users else { return Ok(none) };
+    let Some(sign_in) = &users.sign_in else { return Ok(none) };
+    let (senders, receivers): (_, Vec<_>) = (0..threads).map(|_| channel()).unzip();
+    let renewal =
+        TokenRenewal::start(sign_in, &users.used_credentials(), || config.stop.is_made(), senders);
+    if config.stop.is_made() {
+        return Err(RunError::Stopped);
+    }
+    let renewal = renewal.map_err(|error| RunError::SignIn(error.to_string()))?;
+    Ok((Some(renewal), receivers.into_iter()))
 }
 
 /// Returns the window of a run that begins at `begin`.
@@ -249,6 +276,8 @@ struct ThreadSetup {
     reports: Sender<(u32, ThreadReport)>,
     commands: Receiver<ThreadCommand>,
     processes: Option<ProcessPool>,
+    /// Where the tokens of users that sign in arrive.
+    tokens: Option<Receiver<NewToken>>,
 }
 
 impl ThreadSetup {
@@ -298,7 +327,8 @@ impl ThreadSetup {
         let described = ring.describe();
         let waker = ring.waker();
         let processes = self.processes.take().map(|pool| Processes::new(pool, waker));
-        let mut thread = LoadThread::new(ring, self.config.clone(), self.share, processes);
+        let tokens = self.tokens.take();
+        let mut thread = LoadThread::new(ring, self.config.clone(), self.share, processes, tokens);
         let (open, refused) = thread.connect();
         let listening = thread.open_streams();
         self.send_report(ThreadReport::Connected {
@@ -444,6 +474,7 @@ impl ThreadPool {
             seconds: seconds.seconds,
             usage: resource_usage(readings, seconds.resident_bytes_max),
             programs: None,
+            sign_in_note: None,
             opened: connected.opened,
             connect_time: opening,
             open_streams: connected.open_streams,

@@ -11,9 +11,10 @@ use corelane_base::time::Instant;
 
 use super::period::PeriodRecorder;
 use super::run_config::RunConfig;
-use crate::mcp::{CompletedRequest, UserValues};
+use crate::mcp::{CompletedRequest, Secret, UserValues};
 use crate::metrics::outcome::Failure;
 use crate::schedule::Share;
+use crate::sign_in::NewToken;
 use crate::users::{NextAction, Scenario, StepOutcome, User, UserMetrics, UsersConfig};
 
 /// Users of one load thread, by connection.
@@ -23,6 +24,8 @@ pub(super) struct Users {
     users: Vec<User>,
     /// Ends of pauses and times of cancellations, with the user.
     timers: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Values of `Authorization` by credentials, if users sign in.
+    tokens: Vec<Option<Arc<Secret>>>,
     seed: u64,
 }
 
@@ -60,7 +63,34 @@ impl Users {
             Some(User::new(scenario, &config.scenarios[place], number, seed))
         };
         let users = (0..share.part(config.total())).map_while(user).collect();
-        Some(Self { users, config, timers: BinaryHeap::new(), seed })
+        let credentials = config.sign_in.as_ref().map_or(0, |it| it.credentials.len());
+        let tokens = vec![None; credentials];
+        Some(Self { users, config, timers: BinaryHeap::new(), tokens, seed })
+    }
+
+    /// Replaces the token of all users with these credentials.
+    pub(super) fn set_token(&mut self, token: NewToken) {
+        let NewToken { credentials, authorization } = token;
+        for user in &mut self.users {
+            let kind = self.config.scenarios.get(user.scenario());
+            let own = kind.and_then(|kind| kind.credentials_of(user.values().number()));
+            if own == Some(credentials) {
+                user.set_authorization(Arc::clone(&authorization));
+            }
+        }
+        if let Some(token) = self.tokens.get_mut(credentials) {
+            *token = Some(authorization);
+        }
+    }
+
+    /// Gives a new user the token of its credentials.
+    fn authorize(&mut self, index: usize) {
+        let Some(user) = self.users.get_mut(index) else { return };
+        let kind = self.config.scenarios.get(user.scenario());
+        let credentials = kind.and_then(|kind| kind.credentials_of(user.values().number()));
+        if let Some(Some(token)) = credentials.and_then(|it| self.tokens.get(it)) {
+            user.set_authorization(Arc::clone(token));
+        }
     }
 
     /// Begins the run at `begin`; the users of each scenario begin within its ramp.
@@ -174,7 +204,10 @@ impl Users {
         let Some((user, kind)) = self.user_mut(index) else { return false };
         let action = if user.is_leaving() {
             let total = u32::try_from(total).unwrap_or(u32::MAX);
-            user.replace(kind, user.values().number().wrapping_add(total), seed, now)
+            let number = user.values().number().wrapping_add(total);
+            let action = user.replace(kind, number, seed, now);
+            self.authorize(index);
+            action
         } else {
             user.advance(kind, now, metrics)
         };

@@ -37,7 +37,7 @@ pub mod subscriber;
 pub use self::answers::Answers;
 pub use self::closing::{CloseAction, Closing};
 pub use self::handshake::{ConnectError, Handshake, HandshakeProgress};
-pub use self::http_field::{HttpField, Secret};
+pub use self::http_field::{HttpField, REDACTED, Secret};
 pub use self::request_log::RequestLog;
 pub use self::request_settings::RequestSettings;
 pub use self::request_template::RequestTemplate;

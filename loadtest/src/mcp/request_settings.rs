@@ -4,8 +4,10 @@
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use corelane_client::session::{EraPreference, SessionConfig, SessionOptions};
+use corelane_client::{Client, ClientBuilder, ProxyOptions};
 use corelane_parity::envelope::Target;
 use corelane_parity::write;
 use corelane_protocol::eras::ClientCapabilities;
@@ -16,8 +18,9 @@ use corelane_transport::ndjson::end_line;
 
 use super::answers::Answers;
 use super::http_field::{HttpField, Secret};
-use crate::target::{Era, Transport};
+use crate::target::{Era, Target as ServerTarget, Transport};
 use crate::wire::frames;
+use crate::wire::tls::RunTls;
 
 /// Transport, era and HTTP fields used for all messages to a server.
 #[derive(Clone, Debug)]
@@ -97,6 +100,25 @@ impl RequestSettings {
     /// Returns the answers to requests of the server.
     pub const fn answers(&self) -> &Arc<Answers> {
         &self.answers
+    }
+
+    /// Returns a client of the library that connects to `target` as the connections of a run do.
+    pub fn client_builder(
+        &self,
+        target: &ServerTarget,
+        tls: Option<&RunTls>,
+        connect_timeout: Duration,
+    ) -> ClientBuilder {
+        let builder = Client::builder(target)
+            .client_info(Implementation::new("corelane-load", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(connect_timeout)
+            .proxy(ProxyOptions::none());
+        let builder = match tls {
+            Some(tls) => builder.tls(tls.options().clone()),
+            None => builder,
+        };
+        let fields = self.fields.iter();
+        fields.fold(builder, |builder, field| builder.header(field.name(), field.value()))
     }
 
     /// Returns the settings of a user with this value of `Authorization`, if it has one.

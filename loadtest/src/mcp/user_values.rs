@@ -67,6 +67,16 @@ impl UserData {
         &self.columns
     }
 
+    /// Returns the number of rows.
+    pub const fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns a field as text.
+    pub fn text(&self, row: usize, column: usize) -> Option<String> {
+        serde_json::from_str(self.rows.get(row)?.get(column)?).ok()
+    }
+
     /// Returns a field of a user, from 0, as JSON string.
     fn field(&self, user: u32, column: usize) -> Option<&str> {
         let row = self.rows.get(user as usize % self.rows.len().max(1))?;
@@ -117,6 +127,11 @@ impl UserValues {
         let authorization = token.map(|token| Arc::new(Secret::from(format!("Bearer {token}"))));
         self.authorization = authorization;
         self
+    }
+
+    /// Sets the value of `Authorization` of the user.
+    pub fn set_authorization(&mut self, authorization: Arc<Secret>) {
+        self.authorization = Some(authorization);
     }
 
     /// Returns the value of `Authorization` of the user.

@@ -33,6 +33,7 @@ pub mod churn;
 pub mod human_bytes;
 mod human_duration;
 pub mod listen;
+pub mod oauth;
 pub mod phase;
 pub mod scenario;
 pub mod slow_readers;
@@ -64,6 +65,7 @@ pub use self::connect::ConnectPlan;
 pub use self::human_bytes::HumanBytes;
 pub use self::human_duration::HumanDuration;
 pub use self::listen::ListenPlan;
+pub use self::oauth::OAuthPlan;
 pub use self::phase::PhasePlan;
 use self::scenario::ScenarioBuilder;
 pub use self::scenario::{ScenarioPlan, StepPlan};
@@ -77,8 +79,10 @@ pub use self::tls::TlsPlan;
 use crate::generator::{Endpoint, LoadMode, RunConfig, RunLimits, ScenarioConfig, StopRequest};
 use crate::mcp::{HttpField, RequestSettings, RequestTemplate, Secret};
 use crate::schedule::{ArrivalPattern, RateProfile, Segment};
+use crate::sign_in::SignInConfig;
 use crate::target::{Era, Target};
 use crate::users::UsersConfig;
+use crate::wire::tls::RunTls;
 
 /// Bits of the seed of a call below its number.
 const CALL_SEED_SHIFT: u32 = 48;
@@ -193,6 +197,9 @@ pub struct Plan {
     /// Users at a time, over all scenarios; each is a connection. Default: those of the scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<usize>,
+    /// How users sign in, unless their scenario says it. Default: they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OAuthPlan>,
     /// What users do, instead of requests at a rate. Default none.
     #[serde(default, rename = "scenario", skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<ScenarioPlan>,
@@ -309,6 +316,7 @@ impl Plan {
             phases: Vec::new(),
             calls: Vec::new(),
             users: None,
+            oauth: None,
             scenarios: Vec::new(),
             answers: AnswersPlan::default(),
             directory: PathBuf::new(),
@@ -459,7 +467,7 @@ impl Plan {
             let seed = self.seed ^ (number << CALL_SEED_SHIFT);
             calls.push((call.build(&settings, seed)?, call.weight));
         }
-        let users = self.build_users(&settings, &mut calls)?;
+        let users = self.build_users(self.sign_in(target, &settings, tls.as_ref()), &mut calls)?;
         if calls.is_empty() {
             calls.push((CallPlan::default().build(&settings, self.seed)?, 1));
         }
@@ -505,16 +513,36 @@ impl Plan {
         })
     }
 
+    /// Returns how users sign in, without credentials.
+    fn sign_in(
+        &self,
+        target: Target,
+        settings: &RequestSettings,
+        tls: Option<&RunTls>,
+    ) -> SignInConfig {
+        SignInConfig {
+            target,
+            settings: settings.clone(),
+            tls: tls.cloned(),
+            connect_timeout: self.connect_timeout.get(),
+            response_timeout: self.response_timeout.get(),
+            credentials: Vec::new(),
+        }
+    }
+
     /// Builds the users of the scenarios, and adds their request templates.
     fn build_users(
         &self,
-        settings: &RequestSettings,
+        sign_in: SignInConfig,
         calls: &mut Vec<(RequestTemplate, u32)>,
     ) -> Result<Option<Arc<UsersConfig>>, PlanError> {
         if self.scenarios.is_empty() {
             return Ok(None);
         }
+        let settings = &sign_in.settings.clone();
         let mut builder = ScenarioBuilder {
+            oauth: self.oauth.as_ref(),
+            sign_in,
             settings,
             seed: self.seed,
             directory: &self.directory,
@@ -546,6 +574,11 @@ impl Plan {
         let why = match (&self.scenarios[..], self.users) {
             ([], None) if !self.answers.is_empty() => {
                 "[answers] are those of users: add [[scenario]], or --users".into()
+            }
+            ([], None) if self.oauth.is_some() => {
+                "[oauth] is how users sign in: write a [[scenario]] with their steps, or use \
+                 bearer_file"
+                    .into()
             }
             ([], None) => return Ok(()),
             ([], Some(users)) => {

@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::human_duration::HumanDuration;
+use super::oauth::{OAuthPlan, user_column};
 use super::think::ThinkPlan;
 use super::{CallPlan, PlanError};
 use crate::mcp::{RequestSettings, RequestTemplate, UserData, ValueNames};
+use crate::sign_in::SignInConfig;
 use crate::target::Transport;
 use crate::users::{
     Cancel, Condition, Instruction, Pause, ResultPointer, Scenario, Step, Take, ThinkTime,
@@ -68,6 +70,9 @@ pub struct ScenarioPlan {
     /// that of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearer: Option<String>,
+    /// How users sign in. Default: `[oauth]` of the plan, unless there is `bearer`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<OAuthPlan>,
     /// The steps of an iteration.
     #[serde(rename = "step")]
     pub steps: Vec<StepPlan>,
@@ -170,19 +175,6 @@ fn task_call(call: &CallPlan, is_modern: bool) -> CallPlan {
     call
 }
 
-/// Returns the column that `{{user COLUMN}}` names.
-fn bearer_column(text: &str, names: &ValueNames) -> Result<usize, PlanError> {
-    let inner = text.strip_prefix("{{").and_then(|text| text.strip_suffix("}}"));
-    let column = inner.and_then(|inner| inner.trim().strip_prefix("user "));
-    let place = column.and_then(|name| names.columns.iter().position(|it| it == name.trim()));
-    place.ok_or_else(|| {
-        PlanError(format!(
-            "bearer: write {{{{user COLUMN}}}} with a column of data; there are {}",
-            if names.columns.is_empty() { "none".to_owned() } else { names.columns.join(", ") }
-        ))
-    })
-}
-
 /// Returns the number of users of each scenario: `total` in proportion to their weights, or their
 /// own.
 pub fn user_counts(scenarios: &[ScenarioPlan], total: Option<usize>) -> Vec<usize> {
@@ -233,6 +225,10 @@ pub(super) struct ScenarioBuilder<'a> {
     pub(super) seed: u64,
     /// Directory that paths are relative to.
     pub(super) directory: &'a Path,
+    /// How users sign in whose scenario does not say it.
+    pub(super) oauth: Option<&'a OAuthPlan>,
+    /// How users sign in, with the credentials so far.
+    pub(super) sign_in: SignInConfig,
     /// The request templates so far.
     pub(super) calls: Vec<(RequestTemplate, u32)>,
 }
@@ -262,7 +258,9 @@ impl ScenarioBuilder<'_> {
             let scenario = self.build_scenario(scenario, users);
             scenario.map_err(|error| PlanError(format!("[[scenario]]: {error}")))
         });
-        Ok(UsersConfig { scenarios: built.collect::<Result<_, _>>()? })
+        let scenarios = built.collect::<Result<_, _>>()?;
+        let sign_in = Some(&self.sign_in).filter(|sign_in| !sign_in.credentials.is_empty());
+        Ok(UsersConfig { scenarios, sign_in: sign_in.cloned() })
     }
 
     fn build_scenario(&mut self, plan: &ScenarioPlan, users: usize) -> Result<Scenario, PlanError> {
@@ -281,10 +279,12 @@ impl ScenarioBuilder<'_> {
         for name in plan.requests().flat_map(|step| step.take.keys()) {
             names.slot(name);
         }
-        let bearer = plan.bearer.as_deref().map(|text| bearer_column(text, &names)).transpose()?;
+        let bearer = plan.bearer.as_deref();
+        let bearer = bearer.map(|text| user_column("bearer", text, &names.columns)).transpose()?;
         if bearer.is_some() {
-            self.check_bearer()?;
+            self.check_authorization("bearer")?;
         }
+        let sign_in = self.add_credentials(plan, data.as_deref())?;
         let think = plan.think.map(ThinkPlan::build).transpose()?;
         let think = think.unwrap_or(ThinkTime::Fixed(Duration::ZERO));
         let mut program = Program { names, instructions: Vec::new(), counters: 0, think };
@@ -301,22 +301,44 @@ impl ScenarioBuilder<'_> {
             leaves: plan.leave,
             retries: plan.retries.unwrap_or_default(),
             bearer,
+            sign_in,
             data,
         })
     }
 
+    /// Returns the indices of the credentials of the users, and adds the credentials.
+    fn add_credentials(
+        &mut self,
+        plan: &ScenarioPlan,
+        data: Option<&UserData>,
+    ) -> Result<Vec<usize>, PlanError> {
+        let oauth = match (&plan.oauth, &plan.bearer) {
+            (Some(_), Some(_)) => {
+                return Err(PlanError::new("a scenario has bearer or oauth: remove one of both"));
+            }
+            (None, Some(_)) => None,
+            (own, None) => own.as_ref().or(self.oauth),
+        };
+        let Some(oauth) = oauth else { return Ok(Vec::new()) };
+        self.check_authorization("oauth")?;
+        if self.settings.era.is_parity() {
+            return Err(PlanError::new("oauth: the parity dialect needs bearer: write that"));
+        }
+        oauth.build(data, self.directory, &mut self.sign_in.credentials)
+    }
+
     /// Checks that the transport has bearer tokens, and that the run has no other.
-    fn check_bearer(&self) -> Result<(), PlanError> {
+    fn check_authorization(&self, key: &str) -> Result<(), PlanError> {
         let RequestSettings { transport, era, fields, .. } = self.settings;
         let is_sent =
             matches!(transport, Transport::Http | Transport::WebSocket) || era.is_parity();
         if !is_sent {
-            return Err(PlanError::new("bearer: lines carry no token: use HTTP or WebSocket"));
+            return Err(PlanError(format!("{key}: lines carry no token: use HTTP or WebSocket")));
         }
         if fields.iter().any(|field| field.name().eq_ignore_ascii_case("authorization")) {
-            return Err(PlanError::new(
-                "bearer: the run has an Authorization field, too: remove one of both",
-            ));
+            return Err(PlanError(format!(
+                "{key}: the run has an Authorization field, too: remove one of both"
+            )));
         }
         Ok(())
     }

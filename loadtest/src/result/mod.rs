@@ -251,7 +251,6 @@ impl RunResult {
         let connections = ConnectionsResult::of(&total.connects);
         let window = window_span(finding, plan.warm_up.get(), span);
         let calls = CallResult::of(&plan, finding, window);
-        let users = UsersResult::of(&plan, &total.users);
         let disturbance = Disturbance::of(&finding.usage, &generator, server.as_ref());
         let measurements = RunMeasurements {
             disturbance: &disturbance,
@@ -269,6 +268,7 @@ impl RunResult {
         if finding.programs.is_some() {
             verdict.check_programs(totals.lost, total.errors.first(Failure::Closed));
         }
+        verdict.notes.extend(finding.sign_in_note.clone());
         verdict.check_reopened(&plan, &totals, &connections);
         if finding.is_stopped {
             verdict.check_stopped(&plan, whole);
@@ -280,7 +280,7 @@ impl RunResult {
         Self {
             verdict,
             calls,
-            users,
+            users: UsersResult::of(&plan, &total.users),
             plan,
             manifest,
             failure_examples: failure_examples(total, &totals, &connections, listen.as_ref()),

@@ -1,5 +1,6 @@
 //! What users do: the compiled form of a scenario.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use serde_json::Value;
 use super::pointer::ResultPointer;
 use super::think_time::ThinkTime;
 use crate::mcp::{Secret, UserData, UserValues};
+use crate::sign_in::SignInConfig;
 
 /// A value that is taken from a result.
 #[derive(Clone, Debug)]
@@ -120,6 +122,9 @@ pub struct Scenario {
     pub retries: u32,
     /// Column of the data with the bearer token of each user.
     pub bearer: Option<usize>,
+    /// Indices of the credentials that users sign in with: one for each row of the data in turn, or
+    /// one for all. Empty if users do not sign in.
+    pub sign_in: Vec<usize>,
     /// Data of the users.
     pub data: Option<Arc<UserData>>,
 }
@@ -129,6 +134,15 @@ pub struct Scenario {
 pub struct UsersConfig {
     /// The scenarios; their users follow each other.
     pub scenarios: Vec<Scenario>,
+    /// How users sign in, if some do.
+    pub sign_in: Option<SignInConfig>,
+}
+
+impl Scenario {
+    /// Returns the index of the credentials of a user, if it signs in.
+    pub fn credentials_of(&self, user: u32) -> Option<usize> {
+        self.sign_in.get(user as usize % self.sign_in.len().max(1)).copied()
+    }
 }
 
 impl UsersConfig {
@@ -142,6 +156,27 @@ impl UsersConfig {
         let scenario = self.scenarios.first()?;
         let values = UserValues::new(0, 0, scenario.data.clone()).with_bearer(scenario.bearer);
         values.shared_authorization().cloned()
+    }
+
+    /// Returns how the first user signs in, with the index of its credentials, if it does.
+    pub fn first_sign_in(&self) -> Option<(&SignInConfig, usize)> {
+        Some((self.sign_in.as_ref()?, self.scenarios.first()?.credentials_of(0)?))
+    }
+
+    /// Returns the indices of the credentials that users have, those of later users included.
+    pub fn used_credentials(&self) -> BTreeSet<usize> {
+        let (mut used, mut first) = (BTreeSet::new(), 0);
+        for scenario in &self.scenarios {
+            let next = first + scenario.users;
+            if scenario.leaves {
+                used.extend(&scenario.sign_in);
+            } else {
+                let users = (first..next).map_while(|user| u32::try_from(user).ok());
+                used.extend(users.filter_map(|user| scenario.credentials_of(user)));
+            }
+            first = next;
+        }
+        used
     }
 
     /// Returns the scenario of a user, from 0, with its index and the place of the user in it.

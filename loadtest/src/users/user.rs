@@ -1,5 +1,6 @@
 //! One virtual user.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use corelane_base::random::Random;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use super::metrics::UserMetrics;
 use super::scenario::{Cancel, Instruction, Pause, Scenario, Step};
 use super::think_time::fraction;
-use crate::mcp::{CompletedRequest, UserValues};
+use crate::mcp::{CompletedRequest, Secret, UserValues};
 use crate::metrics::outcome::Failure;
 
 /// Pause after a failed iteration or before a retry, if the server names none.
@@ -121,6 +122,11 @@ impl User {
     /// Returns the index of its scenario.
     pub fn scenario(&self) -> usize {
         usize::from(self.scenario)
+    }
+
+    /// Sets the value of `Authorization` of its next messages.
+    pub fn set_authorization(&mut self, authorization: Arc<Secret>) {
+        self.values.set_authorization(authorization);
     }
 
     /// Returns the values of its placeholders.
@@ -421,6 +427,7 @@ mod tests {
             leaves: false,
             retries: 1,
             bearer: None,
+            sign_in: Vec::new(),
             data: None,
         }
     }

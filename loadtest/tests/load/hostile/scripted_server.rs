@@ -238,7 +238,7 @@ impl ScriptedConnection {
 }
 
 /// Returns the response to an upgrade (RFC 6455 section 4.2.2).
-fn upgraded(key: &str) -> Vec<u8> {
+pub(crate) fn upgraded(key: &str) -> Vec<u8> {
     let accept = derive_accept_key(key.as_bytes());
     format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\

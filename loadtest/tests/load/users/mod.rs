@@ -5,7 +5,9 @@
 #![expect(clippy::disallowed_types, reason = "the threads of a server share its log")]
 
 mod answers;
+mod oauth_server;
 mod shop;
+mod sign_in;
 
 use std::time::Duration;
 
