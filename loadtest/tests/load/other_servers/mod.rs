@@ -19,6 +19,7 @@ mod installed;
 
 mod endings;
 mod launchers;
+mod scenarios;
 mod starting;
 
 /// Flags of a short run.
@@ -28,6 +29,25 @@ const SHORT: [&str; 5] = ["--closed", "-c=1", "-d=1", "--warm-up=0", "--quiet"];
 fn run(target: &str, flags: &[&str]) -> ExitResult {
     let arguments = ["run", target].into_iter().chain(flags.iter().copied());
     load(arguments)
+}
+
+/// Starts the reference server of MCP over HTTP.
+fn reference_server() -> ListeningProcess {
+    ListeningProcess::start(|port| {
+        let mut command = Command::new("node");
+        command.arg(everything()).arg("streamableHttp").env("PORT", port.to_string());
+        command
+    })
+}
+
+/// Starts the shop that `benches/rmcp` has with rmcp.
+fn rmcp_server() -> ListeningProcess {
+    let program = Path::new(LOAD).with_file_name("shop_rmcp");
+    ListeningProcess::start(|port| {
+        let mut command = Command::new(&program);
+        command.args([&format!("127.0.0.1:{port}"), ""]);
+        command
+    })
 }
 
 /// Returns the first lines that a run without `--quiet` writes: what was chosen.
@@ -191,11 +211,7 @@ fn file_server_is_refused() {
 fn reference_server_is_measured_over_stdio_and_http() {
     let notes = ["MCP 2025-11-25, since server/discover", "tools/call echo {\"message\":\"abc"];
     assert_completed(&format!("stdio:node {} stdio", everything().display()), notes);
-    let server = ListeningProcess::start(|port| {
-        let mut command = Command::new("node");
-        command.arg(everything()).arg("streamableHttp").env("PORT", port.to_string());
-        command
-    });
+    let server = reference_server();
     assert_completed(&server.url(), notes);
 }
 
@@ -219,12 +235,7 @@ fn python_sdk_server_is_measured_over_http() {
 #[ignore = "needs the shop of benches/rmcp: ./test.sh runs it"]
 #[test]
 fn rmcp_server_is_measured_with_named_tool() {
-    let program = Path::new(LOAD).with_file_name("shop_rmcp");
-    let server = ListeningProcess::start(|port| {
-        let mut command = Command::new(&program);
-        command.args([&format!("127.0.0.1:{port}"), ""]);
-        command
-    });
+    let server = rmcp_server();
     let (notes, _) = chosen(&server.url());
     let unmarked = "list_products (not marked as read-only)";
     assert!(notes[1].starts_with("tools/list, ") && notes[1].contains(unmarked), "{notes:?}");
