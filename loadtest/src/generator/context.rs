@@ -129,7 +129,7 @@ impl RunContext {
             },
             ReceiveEvent::Result(result) => {
                 if let Some((user, kind)) = users.as_mut().and_then(|users| users.user_mut(index)) {
-                    user.take_values(kind, &result);
+                    user.take_values(kind, &result, &mut recorder.period.users);
                 }
             }
             ReceiveEvent::Unsolicited => recorder.period.outcomes.unsolicited += 1,

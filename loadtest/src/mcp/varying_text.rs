@@ -16,9 +16,9 @@
 //! | `{{user}}`, `{{iteration}}` | the number of the user and of its iteration, from 0 |
 //!
 //! Invariants: values depend only on the seed and on the number of the request, which differs
-//! between the requests of a run, or on the step of a user. A text that consists of `{{int …}}`
-//! alone becomes a number, one of `{{value …}}` alone the value with its type. A member whose value
-//! was not taken is left out.
+//! between the requests of a run, or on the step of a user. A text that consists of `{{int …}}`,
+//! `{{user}}` or `{{iteration}}` alone becomes a number, one of `{{value …}}` alone the value with
+//! its type. A member whose value was not taken is left out.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -83,7 +83,12 @@ impl VaryingText {
             let is_alone = before.ends_with('"')
                 && behind.strip_prefix('"').is_some_and(|behind| !behind.starts_with(':'));
             let (before, behind) = match part {
-                TextPart::Int { .. } | TextPart::Taken(_) if is_alone => {
+                TextPart::Int { .. }
+                | TextPart::Taken(_)
+                | TextPart::User
+                | TextPart::Iteration
+                    if is_alone =>
+                {
                     (&before[..before.len() - 1], &behind[1..])
                 }
                 _ => (before, behind),
@@ -340,18 +345,22 @@ mod tests {
         let text = json!({
             "cursor": "{{value cursor}}", "a\"b": "{{value page}}",
             "text": "p{{value page}} {{value tags}}",
-            "list": ["{{value cursor}}", "{{value page}}"], "user": "{{user}}-{{iteration}}",
+            "list": ["{{value cursor}}", "{{value page}}"],
+            "user": "{{user}}-{{iteration}}", "n": "{{user}}",
         });
         let text = VaryingText::parse(&text.to_string(), 1, Some(&names)).unwrap();
         let mut user = UserValues::new(3, 3, None);
         let render = |user: &UserValues| -> Value {
             serde_json::from_str(&text.render(1, Some(user))).unwrap()
         };
-        assert_eq!(render(&user), json!({ "text": "p ", "list": [null, null], "user": "3-0" }));
+        assert_eq!(
+            render(&user),
+            json!({ "text": "p ", "list": [null, null], "user": "3-0", "n": 3 })
+        );
         user.set_taken(1, Some(&json!(7)));
         user.set_taken(2, Some(&json!(["x"])));
         let expected = json!({
-            "a\"b": 7, "text": "p7 [\"x\"]", "list": [null, 7], "user": "3-0",
+            "a\"b": 7, "text": "p7 [\"x\"]", "list": [null, 7], "user": "3-0", "n": 3,
         });
         assert_eq!(render(&user), expected);
         user.set_taken(0, Some(&json!("c\"1")));

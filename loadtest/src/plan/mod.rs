@@ -67,7 +67,7 @@ pub use self::human_duration::HumanDuration;
 pub use self::listen::ListenPlan;
 pub use self::oauth::OAuthPlan;
 pub use self::phase::PhasePlan;
-use self::scenario::ScenarioBuilder;
+use self::scenario::{ScenarioBuilder, TakenValue};
 pub use self::scenario::{ScenarioPlan, StepPlan};
 pub use self::slow_readers::SlowReadersPlan;
 pub use self::source_ranges::SourceRange;
@@ -396,6 +396,11 @@ impl Plan {
         self.scenarios.iter_mut().flat_map(ScenarioPlan::calls_mut).collect()
     }
 
+    /// Returns the values that steps take from results, in order.
+    pub fn taken_values(&self) -> Vec<TakenValue<'_>> {
+        scenario::taken_values(&self.scenarios)
+    }
+
     /// Returns the names of all requests in results.
     pub fn call_names(&self) -> Vec<String> {
         if self.scenarios.is_empty() {
@@ -547,6 +552,7 @@ impl Plan {
             seed: self.seed,
             directory: &self.directory,
             calls: std::mem::take(calls),
+            takes: 0,
         };
         let users = builder.build(&self.scenarios, self.users)?;
         *calls = builder.calls;

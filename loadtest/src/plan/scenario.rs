@@ -106,6 +106,10 @@ pub struct StepPlan {
     /// a value other than null, false and an empty text, or `/POINTER=JSON`.
     #[serde(default, rename = "while", skip_serializing_if = "Option::is_none")]
     pub repeat_while: Option<String>,
+    /// Executes the step or block only if an earlier step has taken this value: the name of a value
+    /// other than null, false and an empty text, or `NAME=JSON`. Default: always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// Share of the requests that the user cancels, from 0 to 1. They count as `cancelled`, and
     /// the user goes on. Default 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,6 +127,15 @@ pub struct StepPlan {
 }
 
 impl StepPlan {
+    /// Returns the values that the step takes.
+    fn taken_values(&self) -> Vec<TakenValue<'_>> {
+        let step = self.name.as_deref().or(self.call.tool.as_deref());
+        let step = step.or(self.call.method.as_deref()).unwrap_or("echo");
+        let value = |(name, pointer)| TakenValue { step, name, pointer };
+        let texts = self.take.iter().map(|(name, pointer)| (name.as_str(), pointer.as_str()));
+        texts.map(value).collect()
+    }
+
     /// Returns the steps with a request, in order.
     fn requests(&self) -> Vec<&Self> {
         match &self.steps[..] {
@@ -162,6 +175,43 @@ impl ScenarioPlan {
     }
 }
 
+impl Program {
+    /// Lets the instruction at `place` skip what was added since.
+    fn skip_to_end(&mut self, place: usize) {
+        let end = self.instructions.len();
+        if let Some(Instruction::SkipUnless { to, .. }) = self.instructions.get_mut(place) {
+            *to = end;
+        }
+    }
+}
+
+/// Returns the condition that an earlier step has taken a value: `NAME`, or `NAME=JSON`.
+fn value_condition(program: &Program, text: &str) -> Result<Condition, PlanError> {
+    let (name, expected) = split_expected(text);
+    let slot = program.names.taken.iter().position(|taken| taken == name);
+    let slot = slot.ok_or_else(|| PlanError(format!("when = \"{text}\": no step takes {name}")))?;
+    Ok(Condition { slot, equals: expected_json("when", text, expected)? })
+}
+
+/// Splits a condition from the value that it expects.
+fn split_expected(text: &str) -> (&str, Option<&str>) {
+    match text.split_once('=') {
+        Some((what, expected)) => (what, Some(expected)),
+        None => (text, None),
+    }
+}
+
+/// Parses the value that a condition expects.
+fn expected_json(
+    key: &str,
+    text: &str,
+    expected: Option<&str>,
+) -> Result<Option<Value>, PlanError> {
+    expected.map(serde_json::from_str::<Value>).transpose().map_err(|error| {
+        PlanError(format!("{key} = \"{text}\": {error}; write JSON behind =, such as \"working\""))
+    })
+}
+
 /// Returns the call that begins a task. Its result is not that of the tool.
 fn task_call(call: &CallPlan, is_modern: bool) -> CallPlan {
     let mut call = CallPlan { output_schema: None, expect: Vec::new(), ..call.clone() };
@@ -190,6 +240,23 @@ pub fn user_counts(scenarios: &[ScenarioPlan], total: Option<usize>) -> Vec<usiz
         count
     };
     scenarios.iter().map(share).collect()
+}
+
+/// A value that a step takes from its result.
+#[derive(Clone, Copy, Debug)]
+pub struct TakenValue<'a> {
+    /// Name of the step, tool or method.
+    pub step: &'a str,
+    /// Name of the value.
+    pub name: &'a str,
+    /// JSON pointer into the result.
+    pub pointer: &'a str,
+}
+
+/// Returns the values that the steps take, in order.
+pub fn taken_values(scenarios: &[ScenarioPlan]) -> Vec<TakenValue<'_>> {
+    let steps = scenarios.iter().flat_map(ScenarioPlan::requests);
+    steps.flat_map(StepPlan::taken_values).collect()
 }
 
 /// Returns the name of each request of the steps in results.
@@ -231,6 +298,8 @@ pub(super) struct ScenarioBuilder<'a> {
     pub(super) sign_in: SignInConfig,
     /// The request templates so far.
     pub(super) calls: Vec<(RequestTemplate, u32)>,
+    /// Number of values that steps take so far.
+    pub(super) takes: usize,
 }
 
 /// A scenario in construction.
@@ -345,6 +414,11 @@ impl ScenarioBuilder<'_> {
 
     /// Adds a step or a block, and its loop.
     fn add_step(&mut self, program: &mut Program, step: &StepPlan) -> Result<(), PlanError> {
+        let skip = step.when.as_deref().map(|text| value_condition(program, text)).transpose()?;
+        let skip = skip.map(|condition| {
+            program.instructions.push(Instruction::SkipUnless { condition, to: 0 });
+            program.instructions.len() - 1
+        });
         let from = program.instructions.len();
         if step.steps.is_empty() {
             if step.task {
@@ -386,6 +460,9 @@ impl ScenarioBuilder<'_> {
                 program.instructions.push(repeat);
             }
         }
+        if let Some(skip) = skip {
+            program.skip_to_end(skip);
+        }
         Ok(())
     }
 
@@ -402,7 +479,7 @@ impl ScenarioBuilder<'_> {
         let interval_name = if is_modern { "pollIntervalMs" } else { "pollInterval" };
         let take = |slot, pointer: String| {
             let pointer = ResultPointer::parse(&pointer).map_err(PlanError)?;
-            Ok::<_, PlanError>(Take { slot, pointer })
+            Ok::<_, PlanError>(Take { slot, pointer, number: None })
         };
         let is_working = |slot| Condition { slot, equals: Some(Value::from("working")) };
         let names = program.names.clone();
@@ -415,7 +492,8 @@ impl ScenarioBuilder<'_> {
         self.keep_result(call.call);
         program.instructions.push(Instruction::Send(Box::new(call)));
         let skip = program.instructions.len();
-        program.instructions.push(Instruction::SkipWithout { slot: id, to: 0 });
+        let is_task = Condition { slot: id, equals: None };
+        program.instructions.push(Instruction::SkipUnless { condition: is_task, to: 0 });
         let of_task = |method: &str| CallPlan {
             method: Some(method.into()),
             params: json!({ "taskId": format!("{{{{value {}}}}}", names.taken[id]) })
@@ -449,8 +527,7 @@ impl ScenarioBuilder<'_> {
             result.think = Pause::Drawn(ThinkTime::Fixed(Duration::ZERO));
             program.instructions.push(Instruction::Send(Box::new(result)));
         }
-        let end = program.instructions.len();
-        program.instructions[skip] = Instruction::SkipWithout { slot: id, to: end };
+        program.skip_to_end(skip);
         Ok(())
     }
 
@@ -478,13 +555,17 @@ impl ScenarioBuilder<'_> {
                 return Err(PlanError::new("cancel_after needs cancel, such as cancel = 0.1"));
             }
         };
-        let take = |(name, pointer): (&String, &String)| {
+        let first = self.takes;
+        self.takes += step.take.len();
+        let take = |(place, (name, pointer)): (usize, (&String, &String))| {
             let slot = program.names.taken.iter().position(|taken| taken == name);
             let pointer = ResultPointer::parse(pointer)
                 .map_err(|why| PlanError(format!("take.{name}: {why}")))?;
-            Ok(Take { slot: slot.unwrap_or_default(), pointer })
+            let number = Some(first + place);
+            Ok(Take { slot: slot.unwrap_or_default(), pointer, number })
         };
-        let takes: Vec<Take> = step.take.iter().map(take).collect::<Result<_, PlanError>>()?;
+        let takes = step.take.iter().enumerate().map(take);
+        let takes: Vec<Take> = takes.collect::<Result<_, PlanError>>()?;
         let number = self.calls.len() as u64 + 1;
         let seed = self.seed ^ (number << super::CALL_SEED_SHIFT);
         let template = step.call.build_step(self.settings, seed, &program.names)?;
@@ -499,17 +580,10 @@ impl ScenarioBuilder<'_> {
 
     /// Lets the last request take the value of a condition.
     fn add_condition(&mut self, program: &mut Program, text: &str) -> Result<Condition, PlanError> {
-        let (pointer, expected) = match text.split_once('=') {
-            Some((pointer, expected)) => (pointer, Some(expected)),
-            None => (text, None),
-        };
+        let (pointer, expected) = split_expected(text);
         let pointer = ResultPointer::parse(pointer)
             .map_err(|why| PlanError(format!("while = \"{text}\": {why}")))?;
-        let equals = expected.map(serde_json::from_str::<Value>).transpose().map_err(|error| {
-            PlanError(format!(
-                "while = \"{text}\": {error}; write JSON behind =, such as \"working\""
-            ))
-        })?;
+        let equals = expected_json("while", text, expected)?;
         // A space: no name of a plan has one.
         let slot = program.names.slot(&format!("while {}", program.counters));
         let last =
@@ -518,7 +592,7 @@ impl ScenarioBuilder<'_> {
                 _ => None,
             });
         if let Some(step) = last {
-            step.takes.push(Take { slot, pointer });
+            step.takes.push(Take { slot, pointer, number: None });
             let call = step.call;
             self.keep_result(call);
         }

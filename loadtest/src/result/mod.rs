@@ -268,7 +268,7 @@ impl RunResult {
         if finding.programs.is_some() {
             verdict.check_programs(totals.lost, total.errors.first(Failure::Closed));
         }
-        verdict.notes.extend(finding.sign_in_note.clone());
+        verdict.notes.extend(notes(&plan, finding));
         verdict.check_reopened(&plan, &totals, &connections);
         if finding.is_stopped {
             verdict.check_stopped(&plan, whole);
@@ -304,6 +304,12 @@ impl RunResult {
             seconds: finding.seconds.clone(),
         }
     }
+}
+
+/// Returns the notes on what users did.
+fn notes(plan: &Plan, finding: &Measurements) -> Vec<String> {
+    let untaken = users::untaken_notes(plan, &finding.total.users);
+    finding.sign_in_note.iter().cloned().chain(untaken).collect()
 }
 
 /// Returns the length of the run, warm-up included.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Percentiles;
 use crate::plan::Plan;
-use crate::users::UserMetrics;
+use crate::plan::scenario::TakenValue;
+use crate::users::{TakeCounts, UserMetrics};
 
 /// Results of users.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -28,10 +29,25 @@ pub struct UsersResult {
     pub cancelled: u64,
 }
 
+/// Returns a note for each value that no result had.
+pub(super) fn untaken_notes(plan: &Plan, metrics: &UserMetrics) -> Vec<String> {
+    let takes = metrics.takes.iter().zip(plan.taken_values());
+    let untaken = takes.filter(|(counts, _)| counts.found == 0 && counts.missing > 0);
+    let note = |(counts, value): (&TakeCounts, TakenValue<'_>)| {
+        let TakenValue { step, name, pointer } = value;
+        format!(
+            "none of {} results of {step} had a value at {pointer}: {{{{value {name}}}}} was left \
+             out",
+            counts.missing
+        )
+    };
+    untaken.map(note).collect()
+}
+
 impl UsersResult {
     /// Returns the results of the users, if the plan has any.
     pub(super) fn of(plan: &Plan, metrics: &UserMetrics) -> Option<Self> {
-        let UserMetrics { iterations, failed, left, retried, cancelled, inputs } = metrics;
+        let UserMetrics { iterations, failed, left, retried, cancelled, inputs, .. } = metrics;
         let iteration = iterations.as_deref().map(Percentiles::from_histogram);
         (!plan.scenarios.is_empty()).then(|| Self {
             users: plan.connections as u64,

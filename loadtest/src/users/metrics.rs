@@ -21,6 +21,17 @@ pub struct UserMetrics {
     pub inputs: u64,
     /// Requests that users cancelled.
     pub cancelled: u64,
+    /// How often each value of the plan was found in a result, and how often not.
+    pub takes: Vec<TakeCounts>,
+}
+
+/// How often a value was found in results.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct TakeCounts {
+    /// Results with the value.
+    pub found: u64,
+    /// Results without it.
+    pub missing: u64,
 }
 
 impl UserMetrics {
@@ -31,14 +42,33 @@ impl UserMetrics {
         iterations.saturating_record(nanoseconds);
     }
 
+    /// Records whether a result has the value with this number.
+    pub fn record_take(&mut self, number: usize, is_found: bool) {
+        let counts = self.take_mut(number);
+        counts.found += u64::from(is_found);
+        counts.missing += u64::from(!is_found);
+    }
+
+    fn take_mut(&mut self, number: usize) -> &mut TakeCounts {
+        if self.takes.len() <= number {
+            self.takes.resize(number + 1, TakeCounts::default());
+        }
+        &mut self.takes[number]
+    }
+
     /// Adds the measurements of another load thread or second.
     pub fn add(&mut self, other: &Self) {
-        let Self { iterations, failed, left, retried, cancelled, inputs } = other;
+        let Self { iterations, failed, left, retried, cancelled, inputs, takes } = other;
         self.failed += failed;
         self.left += left;
         self.retried += retried;
         self.cancelled += cancelled;
         self.inputs += inputs;
+        for (number, some) in takes.iter().enumerate() {
+            let all = self.take_mut(number);
+            all.found += some.found;
+            all.missing += some.missing;
+        }
         if let Some(some) = iterations {
             let all = self.iterations.get_or_insert_with(|| Box::new(histogram()));
             if all.add(&**some).is_err() {

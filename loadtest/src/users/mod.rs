@@ -20,7 +20,7 @@ mod scenario;
 mod think_time;
 mod user;
 
-pub use self::metrics::UserMetrics;
+pub use self::metrics::{TakeCounts, UserMetrics};
 pub use self::pointer::ResultPointer;
 pub use self::scenario::{
     Cancel, Condition, Instruction, Pause, Scenario, Step, Take, UsersConfig,

@@ -18,6 +18,8 @@ pub struct Take {
     pub slot: usize,
     /// Where it is in the result.
     pub pointer: ResultPointer,
+    /// Its place among the values that the steps of the plan take; `None` for a condition.
+    pub number: Option<usize>,
 }
 
 /// A request with the pause before it.
@@ -79,10 +81,10 @@ impl Condition {
 pub enum Instruction {
     /// Sends a request.
     Send(Box<Step>),
-    /// Goes on with a later instruction if a value was not taken.
-    SkipWithout {
-        /// Slot of the value.
-        slot: usize,
+    /// Goes on with a later instruction unless a value is as required.
+    SkipUnless {
+        /// The value.
+        condition: Condition,
         /// Index of that instruction.
         to: usize,
     },

@@ -248,7 +248,7 @@ impl User {
     }
 
     /// Takes values from the result of the request in flight, a JSON text.
-    pub fn take_values(&mut self, kind: &Scenario, result: &str) {
+    pub fn take_values(&mut self, kind: &Scenario, result: &str, metrics: &mut UserMetrics) {
         let Some(Instruction::Send(step)) = kind.instructions.get(usize::from(self.position))
         else {
             return;
@@ -256,6 +256,9 @@ impl User {
         let result: Value = serde_json::from_str(result).unwrap_or_default();
         for take in &step.takes {
             let value = take.pointer.find(&result, &mut self.random);
+            if let Some(number) = take.number {
+                metrics.record_take(number, value.is_some());
+            }
             self.values.set_taken(take.slot, value);
         }
     }
@@ -307,9 +310,10 @@ impl User {
             match kind.instructions.get(usize::from(self.position)) {
                 None => return Reached::End,
                 Some(Instruction::Send(_)) => return Reached::Step,
-                Some(Instruction::SkipWithout { slot, to }) => {
+                Some(Instruction::SkipUnless { condition, to }) => {
                     let next = usize::from(self.position) + 1;
-                    let to = if self.values.taken(*slot).is_some() { next } else { *to };
+                    let is_met = condition.is_met(self.values.taken(condition.slot));
+                    let to = if is_met { next } else { *to };
                     self.position = u16::try_from(to).unwrap_or(u16::MAX);
                 }
                 Some(Instruction::Require(condition)) => {
@@ -445,7 +449,7 @@ mod tests {
         user.mark_sent(step, since, now);
         match result {
             Ok(result) => {
-                user.take_values(kind, result);
+                user.take_values(kind, result, metrics);
                 user.set_outcome(StepOutcome::Answered);
             }
             Err(failure) if user.takes_retry(kind, failure) => {
@@ -461,7 +465,8 @@ mod tests {
         let pointer = ResultPointer::parse("/next").unwrap();
         let condition = Some(Condition { slot: 0, equals: None });
         let repeat = Instruction::Repeat { from: 0, times: 4, condition, counter: 0 };
-        let kind = scenario(vec![step(vec![Take { slot: 0, pointer }], None), repeat]);
+        let kind =
+            scenario(vec![step(vec![Take { slot: 0, pointer, number: None }], None), repeat]);
         let mut user = User::new(0, &kind, 0, 1);
         let mut now = Instant::from_milliseconds(1);
         user.begin(now);

@@ -123,6 +123,31 @@ fn user_ends_after_its_iterations() {
 }
 
 #[test]
+fn value_that_no_result_has_is_noted() {
+    let shop = Shop::new(Transport::Tcp, ShopModel::default());
+    let steps = "[[scenario.step]]\nname = \"list\"\nmethod = \"resources/list\"\n\
+                 take = { a = \"/resources/0/name\", b = \"/tools/0/name\" }\n";
+    let result = run(plan(&shop, "users = 2\nrepeat = 2", steps));
+    let note = "none of 4 results of list had a value at /tools/0/name: {{value b}} was left out";
+    assert!(result.verdict.notes.contains(&note.to_owned()), "{:?}", result.verdict.notes);
+    assert!(!result.verdict.notes.iter().any(|note| note.contains("{{value a}}")));
+}
+
+#[test]
+fn step_is_skipped_unless_its_value_was_taken() {
+    let steps = format!(
+        "{BUY}[[scenario.step]]\nwhen = \"cursor\"\ntool = \"never\"\narguments = {{}}\n\
+         [[scenario.step]]\nwhen = 'item=\"item 3\"'\n[[scenario.step.step]]\n\
+         tool = \"{{{{value item}}}}\"\narguments = {{ order = \"{{{{value order}}}}\" }}\n"
+    );
+    let shop = Shop::new(Transport::Tcp, ShopModel::default());
+    let result = run(plan(&shop, "users = 1\nrepeat = 2", &steps));
+    let log = shop.log();
+    assert_eq!(log.mistakes, Vec::<String>::new());
+    assert_eq!((users(&result).iterations, log.created, log.read), (2, 2, 2 * 3));
+}
+
+#[test]
 fn pauses_lie_between_answer_and_request() {
     let pause = Duration::from_millis(20);
     for think in ["\"20ms\"", "{ uniform = [\"20ms\", \"30ms\"] }"] {
@@ -209,6 +234,7 @@ fn invalid_scenario_is_explained() {
         ("", format!("{step}arguments = {{ a = \"{{{{value b}}}}\" }}"), "there are none"),
         ("", format!("{step}take = {{ a = \"b\" }}"), "take.a: 'b' is not a JSON pointer"),
         ("", format!("{step}while = \"/a=b\""), "write JSON behind ="),
+        ("", format!("{step}when = \"b\""), "no step takes b"),
         ("", format!("{step}cancel = 2.0"), "a share is from 0 to 1"),
         ("", format!("{step}cancel_after = 1"), "cancel_after needs cancel"),
         ("", format!("{step}weight = 2"), "a step has no weight"),
