@@ -42,7 +42,8 @@ pub(super) struct Lifecycle<R> {
     pub(super) connector: Connector,
     /// Requests that are sent again once their connection is open again.
     repeats: BTreeMap<usize, Vec<UnansweredRequest>>,
-    /// HTTP connections that are being opened again in the same session, after a timeout.
+    /// HTTP connections that are being opened again in the same session, after a timeout or because
+    /// the server closed them between two requests.
     reopening: BTreeMap<usize, RequestLog>,
     /// Subscribers and the publisher.
     pub(super) subscribers: Option<Subscribers>,
@@ -374,8 +375,15 @@ impl<R: Ring> Lifecycle<R> {
                 _ => Ending::Planned,
             };
         }
+        let has_session = matches!(&conn.state, ConnectionState::Open(log) if log.has_session());
+        let goes_on = conn.ending == Ending::Expired && conn.replacement.is_none() && has_session;
         let partial = conn.closed_inside_message().filter(|_| failure == Failure::Closed);
         match std::mem::replace(&mut conn.state, ConnectionState::Closing) {
+            ConnectionState::Open(mut log) if goes_on => {
+                // The session of HTTP goes on over the next connection.
+                log.restart();
+                self.reopening.insert(index, log);
+            }
             ConnectionState::Open(mut log) => {
                 self.connector.count_closed();
                 ctx.recorder.period.connects.lost += u64::from(!conn.is_draining && !is_kept_alive);
@@ -565,7 +573,8 @@ impl<R: Ring> Lifecycle<R> {
     /// Reconnects a closed connection, at once if it is being replaced or a request timed out, else
     /// after the retry delay.
     pub(super) fn reconnect(&mut self, index: usize, ctx: &mut RunContext) {
-        if self.reopening.contains_key(&index) {
+        let is_expired = self.io[index].ending == Ending::Expired;
+        if self.reopening.contains_key(&index) && !is_expired {
             return self.begin_connect(u32::try_from(index).unwrap_or(u32::MAX), ctx);
         }
         let conn = &self.io[index];

@@ -98,6 +98,11 @@ impl RequestLog {
         self.matcher.add_unreported(Instant::ORIGIN);
     }
 
+    /// Returns whether it has a session over HTTP, which other connections can carry on.
+    pub const fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
+
     /// Returns the session id, over HTTP.
     pub fn session(&self) -> Option<&str> {
         self.session.as_deref()
@@ -197,7 +202,10 @@ impl RequestLog {
                     // A template would hide that the connection closes.
                     let whole = whole.filter(|_| !closes);
                     self.matcher.finish_http_response(calls, status, excerpt, whole, on_event);
-                    if closes {
+                    // A session that has ended is unknown to the server (MCP 2025-11-25,
+                    // basic/transports, "Session Management"): the client begins a new one.
+                    let has_ended = status == 404 && self.session.take().is_some();
+                    if closes || has_ended {
                         on_event(ReceiveEvent::Closing);
                     }
                 }

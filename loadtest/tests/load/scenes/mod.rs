@@ -16,7 +16,7 @@ use corelane_load::result::{Manifest, RunOrigin, RunResult};
 use corelane_test_support::stall::stall;
 use corelane_test_support::{ExitResult, TestServer};
 
-use self::session_server::SessionServer;
+use self::session_server::{AfterAnswer, SessionServer};
 use crate::load;
 
 /// Returns a plan with four connections and no warm-up.
@@ -108,6 +108,26 @@ fn churn_deletes_sessions_unless_configured_to_leave() {
         assert_eq!((sessions.initialized(), sessions.deleted()), (24, deleted), "{how}");
         assert_eq!(total.connects.sessions_not_deleted, 0);
     }
+}
+
+#[test]
+fn session_goes_on_over_next_connection() {
+    let (address, sessions) = SessionServer::serve_and(AfterAnswer::Closes);
+    let rest = format!("era = \"legacy\"\n{PHASE}[[call]]\nmethod = \"ping\"\n");
+    let total = run(&job(&format!("http://{address}"), &rest)).total;
+    assert_eq!((total.outcomes.answered, total.connects.lost), (400, 0));
+    assert_eq!(sessions.initialized(), 4);
+}
+
+#[test]
+fn ended_session_is_followed_by_new_one() {
+    let (address, sessions) = SessionServer::serve_and(AfterAnswer::EndsSession);
+    let rest = format!("era = \"legacy\"\n{PHASE}[[call]]\nmethod = \"ping\"\n");
+    let outcomes = run(&job(&format!("http://{address}"), &rest)).total.outcomes;
+    let (answered, unknown) = (outcomes.answered, outcomes.failed(Failure::Http4xx));
+    assert!(answered > 4 && unknown > 0, "{outcomes:?}");
+    // Each session answers one request.
+    assert!(sessions.initialized() >= answered, "{outcomes:?}");
 }
 
 #[test]

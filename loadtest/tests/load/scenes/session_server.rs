@@ -5,19 +5,37 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What happens after the answer to a request of a session.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum AfterAnswer {
+    /// The connection stays open.
+    #[default]
+    Stays,
+    /// The answer announces that the connection closes.
+    Closes,
+    /// The session ends: its next request is answered by status 404.
+    EndsSession,
+}
+
 /// Counters of sessions.
 #[derive(Debug, Default)]
 pub(crate) struct SessionServer {
     initialized: AtomicU64,
     deleted: AtomicU64,
+    after: AfterAnswer,
 }
 
 impl SessionServer {
     /// Starts a server that runs until the end of the test.
     pub(crate) fn serve() -> (SocketAddr, Arc<Self>) {
+        Self::serve_and(AfterAnswer::Stays)
+    }
+
+    /// Starts such a server, which does this after each answer.
+    pub(crate) fn serve_and(after: AfterAnswer) -> (SocketAddr, Arc<Self>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let sessions = Arc::new(Self::default());
+        let sessions = Arc::new(Self { after, ..Self::default() });
         let counted = Arc::clone(&sessions);
         std::thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
@@ -42,6 +60,7 @@ impl SessionServer {
     fn serve_connection(&self, stream: TcpStream) -> Option<()> {
         let mut writer = stream.try_clone().ok()?;
         let mut reader = BufReader::new(stream);
+        let mut answered = 0;
         loop {
             let (mut verb, mut length) = (String::new(), 0);
             loop {
@@ -61,7 +80,22 @@ impl SessionServer {
             }
             let mut body = vec![0; length];
             reader.read_exact(&mut body).ok()?;
-            writer.write_all(self.respond(&verb, &body)?.as_bytes()).ok()?;
+            let is_request = !body.windows(10).any(|part| part == b"initialize");
+            answered += u64::from(is_request);
+            if self.after == AfterAnswer::EndsSession && answered > 1 {
+                let head = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+                writer.write_all(head.as_bytes()).ok()?;
+                continue;
+            }
+            let mut response = self.respond(&verb, &body)?;
+            let closes = self.after == AfterAnswer::Closes && is_request;
+            if closes {
+                response = response.replacen("\r\n", "\r\nConnection: close\r\n", 1);
+            }
+            writer.write_all(response.as_bytes()).ok()?;
+            if closes {
+                return None;
+            }
         }
     }
 
