@@ -1,5 +1,6 @@
 //! A run as Markdown, for comments and job summaries of CI.
 
+use super::scenario::users_text;
 use crate::figure;
 use crate::result::{Percentiles, ProcessCost, RunResult, RunStatus};
 
@@ -7,7 +8,11 @@ use crate::result::{Percentiles, ProcessCost, RunResult, RunStatus};
 pub fn run(result: &RunResult) -> String {
     let RunResult { plan, manifest, totals, .. } = result;
     let mut lines = vec![format!("### {}\n", verdict(result))];
-    let kind = if plan.closed { "closed loop" } else { "open loop" };
+    let kind = match (plan.scenarios.is_empty(), plan.closed) {
+        (false, _) => "users",
+        (true, true) => "closed loop",
+        (true, false) => "open loop",
+    };
     let mut facts = vec![
         code(&plan.target),
         plan.era_name().into(),
@@ -26,6 +31,9 @@ pub fn run(result: &RunResult) -> String {
         figure::rate(totals.rate),
         figure::percent_or_dash(totals.failure_ratio)
     ));
+    if let Some(users) = &result.users {
+        lines.push(format!("users: {}\n", users_text(users, totals.duration_s)));
+    }
     lines.push("| | mean | p50 | p90 | p95 | p99 | p99.9 | p99.99 | max |".into());
     lines.push("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |".into());
     lines.extend(

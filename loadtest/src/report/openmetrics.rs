@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::result::{MemoryGrowth, Percentiles, RunResult, RunStatus};
+use crate::result::{MemoryGrowth, Percentiles, RunResult, RunStatus, UsersResult};
 
 /// Lines of the output, by metric.
 #[derive(Default)]
@@ -65,6 +65,9 @@ pub fn run(result: &RunResult) -> String {
     let rate = Some(totals.rate);
     metrics.add("responses_per_second", "Successful responses a second.", &[], rate);
     latencies(&mut metrics, result);
+    if let Some(users) = &result.users {
+        add_users(&mut metrics, users);
+    }
     costs(&mut metrics, result);
     if let Some(growth) = result.memory_growth {
         memory_growth(&mut metrics, growth);
@@ -75,6 +78,21 @@ pub fn run(result: &RunResult) -> String {
         metrics.add("threshold_kept", "Whether a threshold is kept.", &labels, is_kept);
     }
     metrics.text + "# EOF\n"
+}
+
+fn add_users(metrics: &mut Metrics, users: &UsersResult) {
+    metrics.add("users", "Users at a time.", &[], Some(float(users.users)));
+    let iterations = [("complete", users.iterations), ("failed", users.failed_iterations)];
+    for (state, count) in iterations {
+        let help = "Iterations of users.";
+        metrics.add("user_iterations", help, &[("state", state)], Some(float(count)));
+    }
+    for (action, count) in users.actions() {
+        let help = "What users did besides their steps.";
+        metrics.add("user_actions", help, &[("action", action)], Some(float(count)));
+    }
+    let help = "Duration of complete iterations, pauses included.";
+    statistics(metrics, "user_iteration_seconds", help, &[], &users.iteration);
 }
 
 fn latencies(metrics: &mut Metrics, result: &RunResult) {

@@ -15,11 +15,9 @@ const DRIFT_SECONDS_MIN: f64 = 60.0;
 /// Returns the percentile rows of the scenario.
 pub(super) fn rows(result: &RunResult) -> Vec<String> {
     let RunResult { plan, connections: openings, totals, .. } = result;
-    let users = result.users.as_ref().filter(|users| users.iterations > 0);
-    let iterations = users.map(|users| percentile_row("iteration", &users.iteration));
     // Without requests the connect times are the result.
     if plan.churn.is_none() && totals.due > 0 {
-        return iterations.into_iter().collect();
+        return Vec::new();
     }
     let mut rows = vec![percentile_row("connect", &openings.connect)];
     rows.extend(openings.churn.as_ref().map(|churn| percentile_row("churn", churn)));
@@ -51,25 +49,24 @@ pub(super) fn lines(result: &RunResult) -> Vec<String> {
 }
 
 fn users_line(users: &UsersResult, seconds: f64) -> String {
+    format!("users    {}", users_text(users, seconds))
+}
+
+/// Returns the counts of users, their iterations and what they did, for a run of `seconds`.
+pub(super) fn users_text(users: &UsersResult, seconds: f64) -> String {
     let UsersResult { users: count, iterations, failed_iterations, .. } = *users;
-    let mut line = format!(
-        "users    {} · {} iterations · {}/s · {} failed",
+    let mut text = format!(
+        "{} · {} iterations · {}/s · {} failed",
         figure::count(count),
         figure::count(iterations),
         figure::rate(per_second(iterations, seconds)),
         figure::count(failed_iterations)
     );
-    let others = [
-        ("left", users.left),
-        ("retried", users.retried),
-        ("cancelled", users.cancelled),
-        ("inputs", users.inputs),
-    ];
-    for (what, count) in others.into_iter().filter(|(_, count)| *count > 0) {
+    for (what, count) in users.actions().into_iter().filter(|(_, count)| *count > 0) {
         // Writing to a string does not fail.
-        write!(line, " · {what} {}", figure::count(count)).unwrap_or(());
+        write!(text, " · {what} {}", figure::count(count)).unwrap_or(());
     }
-    line
+    text
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]

@@ -211,14 +211,16 @@ pub struct ProcessCost {
 }
 
 impl RunResult {
-    /// Returns the latencies of the run, each with its name in tables; `first event` and
-    /// `first progress` only if there were any.
+    /// Returns the latencies of the run, each with its name in tables; `first event`,
+    /// `first progress` and `iteration` only if there were any.
     pub fn latencies(&self) -> Vec<(&'static str, &Percentiles)> {
         let rare = [("first event", &self.first_event), ("first progress", &self.first_progress)];
         let rare = rare.into_iter().filter_map(|(name, times)| Some((name, times.as_ref()?)));
         let mut all = vec![("response", &self.response)];
         all.extend(rare);
         all.extend([("service", &self.service), ("failed", &self.failed), ("lag", &self.lag)]);
+        let users = self.users.as_ref().filter(|users| users.iterations > 0);
+        all.extend(users.map(|users| ("iteration", &users.iteration)));
         all
     }
 

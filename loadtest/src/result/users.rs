@@ -45,6 +45,16 @@ pub(super) fn untaken_notes(plan: &Plan, metrics: &UserMetrics) -> Vec<String> {
 }
 
 impl UsersResult {
+    /// Returns the counts of what users did besides their steps, each with its name.
+    pub const fn actions(&self) -> [(&'static str, u64); 4] {
+        [
+            ("left", self.left),
+            ("retried", self.retried),
+            ("cancelled", self.cancelled),
+            ("inputs", self.inputs),
+        ]
+    }
+
     /// Returns the results of the users, if the plan has any.
     pub(super) fn of(plan: &Plan, metrics: &UserMetrics) -> Option<Self> {
         let UserMetrics { iterations, failed, left, retried, cancelled, inputs, .. } = metrics;

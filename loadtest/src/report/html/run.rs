@@ -62,6 +62,7 @@ fn summary(result: &RunResult) -> String {
     let RunResult { plan, totals, manifest, .. } = result;
     let kind = match (totals.due, plan.closed, plan.poisson) {
         (0, ..) => "no requests",
+        _ if !plan.scenarios.is_empty() => "users",
         (_, true, _) => "closed loop",
         (_, false, true) => "open loop, Poisson arrivals",
         (_, false, false) => "open loop, even arrivals",

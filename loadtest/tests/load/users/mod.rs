@@ -123,6 +123,25 @@ fn user_ends_after_its_iterations() {
 }
 
 #[test]
+fn reports_have_figures_of_users() {
+    let shop = Shop::new(Transport::Tcp, ShopModel::default());
+    let result = run(plan(&shop, "users = 2\nrepeat = 2", BUY));
+    let markdown = corelane_load::report::markdown::run(&result);
+    assert!(markdown.contains("\nusers: 2 · 4 iterations"), "{markdown}");
+    assert!(markdown.contains("\n| iteration | "), "{markdown}");
+    let metrics = corelane_load::report::openmetrics::run(&result);
+    for line in [
+        "corelane_load_users 2",
+        "corelane_load_user_iterations{state=\"complete\"} 4",
+        "corelane_load_user_iteration_seconds{statistic=\"max\"}",
+    ] {
+        assert!(metrics.contains(&format!("\n{line}")), "{line}: {metrics}");
+    }
+    let table = corelane_load::report::table::table(&result);
+    assert_eq!(table.matches("\niteration ").count(), 1, "{table}");
+}
+
+#[test]
 fn value_that_no_result_has_is_noted() {
     let shop = Shop::new(Transport::Tcp, ShopModel::default());
     let steps = "[[scenario.step]]\nname = \"list\"\nmethod = \"resources/list\"\n\
