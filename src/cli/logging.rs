@@ -2,10 +2,13 @@
 //!
 //! Every line has time, level, message and fields, as text or as a JSON object, and the names and
 //! fields of the spans that it is in. Start-up lines are written at every level, because other
-//! programs wait for them. Write errors on standard error are ignored.
+//! programs wait for them. Invariant: no thread but one of its own waits for standard error; what
+//! it does not take is lost and counted.
 
-use std::fmt;
-use std::io::{self, Write};
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::PanicHookInfo;
+use std::sync::Arc;
+use std::{fmt, io, panic, thread};
 
 use corelane_engine::clock::unix_ms;
 use corelane_protocol::json::{write, write_timestamp};
@@ -20,23 +23,65 @@ use tracing_subscriber::reload;
 
 use crate::config::options::{LogFormat, LogLevel, LogOptions};
 use crate::telemetry::event::START_TARGET;
+use crate::telemetry::lines::{LineQueue, LineWriter};
+
+/// The log of the process on standard error. Writes what is left when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Log {
+    handle: LogHandle,
+    lines: Arc<LineQueue>,
+    _writer: LineWriter,
+}
 
 /// Changes the options of the log while the process runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LogHandle(reload::Handle<LineLayer, Registry>);
 
-/// Installs the global log subscriber. Call once per process.
-pub(crate) fn init(options: &LogOptions) -> LogHandle {
-    let (lines, handle) = reload::Layer::new(LineLayer::new(options));
-    // Fails only if a subscriber is installed already; that one stays.
-    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(lines)).ok();
-    LogHandle(handle)
+impl Log {
+    /// Starts the thread that writes to standard error, and installs the global log subscriber and
+    /// the panic hook. Call once per process.
+    ///
+    /// # Errors
+    ///
+    /// If the thread cannot be started, or there is no descriptor for it.
+    pub(crate) fn start(options: &LogOptions) -> io::Result<Self> {
+        let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 0)?;
+        let lines = LineQueue::new(options.queue_bytes_max as usize, lost_line(options.format));
+        let lines = Arc::new(lines);
+        let writer = LineWriter::start(Arc::clone(&lines), output)?;
+        let (layer, handle) = reload::Layer::new(LineLayer::new(options, Arc::clone(&lines)));
+        // Fails only if a subscriber is installed already; that one stays.
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).ok();
+        let of_panics = Arc::clone(&lines);
+        panic::set_hook(Box::new(move |panic| of_panics.push(&panic_lines(panic))));
+        Ok(Self { handle: LogHandle(handle), lines, _writer: writer })
+    }
+
+    pub(crate) fn handle(&self) -> LogHandle {
+        self.handle.clone()
+    }
+
+    /// Returns the lines that wait for standard error.
+    pub(crate) const fn lines(&self) -> &Arc<LineQueue> {
+        &self.lines
+    }
 }
 
 impl LogHandle {
     pub(crate) fn set_options(&self, options: &LogOptions) {
         // Fails only if another subscriber was installed before this one.
-        self.0.modify(|lines| *lines = LineLayer::new(options)).ok();
+        self.0.modify(|layer| layer.set_options(options)).ok();
+    }
+}
+
+/// Returns what the default hook prints of a panic.
+fn panic_lines(panic: &PanicHookInfo<'_>) -> Vec<u8> {
+    let thread = thread::current();
+    let text = format!("\nthread '{}' {panic}\n", thread.name().unwrap_or("<unnamed>"));
+    let backtrace = Backtrace::capture();
+    match backtrace.status() {
+        BacktraceStatus::Captured => format!("{text}stack backtrace:\n{backtrace}\n").into_bytes(),
+        _ => text.into_bytes(),
     }
 }
 
@@ -45,19 +90,41 @@ impl LogHandle {
 struct LineLayer {
     level: LevelFilter,
     format: LogFormat,
+    lines: Arc<LineQueue>,
 }
 
 impl LineLayer {
-    const fn new(options: &LogOptions) -> Self {
-        let level = match options.level {
-            LogLevel::Off => LevelFilter::OFF,
-            LogLevel::Error => LevelFilter::ERROR,
-            LogLevel::Warn => LevelFilter::WARN,
-            LogLevel::Info => LevelFilter::INFO,
-            LogLevel::Debug => LevelFilter::DEBUG,
-            LogLevel::Trace => LevelFilter::TRACE,
-        };
-        Self { level, format: options.format }
+    const fn new(options: &LogOptions, lines: Arc<LineQueue>) -> Self {
+        Self { level: level_filter(options.level), format: options.format, lines }
+    }
+
+    fn set_options(&mut self, options: &LogOptions) {
+        self.level = level_filter(options.level);
+        self.format = options.format;
+        self.lines.set_lost_line(lost_line(options.format));
+    }
+}
+
+const fn level_filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    }
+}
+
+/// Returns what makes the line about lost lines.
+fn lost_line(format: LogFormat) -> fn(u64) -> Vec<u8> {
+    fn fields(lines: u64) -> Fields {
+        let lines = FieldValue::Bare(lines.to_string());
+        Fields { message: "log lines lost".to_owned(), values: vec![("lines", lines)] }
+    }
+    match format {
+        LogFormat::Text => |lines| fields(lines).format("WARN", LogFormat::Text, unix_ms()),
+        LogFormat::Json => |lines| fields(lines).format("WARN", LogFormat::Json, unix_ms()),
     }
 }
 
@@ -82,7 +149,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LineLayer {
 
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         let line = format_line(event, &ctx, self.format, unix_ms());
-        io::stderr().lock().write_all(&line).ok();
+        if event.metadata().target() == START_TARGET {
+            self.lines.push_always(&line);
+        } else {
+            self.lines.push(&line);
+        }
     }
 }
 
@@ -126,35 +197,8 @@ fn format_line<S: Subscriber + for<'a> LookupSpan<'a>>(
     if !spans.is_empty() {
         fields.values.push(("spans", FieldValue::Names(spans)));
     }
-    let values = fields.values.into_iter().chain(of_spans.values);
-    let mut time = Vec::new();
-    write_timestamp(&mut time, unix_ms);
-    let mut line = Vec::new();
-    match format {
-        LogFormat::Text => {
-            // Without the quotes.
-            line.extend_from_slice(&time[1..time.len() - 1]);
-            let message = fields.message.replace(char::is_control, " ");
-            line.extend_from_slice(format!(" {level} {message}").as_bytes());
-            for (name, value) in values {
-                line.extend_from_slice(format!(" {name}=").as_bytes());
-                value.write_text(&mut line);
-            }
-        }
-        LogFormat::Json => {
-            line.extend_from_slice(br#"{"time":"#);
-            line.extend_from_slice(&time);
-            line.extend_from_slice(format!(r#","level":"{level}","message":"#).as_bytes());
-            write::string(&mut line, &fields.message);
-            for (name, value) in values {
-                line.extend_from_slice(format!(r#","{name}":"#).as_bytes());
-                value.write_json(&mut line);
-            }
-            line.push(b'}');
-        }
-    }
-    line.push(b'\n');
-    line
+    fields.values.append(&mut of_spans.values);
+    fields.format(level, format, unix_ms)
 }
 
 /// The message of an event, and the other fields of an event or span.
@@ -203,6 +247,38 @@ impl FieldValue {
 }
 
 impl Fields {
+    /// Returns the line of a level and time, with its terminator.
+    fn format(&self, level: &str, format: LogFormat, unix_ms: u64) -> Vec<u8> {
+        let mut time = Vec::new();
+        write_timestamp(&mut time, unix_ms);
+        let mut line = Vec::new();
+        match format {
+            LogFormat::Text => {
+                // Without the quotes.
+                line.extend_from_slice(&time[1..time.len() - 1]);
+                let message = self.message.replace(char::is_control, " ");
+                line.extend_from_slice(format!(" {level} {message}").as_bytes());
+                for (name, value) in &self.values {
+                    line.extend_from_slice(format!(" {name}=").as_bytes());
+                    value.write_text(&mut line);
+                }
+            }
+            LogFormat::Json => {
+                line.extend_from_slice(br#"{"time":"#);
+                line.extend_from_slice(&time);
+                line.extend_from_slice(format!(r#","level":"{level}","message":"#).as_bytes());
+                write::string(&mut line, &self.message);
+                for (name, value) in &self.values {
+                    line.extend_from_slice(format!(r#","{name}":"#).as_bytes());
+                    value.write_json(&mut line);
+                }
+                line.push(b'}');
+            }
+        }
+        line.push(b'\n');
+        line
+    }
+
     fn has(&self, name: &str) -> bool {
         self.values.iter().any(|(known, _)| *known == name)
     }
@@ -337,17 +413,31 @@ mod tests {
     }
 
     #[test]
-    fn changed_level_applies_to_later_events() {
-        let layer = |level| LineLayer::new(&LogOptions { level, ..LogOptions::default() });
-        let (lines, handle) = reload::Layer::new(layer(LogLevel::Warn));
-        let subscriber = tracing_subscriber::registry().with(lines);
+    fn changed_level_and_format_apply_to_later_events() {
+        let options = |level, format| LogOptions { level, format, ..LogOptions::default() };
+        let lines = Arc::new(LineQueue::new(1 << 20, lost_line(LogFormat::Text)));
+        let before = options(LogLevel::Warn, LogFormat::Text);
+        let layer = LineLayer::new(&before, Arc::clone(&lines));
+        let (layer, handle) = reload::Layer::new(layer);
+        let subscriber = tracing_subscriber::registry().with(layer);
         tracing::subscriber::with_default(subscriber, || {
             assert!(!tracing::enabled!(tracing::Level::DEBUG));
             assert!(tracing::enabled!(target: START_TARGET, tracing::Level::INFO));
-            LogHandle(handle)
-                .set_options(&LogOptions { level: LogLevel::Debug, ..LogOptions::default() });
+            LogHandle(handle).set_options(&options(LogLevel::Debug, LogFormat::Json));
             assert!(tracing::enabled!(tracing::Level::DEBUG));
-            debug!("written to standard error");
+            debug!("a line");
         });
+        let (mut reader, writer) = io::pipe().unwrap();
+        drop(LineWriter::start(lines, writer.into()).unwrap());
+        let line: serde_json::Value = serde_json::from_reader(&mut reader).unwrap();
+        assert_eq!(line["message"], "a line");
+    }
+
+    #[test]
+    fn lost_lines_are_a_warning_in_either_format() {
+        let text = |format| String::from_utf8(lost_line(format)(3)).unwrap();
+        assert!(text(LogFormat::Text).ends_with("Z WARN log lines lost lines=3\n"));
+        let line: serde_json::Value = serde_json::from_str(&text(LogFormat::Json)).unwrap();
+        assert_eq!((&line["message"], &line["lines"]), (&"log lines lost".into(), &3.into()));
     }
 }

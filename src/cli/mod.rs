@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -14,10 +15,10 @@ use std::process::ExitCode;
 use corelane_engine::buffer::allocator;
 
 use self::idle_trim::IdleTrim;
-use self::logging::LogHandle;
+use self::logging::Log;
 use self::serve::Reloader;
 use crate::config::{self, ConfigIssue, EffectiveConfig, machine};
-use crate::telemetry::Event;
+use crate::telemetry::{Counters, Event};
 
 mod client;
 #[cfg(feature = "parity-check")]
@@ -64,11 +65,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         // Its one client holds little memory, and an idle server needs no second thread.
         "stdio" => {
             let can_trim = allocator::return_large_allocations();
-            serve::stdio(start(effective).0, can_trim)
+            with_log(effective, |options, log| serve::stdio(options, log, can_trim))
         }
         _ => with_idle_trim(|| {
-            let (options, log) = start(effective);
-            serve::serve(options, Reloader { command_line, log })
+            with_log(effective, |options, log| {
+                serve::serve(options, log, Reloader { command_line, log: log.handle() })
+            })
         }),
     }
 }
@@ -81,11 +83,30 @@ fn with_idle_trim(command: impl FnOnce() -> ExitCode) -> ExitCode {
     command()
 }
 
-/// Installs logging and logs the configuration warnings.
-fn start(effective: EffectiveConfig) -> (config::Options, LogHandle) {
-    let log = logging::init(&effective.options.log);
+/// Starts the log with the configuration warnings, runs `command`, and logs the final counters or
+/// prints the error.
+fn with_log(
+    effective: EffectiveConfig,
+    command: impl FnOnce(config::Options, &Log) -> Result<Counters, Box<dyn Error>>,
+) -> ExitCode {
+    let log = match Log::start(&effective.options.log) {
+        Ok(log) => log,
+        Err(error) => {
+            print_diagnostic("error", &format!("the thread of the log cannot start: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
     log_warnings(&effective);
-    (effective.options, log)
+    match command(effective.options, &log) {
+        Ok(counters) => {
+            Event::CountersSnapshot { counters: &counters }.emit();
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            log.lines().push_always(format!("error: {error}\n").as_bytes());
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Reports directories that cannot be served. Returns whether there are any.

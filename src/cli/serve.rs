@@ -3,13 +3,13 @@
 //! `serve` writes nothing to standard output; `stdio` writes only MCP there.
 
 use std::error::Error;
-use std::process::ExitCode;
+use std::sync::Arc;
 
 use corelane_engine::buffer::allocator;
 use corelane_protocol::model::Implementation;
 
-use crate::cli::logging::LogHandle;
-use crate::cli::{log_warnings, print_diagnostic};
+use crate::cli::log_warnings;
+use crate::cli::logging::{Log, LogHandle};
 use crate::config::options::{DemoServices, ServiceOptions};
 use crate::config::{self, CommandLine, Options, table};
 use crate::files::Files;
@@ -25,30 +25,40 @@ pub(crate) struct Reloader {
 }
 
 /// Serves the network until a signal arrives. SIGHUP reloads the configuration.
-pub(crate) fn serve(options: Options, reloader: Reloader) -> ExitCode {
+pub(crate) fn serve(
+    options: Options,
+    log: &Log,
+    reloader: Reloader,
+) -> Result<Counters, Box<dyn Error>> {
     if options.tcp.address.is_none() && options.http.address.is_none() {
         let message =
             "nothing to serve: tcp and http are off; give an address with --tcp or --http";
-        print_diagnostic("error", &message);
-        return ExitCode::FAILURE;
+        return Err(message.into());
     }
     let running = options.clone();
     let reload = move |handle: &Handle| reloader.reload(&running, handle);
-    exit_code(build_server(options).and_then(|server| Ok(server.on_reload(reload).serve()?)))
+    let server = build_server(options)?.count_lost_lines(STANDARD_ERROR, Arc::clone(log.lines()));
+    Ok(server.on_reload(reload).serve()?)
 }
 
 /// Serves one peer over standard input and output until end of input. With `can_trim` it returns
 /// the memory that only its start has needed to the system.
-pub(crate) fn stdio(options: Options, can_trim: bool) -> ExitCode {
-    let server = build_server(options).map(|server| {
-        server.on_start(move |_| {
-            if can_trim {
-                allocator::trim();
-            }
-        })
+pub(crate) fn stdio(
+    options: Options,
+    log: &Log,
+    can_trim: bool,
+) -> Result<Counters, Box<dyn Error>> {
+    let server = build_server(options)?.count_lost_lines(STANDARD_ERROR, Arc::clone(log.lines()));
+    let server = server.on_start(move |_| {
+        if can_trim {
+            allocator::trim();
+        }
     });
-    exit_code(server.and_then(|server| Ok(server.stdio()?)))
+    Ok(server.stdio()?)
 }
+
+/// The name of the log in the metrics.
+const STANDARD_ERROR: &str = "stderr";
 
 impl Reloader {
     /// Reads the configuration again and applies its limits. Options that are fixed at start, such
@@ -127,19 +137,5 @@ fn warn_if_empty(options: &Options) {
         let warning = "the server offers nothing, every list is empty: demo is off and no \
                        directory is set; give one with --resources or --prompts";
         Event::OptionWarning { warning }.emit();
-    }
-}
-
-/// Logs the final counters, or prints the error.
-fn exit_code(result: Result<Counters, Box<dyn Error>>) -> ExitCode {
-    match result {
-        Ok(counters) => {
-            Event::CountersSnapshot { counters: &counters }.emit();
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            print_diagnostic("error", &error);
-            ExitCode::FAILURE
-        }
     }
 }

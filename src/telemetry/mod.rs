@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod label;
+pub mod lines;
 pub mod open_work;
 pub mod throttle;
 

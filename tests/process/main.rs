@@ -19,6 +19,7 @@ mod reloads;
 mod ring_fallback;
 mod sequential;
 mod signals;
+mod stalled_log;
 mod standard_streams;
 mod startup;
 mod stdio;

@@ -31,7 +31,7 @@ fn stdio_is_served_by_every_ring_and_executor() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn idle_stdio_server_has_two_threads() {
+fn idle_stdio_server_has_three_threads() {
     let mut process = start(&[]);
     let mut client = process.take_pipes();
     client.exchange(modern(echo(1, "answered")));
@@ -41,7 +41,8 @@ fn idle_stdio_server_has_two_threads() {
         std::fs::read_to_string(name).expect("thread runs")
     });
     let names: Vec<String> = names.collect();
-    assert_eq!(names.len(), 2, "{names:?}");
+    // The main thread, the shard, and the writer of the log.
+    assert_eq!(names.len(), 3, "{names:?}");
     drop(client);
     assert_eq!(process.wait().status, 0);
 }

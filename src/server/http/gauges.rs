@@ -12,7 +12,11 @@ use crate::connection::tls::TlsCounters;
 use crate::server::acceptance::ConnectionCount;
 use crate::server::diagnostics::ConfigReloads;
 use crate::server::traces::TraceSource;
+use crate::telemetry::lines::LineQueue;
 use crate::telemetry::trace::TraceTotals;
+
+/// Logs with a queue of their own, each with its name in the metrics.
+pub type NamedLogs = Arc<[(&'static str, Arc<LineQueue>)]>;
 
 /// Numbers that one shard has reported, and the totals over all shards.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +31,7 @@ pub struct SharedGauges {
     reloads: Arc<ConfigReloads>,
     /// Spans that are exported.
     traces: Arc<TraceSource>,
+    logs: NamedLogs,
     reported: GaugeValues,
 }
 
@@ -51,14 +56,15 @@ pub struct GaugeValues {
 }
 
 impl SharedGauges {
-    /// Creates gauges with the counts of open HTTP and WebSocket connections, those of TLS, and of
-    /// spans.
+    /// Creates gauges with the counts of open HTTP and WebSocket connections, those of TLS, of
+    /// spans and of logs.
     pub(in crate::server) fn new(
         connections: [Arc<ConnectionCount>; 2],
         tls: Option<Arc<TlsCounters>>,
         traces: Arc<TraceSource>,
+        logs: NamedLogs,
     ) -> Self {
-        Self { connections, tls, traces, ..Self::default() }
+        Self { connections, tls, traces, logs, ..Self::default() }
     }
 
     /// Returns the numbers of TLS, if a listener is encrypted.
@@ -69,6 +75,11 @@ impl SharedGauges {
     /// Returns the numbers of spans, if they are exported.
     pub(in crate::server) fn traces(&self) -> Option<TraceTotals> {
         self.traces.totals()
+    }
+
+    /// Returns the numbers of lost lines by their log.
+    pub(in crate::server) fn log_lines_lost(&self) -> Vec<(&'static str, u64)> {
+        self.logs.iter().map(|(name, lines)| (*name, lines.lost_total())).collect()
     }
 
     /// Returns where reloads of the configuration are counted.

@@ -255,6 +255,11 @@ impl HttpTransport {
         self.gauges.traces()
     }
 
+    /// Returns the numbers of lost lines by their log.
+    pub fn log_lines_lost(&self) -> Vec<(&'static str, u64)> {
+        self.gauges.log_lines_lost()
+    }
+
     /// Returns the gauges of all shards.
     pub fn gauges(&self) -> GaugeTotals {
         self.gauges.totals()

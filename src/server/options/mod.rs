@@ -25,7 +25,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use corelane_transport::http::head::RequestLimits;
 
 pub use self::auth::{AuthOptions, DpopMode};
-use self::declare::options;
+use self::declare::{GIB, KIB, options};
 pub(crate) use self::engine::{ACCEPTS, MESH, RING};
 pub use self::engine::{EngineOptions, ExecutorKind, RingBackend};
 pub use self::http::{AdminOptions, HttpOptions, SecondStream};
@@ -214,6 +214,15 @@ options! {
         #[option("log.format", Choice(LogFormat::NAMES), reload)]
         #[cost = "json lines are longer"]
         pub format: LogFormat = LogFormat::Text;
+
+        /// Bytes of log lines that wait until standard error takes them; further lines are lost and
+        /// counted.
+        ///
+        /// Start-up lines are never lost. At the end of the process standard error has 0.5 s for
+        /// what waits.
+        #[option("log.queue_bytes_max", Bytes { min: 4 * KIB, max: GIB }, restart)]
+        #[cost = "as much memory while standard error stalls"]
+        pub queue_bytes_max: u32 = 1 << 20, tiny 1 << 16;
     }
 }
 

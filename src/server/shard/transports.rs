@@ -202,6 +202,7 @@ impl Transports {
             queues,
             reloads: self.http.reloads(),
             traces: self.http.traces(),
+            log_lines_lost: self.http.log_lines_lost(),
         }
     }
 

@@ -78,6 +78,7 @@ use crate::service::{Catalog, CatalogError};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{DrainCause, Transport};
+use crate::telemetry::lines::LineQueue;
 
 /// A server that has not started: a catalog and options.
 ///
@@ -103,6 +104,8 @@ pub struct Server {
     host_callers: HostCallers,
     /// The credential of the client over standard input.
     stdio_credential: Option<Credential>,
+    /// Logs whose lost lines are in the metrics.
+    logs: Vec<(&'static str, Arc<LineQueue>)>,
 }
 
 /// The environment variable with the token of the client over standard input.
@@ -153,6 +156,7 @@ impl Server {
             tls: Arc::default(),
             host_callers: HostCallers::default(),
             stdio_credential: None,
+            logs: Vec::new(),
         }
     }
 
@@ -180,6 +184,13 @@ impl Server {
     /// Sends clients the text of internal errors.
     pub(crate) const fn expose_errors(&mut self) {
         self.options.service.expose_errors = true;
+    }
+
+    /// Has the metrics count the lines that the log `name` loses.
+    #[cfg(feature = "cli")]
+    pub(crate) fn count_lost_lines(mut self, name: &'static str, lines: Arc<LineQueue>) -> Self {
+        self.logs.push((name, lines));
+        self
     }
 
     /// Sets the options. Default: [`Options::default`].
@@ -473,10 +484,9 @@ impl Server {
         let catalog_writer = Arc::new(catalog_writer);
         let pool = || UpdateExecutor::Pool(Arc::clone(&blocking));
         let update_executor = self.updates.clone().map_or_else(pool, UpdateExecutor::Channel);
-        let counted = [&connections.http, &connections.websocket].map(Arc::clone);
         let traces = TraceSource::load(&options.traces, self.services.catalog.server_info());
         let traces = traces.map(Arc::new).map_err(io::Error::other)?;
-        let gauges = SharedGauges::new(counted, self.tls.counters().cloned(), Arc::clone(&traces));
+        let gauges = self.gauges(&connections, Arc::clone(&traces));
         let running = RunningCalls::default();
         let builder = |endpoint| ShardBuilder {
             entropy,
@@ -514,6 +524,11 @@ impl Server {
             reloads: Arc::clone(gauges.config_reloads()),
         };
         Ok((endpoints.into_iter().map(builder).collect(), handle))
+    }
+
+    fn gauges(&self, connections: &ConnectionCounts, traces: Arc<TraceSource>) -> SharedGauges {
+        let counted = [&connections.http, &connections.websocket].map(Arc::clone);
+        SharedGauges::new(counted, self.tls.counters().cloned(), traces, self.logs.clone().into())
     }
 
     fn start_threads(

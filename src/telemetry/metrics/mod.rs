@@ -45,6 +45,8 @@ pub struct Gauges {
     pub reloads: ReloadTotals,
     /// Spans, if they are exported.
     pub traces: Option<TraceTotals>,
+    /// Lines that were lost, by their log.
+    pub log_lines_lost: Vec<(&'static str, u64)>,
 }
 
 /// Reloads of the configuration since the start.
@@ -131,6 +133,7 @@ impl Metrics<'_> {
         self.write_queues(out)?;
         self.write_reloads(out)?;
         self.write_traces(out)?;
+        self.write_logs(out)?;
         write_head(out, "shards", "gauge", "Shards of the server.")?;
         writeln!(out, "corelane_shards {shards}")?;
         write_head(out, "build_info", "gauge", "Version of the server.")?;
@@ -188,6 +191,18 @@ impl Metrics<'_> {
         write_head(out, "spans_dropped_total", "counter", description)?;
         for (reason, count) in [("queue_full", dropped_full), ("not_accepted", dropped_failed)] {
             writeln!(out, "corelane_spans_dropped_total{{reason=\"{reason}\"}} {count}")?;
+        }
+        Ok(())
+    }
+
+    fn write_logs(&self, out: &mut impl Write) -> fmt::Result {
+        let logs = &self.gauges.log_lines_lost;
+        if !logs.is_empty() {
+            let description = "Log lines lost, as the log took none, or too few.";
+            write_head(out, "log_lines_lost_total", "counter", description)?;
+        }
+        for (log, count) in logs {
+            writeln!(out, "corelane_log_lines_lost_total{{log=\"{log}\"}} {count}")?;
         }
         Ok(())
     }
@@ -276,6 +291,7 @@ mod tests {
             queues: vec![QueueDepths { shard: 1, calls: 6, ..QueueDepths::default() }],
             reloads: ReloadTotals { succeeded: 5, failed: 2, succeeded_at: 1_700_000_000 },
             traces: Some(TraceTotals { exported: 3, dropped_full: 2, dropped_failed: 1 }),
+            log_lines_lost: vec![("stderr", 4)],
         };
         Metrics { counters, gauges }.to_string()
     }
@@ -289,10 +305,10 @@ mod tests {
         let mut values = 0;
         counters.for_each(|_| values += 1);
         // Two errors, three transports, sessions, streams, keys, two of TLS, four of overload,
-        // seven queues, three of reloads, three of spans, shards, version, and the latency of the
-        // parity dialect.
+        // seven queues, three of reloads, three of spans, one of logs, shards, version, and the
+        // latency of the parity dialect.
         let latency = LatencyHistogram::BOUNDS_MS.len() + 3;
-        assert_eq!(samples, values - SUMS.len() + 29 + latency);
+        assert_eq!(samples, values - SUMS.len() + 30 + latency);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);
@@ -349,6 +365,7 @@ mod tests {
             "corelane_config_last_reload_timestamp_seconds 1700000000",
             "corelane_spans_exported_total 3",
             "corelane_spans_dropped_total{reason=\"queue_full\"} 2",
+            "corelane_log_lines_lost_total{log=\"stderr\"} 4",
             "corelane_queue_depth{shard=\"1\",queue=\"calls\"} 6",
             "corelane_connections_open{transport=\"tcp\"} 3",
             "corelane_connections_open{transport=\"websocket\"} 1",
