@@ -55,7 +55,7 @@ pub(super) struct LoadArguments {
     #[command(flatten, next_help_heading = "Credentials and TLS")]
     credentials: CredentialArguments,
     #[command(flatten)]
-    scenario: ScenarioArguments,
+    connections: ConnectionArguments,
     #[command(flatten)]
     pub(super) generator: GeneratorArguments,
 }
@@ -140,8 +140,8 @@ struct RequestArguments {
 
 /// Flags of connections, subscriptions, standard error and reconnects.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Connections and scenarios")]
-struct ScenarioArguments {
+#[command(next_help_heading = "Connections")]
+struct ConnectionArguments {
     /// Connections opened a second [default: unlimited].
     #[arg(long, value_name = "N", value_parser = parse_rate)]
     connect_rate: Option<f64>,
@@ -352,14 +352,14 @@ impl LoadArguments {
         };
         self.requests.calls.apply(&mut plan);
         self.credentials.apply(&mut plan)?;
-        if let Some(streams) = self.scenario.listen {
+        if let Some(streams) = self.connections.listen {
             let listen = plan.listen.take().unwrap_or_else(|| ListenPlan::new(streams));
             plan.listen = Some(ListenPlan { streams, ..listen });
         }
-        if let Some(rate) = self.scenario.churn {
+        if let Some(rate) = self.connections.churn {
             plan.churn = Some(ChurnPlan { rate, ..plan.churn.unwrap_or_default() });
         }
-        if self.scenario.leave_sessions {
+        if self.connections.leave_sessions {
             let churn = plan.churn.as_mut().ok_or_else(|| {
                 PlanError("--leave-sessions needs --churn, such as --churn 100".into())
             })?;
@@ -367,15 +367,15 @@ impl LoadArguments {
         }
         plan.warm_up = self.shape.warm_up.unwrap_or(plan.warm_up);
         plan.response_timeout = self.shape.timeout.unwrap_or(plan.response_timeout);
-        plan.connect_timeout = self.scenario.connect_timeout.unwrap_or(plan.connect_timeout);
+        plan.connect_timeout = self.connections.connect_timeout.unwrap_or(plan.connect_timeout);
         plan.spin_max = self.generator.spin_max.unwrap_or(plan.spin_max);
         plan.lag_max = self.generator.lag_max.or(plan.lag_max);
         plan.connections = self.shape.connections.unwrap_or(plan.connections);
-        if !self.scenario.source.is_empty() {
-            plan.connect.get_or_insert_default().sources.clone_from(&self.scenario.source);
+        if !self.connections.source.is_empty() {
+            plan.connect.get_or_insert_default().sources.clone_from(&self.connections.source);
         }
-        if self.scenario.connect_rate.is_some() {
-            plan.connect.get_or_insert_default().rate = self.scenario.connect_rate;
+        if self.connections.connect_rate.is_some() {
+            plan.connect.get_or_insert_default().rate = self.connections.connect_rate;
         }
         plan.depth = self.shape.depth.unwrap_or(plan.depth);
         if let Some(EraChoice(era)) = self.requests.era {
@@ -385,7 +385,7 @@ impl LoadArguments {
             plan.era = Some(Era::Parity);
         }
         plan.poisson |= self.shape.poisson;
-        if let Some(stderr) = self.scenario.server_stderr {
+        if let Some(stderr) = self.connections.server_stderr {
             plan.stdio = Some(StdioPlan { stderr });
         }
         self.thresholds.apply(&mut plan.thresholds);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::server::check_address;
 use super::{DiscoveryError, RequestError};
-use crate::generator::{self, LoadMode, RunConfig, RunError, ScenarioConfig};
+use crate::generator::{self, LoadMode, RunConfig, RunError, ConnectionRoles};
 use crate::mcp::{RequestTemplate, ResultCheck};
 
 /// Pages that are read.
@@ -52,7 +52,7 @@ fn read_page(
         depth: 1,
         mode: LoadMode::Closed { span: config.limits.response_timeout, requests: Some(1) },
         warm_up: Duration::ZERO,
-        scenario: ScenarioConfig::default(),
+        roles: ConnectionRoles::default(),
         ..config.clone()
     };
     let finding = generator::run(&config, 1, &[], None, |_, _| {});

@@ -37,7 +37,7 @@ pub(super) struct Churn {
 impl Churn {
     /// Starts the schedule at the beginning of the run.
     pub(super) fn start(&mut self, ctx: &RunContext, begin: Instant) {
-        if let Some(churn) = &ctx.config.scenario.churn {
+        if let Some(churn) = &ctx.config.roles.churn {
             let times = (begin, ctx.config.mode.span());
             self.schedule =
                 Some(ReconnectSchedule::new((churn.rate, churn.storm), ctx.share, times));

@@ -61,7 +61,7 @@ impl RunContext {
     pub(super) fn new(mut config: RunConfig, share: Share, now: Instant) -> Self {
         config.tls = config.tls.map(|tls| tls.with_own_sessions());
         let requests = config.calls.iter().map(|(call, _)| call);
-        let publish = config.scenario.subscribers.as_ref().map(|listen| &listen.publish_request);
+        let publish = config.roles.subscribers.as_ref().map(|listen| &listen.publish_request);
         let answers = config.users.as_ref().map(|_| Arc::clone(config.request_settings.answers()));
         let templates = RequestTemplates::new(requests.chain(publish).cloned().collect());
         let templates = templates.with_answers(answers);

@@ -73,7 +73,7 @@ impl<R: Ring> Lifecycle<R> {
             io,
             subscribers,
             answers,
-            churn: ctx.config.scenario.churn.map(|_| Box::default()),
+            churn: ctx.config.roles.churn.map(|_| Box::default()),
         }
     }
 
@@ -322,7 +322,7 @@ impl<R: Ring> Lifecycle<R> {
         }
         let Some(replacement) = conn.replacement.as_mut().filter(|_| is_idle) else { return };
         replacement.closing_since = ctx.now;
-        if ctx.config.scenario.churn.is_some_and(|churn| churn.leaves_sessions) {
+        if ctx.config.roles.churn.is_some_and(|churn| churn.leaves_sessions) {
             return self.end_connection(index, Failure::Closed, ctx);
         }
         let ConnectionState::Open(log) =

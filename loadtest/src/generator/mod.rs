@@ -69,7 +69,7 @@ pub mod thread_pool;
 
 pub use self::period::Period;
 pub use self::run_config::{
-    ConnectConfig, Endpoint, LoadMode, RunConfig, RunLimits, ScenarioConfig, SubscribeConfig,
+    ConnectConfig, Endpoint, LoadMode, RunConfig, RunLimits, ConnectionRoles, SubscribeConfig,
 };
 pub use self::run_error::RunError;
 pub use self::seconds::{Second, WindowTotals};

@@ -191,7 +191,7 @@ impl Endpoint {
 
 /// Connections that do more than requests, and what happens to them.
 #[derive(Clone, Debug, Default)]
-pub struct ScenarioConfig {
+pub struct ConnectionRoles {
     /// Subscribers on additional connections.
     pub subscribers: Option<SubscribeConfig>,
     /// Planned replacement of connections.
@@ -228,7 +228,7 @@ pub struct RunConfig {
     /// Limits and timeouts.
     pub limits: RunLimits,
     /// Subscribers, replacement of connections and slow readers.
-    pub scenario: ScenarioConfig,
+    pub roles: ConnectionRoles,
     /// Ends the run before its time.
     pub stop: StopRequest,
 }
@@ -252,13 +252,13 @@ impl RunConfig {
 
     /// Returns when slow reading starts, if that is after the warm-up.
     pub(super) fn slow_reading_start(&self) -> Option<Duration> {
-        let start = self.scenario.slow_readers?.start_after;
+        let start = self.roles.slow_readers?.start_after;
         (start > self.warm_up).then_some(start)
     }
 
     /// Returns the total number of connections: for requests, for subscribers, and the publisher.
     pub fn total_connections(&self) -> usize {
         self.connections
-            + self.scenario.subscribers.as_ref().map_or(0, |listen| listen.connections() + 1)
+            + self.roles.subscribers.as_ref().map_or(0, |listen| listen.connections() + 1)
     }
 }

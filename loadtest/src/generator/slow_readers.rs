@@ -28,7 +28,7 @@ pub(super) struct SlowReaders {
 impl SlowReaders {
     /// Creates a load thread's share of the slow readers.
     pub(super) fn new(ctx: &RunContext) -> Self {
-        let config = ctx.config.scenario.slow_readers;
+        let config = ctx.config.roles.slow_readers;
         let count = config.map_or(0, |readers| ctx.share.part(readers.connections));
         Self { config, count, from: Instant::ORIGIN }
     }

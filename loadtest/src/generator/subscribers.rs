@@ -52,7 +52,7 @@ impl Subscribers {
     /// Creates a load thread's share of the subscribers, after its connections for requests.
     /// Returns `None` if the run has no subscribers.
     pub(super) fn new(config: &RunConfig, share: Share, first: usize) -> Option<Self> {
-        let listen = config.scenario.subscribers.as_ref()?;
+        let listen = config.roles.subscribers.as_ref()?;
         let (thread, threads) = (share.thread as usize, share.threads.max(1) as usize);
         // The remainder goes to the last load threads: the first one publishes.
         let connections = (listen.connections() + thread) / threads;
@@ -161,7 +161,7 @@ impl Subscribers {
 
     /// Starts the publish schedule.
     pub(super) fn start(&mut self, ctx: &RunContext, begin: Instant, end: Instant) {
-        let Some(listen) = &ctx.config.scenario.subscribers else { return };
+        let Some(listen) = &ctx.config.roles.subscribers else { return };
         self.tracker.start(PublishSchedule {
             start: begin,
             end,

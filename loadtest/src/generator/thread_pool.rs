@@ -548,7 +548,7 @@ impl ThreadPool {
         if opened == 0 {
             return Err(RunError::Unreachable(why()));
         }
-        if config.scenario.subscribers.is_some() && streams == 0 {
+        if config.roles.subscribers.is_some() && streams == 0 {
             return Err(RunError::NoSubscription(why()));
         }
         Ok(ConnectSummary { opened, open_streams: streams, ring, last_error: refused })

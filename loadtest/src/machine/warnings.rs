@@ -42,7 +42,7 @@ fn ports(machine: &Machine, config: &RunConfig) -> Option<String> {
 
 /// Connections that are replaced leave their ports in `TIME_WAIT`.
 fn time_wait(machine: &Machine, config: &RunConfig) -> Option<String> {
-    let churn = config.scenario.churn?;
+    let churn = config.roles.churn?;
     let is_loopback = config.endpoint.addresses().iter().all(|it| it.ip().is_loopback());
     let is_reused = machine.tw_reuse.is_some_and(|mode| mode == 1 || (mode == 2 && is_loopback));
     let ports = machine.ports * routes(config);

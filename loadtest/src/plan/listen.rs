@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn listen_defaults_publish_tool_changes() {
         let plan = plan(TCP, "streams = 6");
-        let listen = plan.run_config().unwrap().scenario.subscribers.unwrap();
+        let listen = plan.run_config().unwrap().roles.subscribers.unwrap();
         assert_eq!((listen.streams, listen.interval), (6, Duration::from_secs(1)));
         let mut publish = Vec::new();
         listen.publish_request.write_request(&mut publish, 1_000_000_000, None);

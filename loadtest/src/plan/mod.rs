@@ -76,7 +76,7 @@ pub use self::sweep::SweepPlan;
 pub use self::think::ThinkPlan;
 pub use self::thresholds::Thresholds;
 pub use self::tls::TlsPlan;
-use crate::generator::{Endpoint, LoadMode, RunConfig, RunLimits, ScenarioConfig, StopRequest};
+use crate::generator::{Endpoint, LoadMode, RunConfig, RunLimits, ConnectionRoles, StopRequest};
 use crate::mcp::{HttpField, RequestSettings, RequestTemplate, Secret};
 use crate::schedule::{ArrivalPattern, RateProfile, Segment};
 use crate::sign_in::SignInConfig;
@@ -505,7 +505,7 @@ impl Plan {
             mode: self.drive(profile),
             warm_up,
             seed: self.seed,
-            scenario: ScenarioConfig { subscribers: listen, churn, slow_readers: readers },
+            roles: ConnectionRoles { subscribers: listen, churn, slow_readers: readers },
             limits: RunLimits {
                 connect_timeout: self.connect_timeout.get(),
                 connecting_max: opening.concurrency,
@@ -612,14 +612,14 @@ impl Plan {
     /// Checks the number of requests.
     fn check_requests(&self) -> Result<(), PlanError> {
         let Some(requests) = self.requests else { return Ok(()) };
-        let has_scenes =
+        let has_roles =
             self.churn.is_some() || self.listen.is_some() || self.slow_readers.is_some();
         let why = match requests {
             0 => "no request would be sent; write 1 or more",
             _ if !self.closed => {
                 "it ends a closed loop: add closed = true, or write a rate and a duration"
             }
-            _ if has_scenes => {
+            _ if has_roles => {
                 "connections that are replaced, listen or read slowly need a duration instead"
             }
             _ => return Ok(()),

@@ -1,6 +1,6 @@
 //! A run as Markdown, for comments and job summaries of CI.
 
-use super::scenario::users_text;
+use super::roles::users_text;
 use crate::figure;
 use crate::result::{Percentiles, ProcessCost, RunResult, RunStatus};
 

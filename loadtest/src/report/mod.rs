@@ -16,7 +16,7 @@ pub mod sweep;
 pub mod table;
 
 mod percentile_row;
-mod scenario;
+mod roles;
 
 /// Converts bytes to MiB.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::percentile_row::{percentile_head, percentile_row};
-use super::scenario;
+use super::roles;
 use crate::figure;
 use crate::metrics::outcome::Failure;
 use crate::metrics::process_group::ProgramCounts;
@@ -59,15 +59,15 @@ pub fn table(result: &RunResult) -> String {
         .flat_map(|(kind, example)| example_lines(kind, example))
         .for_each(&mut line);
     connection_lines(result).into_iter().for_each(&mut line);
-    for scene in scenario::lines(result) {
-        line(scene);
+    for text in roles::lines(result) {
+        line(text);
     }
     line(String::new());
     line(percentile_head());
     let latencies = result.latencies();
     latencies.into_iter().map(|(name, times)| percentile_row(name, times)).for_each(&mut line);
     result.calls.iter().flat_map(call_lines).for_each(&mut line);
-    for row in scenario::rows(result) {
+    for row in roles::rows(result) {
         line(row);
     }
     result.listen.iter().flat_map(delivery_lines).for_each(&mut line);

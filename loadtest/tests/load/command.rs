@@ -442,7 +442,7 @@ fn help_groups_options_by_purpose() {
         "Thresholds: response times, errors and rate:",
         "Server under test:",
         "Credentials and TLS:",
-        "Connections and scenarios:",
+        "Connections:",
         "Load generator:",
         "Output:",
     ];

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use corelane_load::generator::{
     self, ConnectConfig, Endpoint, LoadMode, Measurements, Period, RunConfig, RunError, RunLimits,
-    ScenarioConfig, StopRequest,
+    ConnectionRoles, StopRequest,
 };
 use corelane_load::mcp::{Expectation, RequestSettings, RequestTemplate, ResultCheck};
 use corelane_load::metrics::outcome::Failure;
@@ -45,7 +45,7 @@ fn job(address: SocketAddr, transport: Transport, era: Era, drive: LoadMode) -> 
         warm_up: Duration::ZERO,
         seed: 1,
         limits: RunLimits { connect_timeout: Duration::from_secs(5), ..RunLimits::default() },
-        scenario: ScenarioConfig::default(),
+        roles: ConnectionRoles::default(),
         stop: StopRequest::default(),
     }
 }

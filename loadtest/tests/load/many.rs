@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use corelane_load::generator::{
     self, ConnectConfig, Endpoint, LoadMode, Measurements, RunConfig, RunError, RunLimits,
-    ScenarioConfig, StopRequest,
+    ConnectionRoles, StopRequest,
 };
 use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::result::RunResult;
@@ -72,7 +72,7 @@ fn job(address: SocketAddr, connections: usize, connect: ConnectConfig) -> RunCo
         warm_up: Duration::ZERO,
         seed: 1,
         limits: RunLimits::default(),
-        scenario: ScenarioConfig::default(),
+        roles: ConnectionRoles::default(),
         stop: StopRequest::default(),
     }
 }

@@ -17,7 +17,7 @@ use corelane_load::children::{Program, StderrMode};
 use corelane_load::generator::run_config::ChurnConfig;
 use corelane_load::generator::{
     self, ConnectConfig, Endpoint, LoadMode, Measurements, RunConfig, RunError, RunLimits,
-    ScenarioConfig, StopRequest,
+    ConnectionRoles, StopRequest,
 };
 use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::metrics::outcome::Failure;
@@ -75,7 +75,7 @@ fn job(script: &str, era: Era) -> RunConfig {
         calls: vec![(RequestTemplate::new(&settings, "tools/list", None, None), 1)],
         request_settings: settings,
         connect: ConnectConfig::default(),
-        scenario: ScenarioConfig::default(),
+        roles: ConnectionRoles::default(),
         stop: StopRequest::default(),
         tls: None,
         endpoint: Endpoint::Program(Program { command, stderr: StderrMode::Capture }),
@@ -268,7 +268,7 @@ fn requests_in_flight_at_program_exit_are_closed() {
 #[test]
 fn churn_replaces_programs_without_losses() {
     let mut job = job(&format!("sed -un '{SED}'"), Era::Legacy);
-    job.scenario.churn = Some(ChurnConfig { rate: 10.0, storm: None, leaves_sessions: false });
+    job.roles.churn = Some(ChurnConfig { rate: 10.0, storm: None, leaves_sessions: false });
     job.limits.response_timeout = TIMEOUT;
     let finding = run(&job);
     assert!(finding.programs.unwrap().started >= 2, "{:?}", finding.programs);

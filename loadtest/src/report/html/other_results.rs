@@ -1,4 +1,4 @@
-//! Results that depend on the scenario or transport.
+//! Results that depend on the kind of load or transport.
 //!
 //! Members without a section of their own are shown by name, with the unit of the name's suffix;
 //! empty members are omitted. New members therefore appear without a change of the page.
@@ -70,7 +70,7 @@ pub(super) fn other_results(result: &RunResult) -> Option<Markup> {
         html! {
             section class="card wide" id="further" {
                 h2 { "Further figures" }
-                p class="caption" { "Results of this scenario and transport." }
+                p class="caption" { "Results of this kind of load and transport." }
                 dl class="facts" { (rows(&facts)) }
             }
         }

@@ -252,7 +252,7 @@ fn shipped_fan_out_plans_are_valid() {
     for (name, streams) in [("fan-out", 1_000), ("fan-out-50000", 50_000)] {
         let path = format!("{}/plans/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let plan = Plan::read(path.as_ref()).unwrap();
-        assert_eq!(plan.run_config().unwrap().scenario.subscribers.unwrap().streams, streams);
+        assert_eq!(plan.run_config().unwrap().roles.subscribers.unwrap().streams, streams);
         assert_eq!(plan.total_connections(), 64 + streams + 1);
     }
 }

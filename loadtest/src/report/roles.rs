@@ -1,4 +1,4 @@
-//! Table lines that depend on the scenario: churn, slow readers, event streams, drift.
+//! Table lines of users, churn, slow readers, event streams and drift, if a run has them.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::result::{
 /// Fewest measured seconds for which drift is shown.
 const DRIFT_SECONDS_MIN: f64 = 60.0;
 
-/// Returns the percentile rows of the scenario.
+/// Returns the percentile rows of connects and reconnects.
 pub(super) fn rows(result: &RunResult) -> Vec<String> {
     let RunResult { plan, connections: openings, totals, .. } = result;
     // Without requests the connect times are the result.
@@ -25,7 +25,7 @@ pub(super) fn rows(result: &RunResult) -> Vec<String> {
     rows
 }
 
-/// Returns the lines of the scenario.
+/// Returns the lines of what the connections did besides requests, and of drift.
 pub(super) fn lines(result: &RunResult) -> Vec<String> {
     let RunResult { plan, connections: openings, slow_readers: readers, drift, totals, .. } =
         result;
