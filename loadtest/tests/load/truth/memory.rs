@@ -1,56 +1,21 @@
 //! The growth of the memory of a server that leaks at a known rate.
 
-use std::net::TcpListener;
-
 use corelane_load::result::{MemoryGrowth, RunResult, RunStatus};
 
-use crate::{file_path, load};
+use super::python_server::PythonServer;
+use crate::load;
 
-/// A server that allocates so many bytes a second, and keeps them.
-const LEAKING_SERVER: &str = r#"
-import json, selectors, socket, sys, time
-listener = socket.create_server((sys.argv[1], int(sys.argv[2])), backlog=100)
-ready = selectors.DefaultSelector()
-ready.register(listener, selectors.EVENT_READ)
-start, kept, kept_bytes = time.monotonic(), [], 0
-while True:
-    for key, _ in ready.select(0.02):
-        if key.fileobj is listener:
-            ready.register(listener.accept()[0], selectors.EVENT_READ)
-            continue
-        data = key.fileobj.recv(65536)
-        if not data:
-            ready.unregister(key.fileobj)
-            continue
-        for line in data.splitlines():
-            answer = {"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {"content": []}}
-            key.fileobj.sendall(json.dumps(answer).encode() + b"\n")
-    due = int((time.monotonic() - start) * int(sys.argv[3])) - kept_bytes
-    if due > 65536:
-        kept.append(b"x" * due)
-        kept_bytes += due
-"#;
 const MIB: f64 = 1_048_576.0;
 
 /// Runs with a limit of 10 MiB a minute against a server that leaks so many MiB a minute.
 fn run_leaking(mib_per_minute: u32) -> RunResult {
-    let script = file_path(&format!("leaking-server-{mib_per_minute}.py"));
-    std::fs::write(&script, LEAKING_SERVER).unwrap();
-    // Another process may take the port in between; the run then fails with that error.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let rate = mib_per_minute * 1_048_576 / 60;
-    let (script, host, port) = (script.display(), address.ip(), address.port());
-    let command = format!("python3 {script} {host} {port} {rate}");
-    let file = file_path(&format!("leaking-server-{mib_per_minute}.json"));
-    let (target, json) = (format!("tcp://{address}"), format!("--json={}", file.display()));
-    let flags = ["--connections=2", "--warm-up=1s", "--rate=50", "--duration=12s", "--quiet"];
-    let call = ["--era=modern", "--tool=leak", "--arguments={}", "--server", &command, &json];
+    let leaked_bytes = mib_per_minute * 1_048_576 / 60;
+    let load = ["--connections=2", "--warm-up=1s", "--rate=50", "--duration=12s"];
     let limits = ["--memory-growth-max=10MiB", "--lag-max=1min"];
-    let all = ["run", &target].into_iter().chain(flags).chain(call).chain(limits);
-    let ended = load(all);
-    let text = std::fs::read_to_string(file).expect(&ended.stderr);
+    let server = PythonServer { leaked_bytes, ..PythonServer::default() };
+    let (result, ended) = server.run(&[&load[..], &limits].concat());
     assert!(ended.stdout.contains("\nmemory    growth "), "{}", ended.stdout);
-    serde_json::from_str(&text).unwrap()
+    result
 }
 
 fn is_within(growth: &MemoryGrowth, mib_per_minute: u32) -> bool {

@@ -11,6 +11,7 @@ mod figures;
 mod framing;
 mod memory;
 mod outputs;
+mod python_server;
 mod saturation;
 mod server;
 mod thresholds;
