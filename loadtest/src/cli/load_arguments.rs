@@ -455,7 +455,9 @@ impl RunArguments {
         if !plan.scenarios.is_empty() && (self.rate.rate.is_some() || self.rate.requests.is_some())
         {
             return Err(PlanError(
-                "users send their steps without a rate: remove --rate and --requests".into(),
+                "--rate and --requests are those of connections: write rate = 10 into the \
+                 [[scenario]] for users that arrive at a rate"
+                    .into(),
             ));
         }
         let duration = self.rate.measured.duration;

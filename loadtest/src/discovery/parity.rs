@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::server::check_address;
 use super::{DiscoveryError, RequestError};
-use crate::generator::{self, LoadMode, RunConfig, RunError, ConnectionRoles};
+use crate::generator::{self, ConnectionRoles, LoadMode, RunConfig, RunError};
 use crate::mcp::{RequestTemplate, ResultCheck};
 
 /// Pages that are read.

@@ -1,4 +1,5 @@
-//! Samples the backlog of a load thread.
+//! Samples the backlog of a load thread: of requests, or of users that arrive at a rate and have no
+//! place.
 
 use std::time::Duration;
 
@@ -7,6 +8,8 @@ use corelane_base::time::Instant;
 use super::context::RunContext;
 use super::period::PeriodRecorder;
 use super::run_config::LoadMode;
+use super::user_arrivals::ArrivalCounts;
+use super::users::Users;
 use crate::metrics::backlog::{BacklogSamples, RequestCounts};
 
 /// Sampler of an open loop. Its accuracy is that of the calls of [`BacklogSampler::sample`].
@@ -14,7 +17,7 @@ use crate::metrics::backlog::{BacklogSamples, RequestCounts};
 pub(super) struct BacklogSampler {
     samples: BacklogSamples,
     interval: Duration,
-    /// Time of the next sample; `None` unless the loop is open.
+    /// Time of the next sample; `None` unless requests are sent, or users arrive, at a rate.
     next_at: Option<Instant>,
     /// Requests of the periods that ended.
     ended: RequestCounts,
@@ -37,7 +40,8 @@ impl BacklogSampler {
 
     /// Starts at the beginning of the run.
     pub(super) fn start(&mut self, ctx: &RunContext) {
-        let is_open = matches!(ctx.config.mode, LoadMode::Open { .. });
+        let users = ctx.users.as_ref().and_then(Users::arrival_counts);
+        let is_open = matches!(ctx.config.mode, LoadMode::Open { .. }) || users.is_some();
         self.next_at = is_open.then_some(ctx.recorder.measured_from);
     }
 
@@ -45,7 +49,7 @@ impl BacklogSampler {
     pub(super) fn sample(&mut self, ctx: &RunContext) {
         while let Some(at) = self.next_at.filter(|at| *at <= ctx.now) {
             self.next_at = Some(at.after(self.interval));
-            self.push(&ctx.recorder);
+            self.push(ctx);
         }
     }
 
@@ -57,14 +61,19 @@ impl BacklogSampler {
     }
 
     /// Ends with a last sample and returns all.
-    pub(super) fn finish(&mut self, recorder: &PeriodRecorder) -> BacklogSamples {
+    pub(super) fn finish(&mut self, ctx: &RunContext) -> BacklogSamples {
         if self.next_at.take().is_some() {
-            self.push(recorder);
+            self.push(ctx);
         }
         std::mem::take(&mut self.samples)
     }
 
-    fn push(&mut self, recorder: &PeriodRecorder) {
+    fn push(&mut self, ctx: &RunContext) {
+        if let Some(users) = ctx.users.as_ref().and_then(Users::arrival_counts) {
+            let ArrivalCounts { arrived, placed } = users;
+            return self.samples.push(RequestCounts { due: arrived, completed: placed });
+        }
+        let recorder = &ctx.recorder;
         if self.samples.is_empty() {
             self.earlier_open = recorder.earlier_open;
         }

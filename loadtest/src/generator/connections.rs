@@ -432,19 +432,50 @@ impl<R: Ring> Connections<R> {
             let Some(users) = &mut ctx.users else { return false };
             match users.take_due(ctx.now) {
                 None => return false,
-                Some(DueUser::Step { .. }) if !is_sending => {}
+                Some(DueUser::Cancellation { index }) => self.cancel_request(index, ctx),
+                Some(_) if !is_sending => {}
                 Some(DueUser::Step { index, since }) => {
                     if since >= ctx.recorder.measured_from {
                         ctx.recorder.record_lag(since, ctx.now);
                     }
-                    if self.lifecycle.io[index].has_capacity(1) {
-                        self.send_step(index, ctx);
+                    self.begin_step(index, ctx);
+                }
+                Some(DueUser::Arrival { index, since }) => {
+                    if since >= ctx.recorder.measured_from {
+                        ctx.recorder.record_lag(since, ctx.now);
+                        ctx.recorder.period.users.arrived += 1;
+                        ctx.recorder.period.users.waited += u64::from(index.is_none());
+                    }
+                    if let Some(index) = index {
+                        self.begin_step(index, ctx);
                     }
                 }
-                Some(DueUser::Cancellation { index }) => self.cancel_request(index, ctx),
+                Some(DueUser::End { index }) => self.end_user(index, ctx),
             }
         }
         true
+    }
+
+    /// Sends the step that is due for a user, or opens its connection first.
+    fn begin_step(&mut self, index: usize, ctx: &mut RunContext) {
+        if self.lifecycle.io[index].has_capacity(1) {
+            self.send_step(index, ctx);
+        } else {
+            self.lifecycle.bring_back(index, ctx);
+        }
+    }
+
+    /// Lets a user leave that has no request in flight.
+    fn end_user(&mut self, index: usize, ctx: &mut RunContext) {
+        let Some(users) = &mut ctx.users else { return };
+        if self.lifecycle.io[index].has_capacity(1) {
+            let is_measured = ctx.now >= ctx.recorder.measured_from;
+            let mut of_warm_up = UserMetrics::default();
+            let metrics =
+                if is_measured { &mut ctx.recorder.period.users } else { &mut of_warm_up };
+            users.leave(index, metrics);
+            self.lifecycle.leave(index, ctx);
+        }
     }
 
     /// Lets the user of a connection without a request go on.

@@ -176,9 +176,14 @@ impl RunContext {
 
     /// Counts the steps of users that are due and not sent when no more are sent.
     pub(super) fn record_unsent_steps(&mut self) {
-        let Some(users) = &self.users else { return };
-        let unsent = users.unsent(self.recorder.measured_from);
-        let period = &mut self.recorder.period;
+        let Some(users) = &mut self.users else { return };
+        let unsent = users.stop(self.now, self.recorder.measured_from);
+        for since in unsent.unseen {
+            self.recorder.record_lag(since, self.now);
+            self.recorder.period.users.arrived += 1;
+            self.recorder.period.users.waited += 1;
+        }
+        let (unsent, period) = (unsent.count, &mut self.recorder.period);
         period.due += unsent;
         if self.is_stopped {
             period.outcomes.abandoned += unsent;

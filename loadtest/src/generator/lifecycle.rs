@@ -234,6 +234,21 @@ impl<R: Ring> Lifecycle<R> {
         self.close_if_idle(index, ctx);
     }
 
+    /// Opens a connection that was closed when its user left, for the next one.
+    pub(super) fn bring_back(&mut self, index: usize, ctx: &RunContext) {
+        let conn = &mut self.io[index];
+        if conn.ending == Ending::Left
+            && let ConnectionState::Disconnected { retry_at } = &mut conn.state
+        {
+            *retry_at = ctx.now;
+            conn.ending = Ending::Planned;
+            if let Some(replacement) = &mut conn.replacement {
+                replacement.intended = ctx.now;
+            }
+            self.connector.queue_retry(index, ctx.phase);
+        }
+    }
+
     /// Posts an answer to a request of the server over the connection for answers, if the run has
     /// one; returns the answer otherwise.
     #[cold]
@@ -585,6 +600,13 @@ impl<R: Ring> Lifecycle<R> {
 
     fn schedule_retry(&mut self, index: usize, ctx: &mut RunContext) {
         let ending = std::mem::replace(&mut self.io[index].ending, Ending::Planned);
+        if ending == Ending::Left && ctx.users.as_mut().is_some_and(|users| users.replace(index)) {
+            // It is opened again when the next user comes.
+            let conn = &mut self.io[index];
+            conn.ending = Ending::Left;
+            conn.state = ConnectionState::Disconnected { retry_at: ctx.now };
+            return;
+        }
         let delay = match ending {
             Ending::Expired | Ending::Left => Duration::ZERO,
             Ending::Planned | Ending::Lost => {

@@ -18,7 +18,7 @@ use super::processes::Processes;
 use super::request_schedule::{RequestSchedule, SEND_BATCH_MAX};
 use super::run_config::RunConfig;
 use super::subscribers::Subscribers;
-use super::users::Users;
+use super::users::{UserTimes, Users};
 use crate::schedule::Share;
 use crate::sign_in::NewToken;
 
@@ -152,7 +152,7 @@ impl<R: Ring> LoadThread<R> {
             let can_end = !is_in_window || is_window_end || window_end.is_none();
             let is_over = is_draining && can_end && (self.is_complete() || self.ctx.now >= last);
             if is_over {
-                self.ctx.recorder.period.backlog = self.backlog.finish(&self.ctx.recorder);
+                self.ctx.recorder.period.backlog = self.backlog.finish(&self.ctx);
                 self.connections.lifecycle.finish(&mut self.ctx);
                 self.requests.finish(&mut self.ctx);
             }
@@ -163,6 +163,7 @@ impl<R: Ring> LoadThread<R> {
                 self.backlog.end_period(&self.ctx.recorder);
                 let mut period = std::mem::take(&mut self.ctx.recorder.period);
                 period.open = self.open_count();
+                period.active_users = self.ctx.users.as_ref().map_or(0, Users::active);
                 period.until = self.ctx.now.since(begin);
                 period.is_drain = !is_in_window;
                 is_in_window &= !is_window_end;
@@ -192,7 +193,8 @@ impl<R: Ring> LoadThread<R> {
         self.connections.start(&self.ctx, begin);
         self.requests.start(&self.ctx, begin);
         if let Some(users) = &mut self.ctx.users {
-            users.start(begin);
+            let measured_from = self.ctx.recorder.measured_from;
+            users.start(UserTimes { begin, end, measured_from });
         }
         self.backlog.start(&self.ctx);
     }
@@ -211,7 +213,7 @@ impl<R: Ring> LoadThread<R> {
         let timeout = if self.has_more_to_send {
             ParkTimeout::Zero
         } else {
-            let of_users = ctx.users.as_ref().and_then(Users::next_due_at);
+            let of_users = ctx.users.as_mut().and_then(Users::next_due_at);
             let due_at = self.requests.next_arrival_at().or(of_users);
             let wake = until.min(self.last_sweep.after(SWEEP_INTERVAL));
             lifecycle.park_timeout(wake, due_at, ctx)

@@ -45,6 +45,7 @@ mod connector;
 mod request_schedule;
 mod slow_readers;
 mod subscribers;
+mod user_arrivals;
 mod users;
 
 mod lifecycle;
@@ -69,7 +70,7 @@ pub mod thread_pool;
 
 pub use self::period::Period;
 pub use self::run_config::{
-    ConnectConfig, Endpoint, LoadMode, RunConfig, RunLimits, ConnectionRoles, SubscribeConfig,
+    ConnectConfig, ConnectionRoles, Endpoint, LoadMode, RunConfig, RunLimits, SubscribeConfig,
 };
 pub use self::run_error::RunError;
 pub use self::seconds::{Second, WindowTotals};

@@ -43,6 +43,8 @@ pub struct Period {
     pub backlog: BacklogSamples,
     /// Connections open at the end of the period.
     pub open: u64,
+    /// Users at the end of the period that have come and not left.
+    pub active_users: u64,
     /// Connect times; connects before the first request count to the first second.
     pub connects: ConnectMetrics,
     /// Results of the slow readers.
@@ -70,6 +72,7 @@ impl Period {
             is_drain: false,
             backlog: BacklogSamples::default(),
             open: 0,
+            active_users: 0,
             connects: ConnectMetrics::new(),
             slow_readers: SlowReaderOutcomes::default(),
             until: Duration::ZERO,
@@ -81,12 +84,14 @@ impl Period {
     /// Adds another load thread's measurements of the same time.
     pub fn add(&mut self, other: &Self) {
         self.open += other.open;
+        self.active_users += other.active_users;
         self.merge(other);
     }
 
-    /// Adds the measurements of a later period. `open` is taken from the later one.
+    /// Adds the measurements of a later period. Connections and users are those of the later one.
     pub fn append_later(&mut self, later: &Self) {
         self.open = later.open;
+        self.active_users = later.active_users;
         self.merge(later);
     }
 
@@ -116,7 +121,7 @@ impl Period {
         self.lag.reset();
         self.errors.clear();
         self.outcomes = Outcomes::default();
-        (self.due, self.sent, self.open) = (0, 0, 0);
+        (self.due, self.sent, self.open, self.active_users) = (0, 0, 0, 0);
         (self.spun, self.window_spun, self.is_drain) = (Duration::ZERO, Duration::ZERO, false);
         self.backlog.clear();
         self.connects.clear();

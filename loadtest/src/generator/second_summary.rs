@@ -70,6 +70,7 @@ impl SecondSummarizer {
             service_p99_us: microseconds(period.latencies.service(), 99.0),
             lag_p99_us: microseconds(&period.lag, 99.0),
             open: period.open,
+            users: period.active_users,
             opened: period.connects.opened,
             lost: period.connects.lost,
             server_cores: cores(server, self.samples.server, Duration::ZERO),

@@ -63,6 +63,9 @@ pub struct SecondResult {
     pub lag_p99_us: Option<f64>,
     /// Connections open at its end.
     pub open: u64,
+    /// Users at its end that have come and not left; absent without users.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub users: u64,
     /// Connections that opened; the first second includes those from before the run.
     pub opened: u64,
     /// Connections that ended unexpectedly.
@@ -76,6 +79,11 @@ pub struct SecondResult {
     pub generator_cores: Option<f64>,
     /// Resident memory of the generator, in bytes.
     pub generator_resident_bytes: Option<u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl SecondResult {

@@ -38,6 +38,7 @@ pub mod phase;
 pub mod scenario;
 pub mod slow_readers;
 pub mod source_ranges;
+pub mod stages;
 pub mod stdio;
 pub mod sweep;
 pub mod think;
@@ -76,7 +77,7 @@ pub use self::sweep::SweepPlan;
 pub use self::think::ThinkPlan;
 pub use self::thresholds::Thresholds;
 pub use self::tls::TlsPlan;
-use crate::generator::{Endpoint, LoadMode, RunConfig, RunLimits, ConnectionRoles, StopRequest};
+use crate::generator::{ConnectionRoles, Endpoint, LoadMode, RunConfig, RunLimits, StopRequest};
 use crate::mcp::{HttpField, RequestSettings, RequestTemplate, Secret};
 use crate::schedule::{ArrivalPattern, RateProfile, Segment};
 use crate::sign_in::SignInConfig;
@@ -148,7 +149,8 @@ pub struct Plan {
     /// may take. Default: the phases end it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
-    /// Poisson arrivals instead of evenly spaced ones. Default false.
+    /// Poisson arrivals of requests, or of users with a `rate`, instead of evenly spaced ones.
+    /// Default false.
     #[serde(default)]
     pub poisson: bool,
     /// Seed of all random choices. Default 1.
@@ -424,6 +426,25 @@ impl Plan {
         self.connections + self.listen.as_ref().map_or(0, ListenPlan::connections)
     }
 
+    /// Returns whether its users arrive at a rate.
+    pub fn has_arrivals(&self) -> bool {
+        self.scenarios.iter().any(|scenario| scenario.level_keys().has_arrivals())
+    }
+
+    /// Returns the number of connections that are open at the end of a run: fewer than all if the
+    /// number of users falls.
+    pub fn connections_at_end(&self) -> usize {
+        let counts = scenario::user_counts(&self.scenarios, self.users);
+        let span = self.profile().span();
+        let closed = self.scenarios.iter().zip(counts).map(|(scenario, users)| {
+            let keys = scenario.level_keys();
+            let levels = keys.levels(users);
+            let is_falling = levels.falls() && !keys.has_arrivals();
+            if is_falling { users.saturating_sub(levels.users_at(span)) } else { 0 }
+        });
+        self.total_connections() - closed.sum::<usize>()
+    }
+
     /// Returns the arrival rates of the whole run, warm-up included.
     pub fn profile(&self) -> RateProfile {
         let phases = self.phases.iter().flat_map(PhasePlan::segments);
@@ -553,10 +574,17 @@ impl Plan {
             directory: &self.directory,
             calls: std::mem::take(calls),
             takes: 0,
+            span: self.profile().span(),
+            pattern: self.pattern(),
         };
         let users = builder.build(&self.scenarios, self.users)?;
         *calls = builder.calls;
         Ok(Some(Arc::new(users)))
+    }
+
+    /// Returns the distribution of requests, or of users that arrive, around their rate.
+    const fn pattern(&self) -> ArrivalPattern {
+        if self.poisson { ArrivalPattern::Poisson } else { ArrivalPattern::Constant }
     }
 
     /// Returns the load model: users, open loop, closed loop or idle connections.
@@ -566,17 +594,16 @@ impl Plan {
         }
         match (self.closed, profile.rate_max() > 0.0) {
             (true, _) => LoadMode::Closed { span: profile.span(), requests: self.requests },
-            (false, true) => {
-                let pace =
-                    if self.poisson { ArrivalPattern::Poisson } else { ArrivalPattern::Constant };
-                LoadMode::Open { profile, pattern: pace }
-            }
+            (false, true) => LoadMode::Open { profile, pattern: self.pattern() },
             (false, false) => LoadMode::Hold { span: profile.span() },
         }
     }
 
     /// Checks that nothing else decides on the requests of users.
     fn check_users(&self) -> Result<(), PlanError> {
+        for scenario in &self.scenarios {
+            scenario.level_keys().check(self.users.is_some())?;
+        }
         let why = match (&self.scenarios[..], self.users) {
             ([], None) if !self.answers.is_empty() => {
                 "[answers] are those of users: add [[scenario]], or --users".into()

@@ -86,7 +86,8 @@ impl Reference<'_> {
     /// Returns the schema of a section, and whether it is repeated.
     fn object_of(&self, value: &Value) -> (Option<Value>, bool) {
         let value = self.without_null(value);
-        if value["type"] == "array" {
+        let kinds = value["type"].as_array();
+        if value["type"] == "array" || kinds.is_some_and(|kinds| kinds.contains(&"array".into())) {
             let items = self.without_null(&value["items"]);
             return (Some(items).filter(|items| items["properties"].is_object()), true);
         }

@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 
 use super::human_duration::HumanDuration;
 use super::oauth::{OAuthPlan, user_column};
+use super::stages::{LevelKeys, StagePlan};
 use super::think::ThinkPlan;
 use super::{CallPlan, PlanError};
 use crate::mcp::{RequestSettings, RequestTemplate, UserData, ValueNames};
+use crate::schedule::ArrivalPattern;
 use crate::sign_in::SignInConfig;
 use crate::target::Transport;
 use crate::users::{
@@ -36,21 +38,36 @@ pub struct ScenarioPlan {
     /// Name in results. Default: `scenario` and its number, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Number of users at a time. With `users` of the plan or `--users` it is a weight. Default 1.
+    /// Number of users at a time; with `rate` the most at a time, with `stages` those at the
+    /// beginning. With `users` of the plan or `--users` it is a weight. Default 1, with `stages` 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<usize>,
     /// Share of the users of the plan, in proportion to the weights of the other scenarios. Default
     /// `users`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<usize>,
-    /// Time in which the users begin one after another; the warm-up is a part of it. Default 0.
+    /// Users that arrive a second, whether or not earlier ones have ended: each takes a free
+    /// connection, executes the steps once, and leaves, as with `leave`. One that finds none waits,
+    /// which its first response time includes; if the number of these grows, the run fails. Needs
+    /// `users`. Default: users come again as soon as they have ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// Time in which the users begin one after another, or `rate` rises from 0; the warm-up is a
+    /// part of it. Short for `stages` with one stage. Default 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ramp: Option<HumanDuration>,
+    /// How the number of users, or `rate`, changes: `[{ users = 200, over = "1m" }, …]`; the
+    /// warm-up is a part of it, and the last one stays. If the number falls, users leave after the
+    /// request in flight, and their connections stay closed until it rises. Default: it stays the
+    /// same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<Vec<StagePlan>>,
     /// Pause before each step without a pause of its own: a time, `{ uniform = [MIN, MAX] }` or
     /// `{ lognormal = [MEDIAN, P95] }`. Default 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub think: Option<ThinkPlan>,
-    /// Iterations of a user, after which it ends, or leaves. Default: no limit, with `leave` 1.
+    /// Iterations of a user, after which it ends, or leaves. Default: no limit, with `leave` or
+    /// `rate` 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeat: Option<u32>,
     /// Whether a user leaves after its iterations: its session ends, its connection closes, and a
@@ -169,9 +186,15 @@ impl ScenarioPlan {
         self.requests().any(|step| step.task)
     }
 
+    /// Returns the keys that say how many users there are.
+    pub fn level_keys(&self) -> LevelKeys<'_> {
+        let &Self { users, rate, ramp, ref stages, .. } = self;
+        LevelKeys { users, rate, ramp, stages: stages.as_deref() }
+    }
+
     /// Returns its weight among the scenarios.
     fn weight(&self) -> usize {
-        self.weight.or(self.users).unwrap_or(1)
+        self.weight.unwrap_or_else(|| self.level_keys().users_max())
     }
 }
 
@@ -229,7 +252,7 @@ fn task_call(call: &CallPlan, is_modern: bool) -> CallPlan {
 /// own.
 pub fn user_counts(scenarios: &[ScenarioPlan], total: Option<usize>) -> Vec<usize> {
     let Some(total) = total else {
-        return scenarios.iter().map(|scenario| scenario.users.unwrap_or(1)).collect();
+        return scenarios.iter().map(|scenario| scenario.level_keys().users_max()).collect();
     };
     let all = scenarios.iter().map(ScenarioPlan::weight).sum::<usize>().max(1);
     let (mut weights, mut given) = (0, 0);
@@ -300,6 +323,10 @@ pub(super) struct ScenarioBuilder<'a> {
     pub(super) calls: Vec<(RequestTemplate, u32)>,
     /// Number of values that steps take so far.
     pub(super) takes: usize,
+    /// Duration of the run.
+    pub(super) span: Duration,
+    /// Distribution of users that arrive.
+    pub(super) pattern: ArrivalPattern,
 }
 
 /// A scenario in construction.
@@ -323,13 +350,13 @@ impl ScenarioBuilder<'_> {
         users: Option<usize>,
     ) -> Result<UsersConfig, PlanError> {
         let counts = user_counts(scenarios, users);
-        let built = scenarios.iter().zip(counts).map(|(scenario, users)| {
-            let scenario = self.build_scenario(scenario, users);
+        let built = scenarios.iter().zip(counts).map(|(scenario, count)| {
+            let scenario = self.build_scenario(scenario, count);
             scenario.map_err(|error| PlanError(format!("[[scenario]]: {error}")))
         });
         let scenarios = built.collect::<Result<_, _>>()?;
         let sign_in = Some(&self.sign_in).filter(|sign_in| !sign_in.credentials.is_empty());
-        Ok(UsersConfig { scenarios, sign_in: sign_in.cloned() })
+        Ok(UsersConfig { scenarios, sign_in: sign_in.cloned(), pattern: self.pattern })
     }
 
     fn build_scenario(&mut self, plan: &ScenarioPlan, users: usize) -> Result<Scenario, PlanError> {
@@ -362,12 +389,13 @@ impl ScenarioBuilder<'_> {
         }
         Ok(Scenario {
             users,
-            ramp: plan.ramp.map(HumanDuration::get).unwrap_or_default(),
+            levels: plan.level_keys().levels(users),
+            arrivals: plan.level_keys().arrivals(self.span),
             counters: program.counters,
             slots: program.names.taken.len(),
             instructions: program.instructions,
             repeat: plan.repeat,
-            leaves: plan.leave,
+            leaves: plan.leave || plan.level_keys().has_arrivals(),
             retries: plan.retries.unwrap_or_default(),
             bearer,
             sign_in,

@@ -14,7 +14,7 @@ use crate::result::SecondResult;
 const COLUMNS_BEFORE_FAILURES: [&str; 8] =
     ["time_s", "span_s", "due", "sent", "answered", "due_per_s", "sent_per_s", "answered_per_s"];
 /// The columns after them.
-const COLUMNS_AFTER_FAILURES: [&str; 17] = [
+const COLUMNS_AFTER_FAILURES: [&str; 18] = [
     "response_p50_us",
     "response_p90_us",
     "response_p95_us",
@@ -32,6 +32,7 @@ const COLUMNS_AFTER_FAILURES: [&str; 17] = [
     "generator_cores",
     "generator_resident_bytes",
     "late",
+    "users",
 ];
 
 /// A CSV writer with one row a second.
@@ -97,7 +98,7 @@ impl<W: Write> CsvWriter<W> {
             row.push(cores.map(|cores| format!("{cores:.4}")).unwrap_or_default());
             row.push(bytes.map(|bytes| bytes.to_string()).unwrap_or_default());
         }
-        row.push(second.late.to_string());
+        row.extend([second.late, second.users].map(|count| count.to_string()));
         self.writer.write_record(&row)?;
         self.writer.flush()
     }

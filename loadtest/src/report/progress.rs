@@ -23,8 +23,9 @@ pub fn format_line(second: &SecondResult) -> String {
         .map(|bytes| format!("  server {}", figure::bytes(bytes)))
         .unwrap_or_default();
     let rate = second.rate(second.answered).map_or_else(|| "–".into(), figure::rate);
+    let users = users_text("  ", second);
     format!(
-        "{:>8}  {rate:>10}/s  p50 {:>8}  p99 {:>8}  max {:>8}  failed {}  open {}{server}",
+        "{:>8}  {rate:>10}/s  p50 {:>8}  p99 {:>8}  max {:>8}  failed {}  open {}{users}{server}",
         figure::elapsed(second.at_s),
         figure::latency(second.p50_us),
         figure::latency(second.p99_us),
@@ -32,6 +33,14 @@ pub fn format_line(second: &SecondResult) -> String {
         figure::count(second.failed),
         figure::count(second.open),
     )
+}
+
+/// Returns the number of users, if there are any, behind `before`.
+fn users_text(before: &str, second: &SecondResult) -> String {
+    match second.users {
+        0 => String::new(),
+        users => format!("{before}users {}", figure::count(users)),
+    }
 }
 
 /// A block that is redrawn each second.
@@ -135,6 +144,7 @@ impl ProgressBlock {
                 (failed, format!(" · failed {}", figure::count(self.failed))),
                 (TextStyle::Dim, " · open ".into()),
                 (TextStyle::Plain, figure::count(second.open)),
+                (TextStyle::Plain, users_text(" · ", second)),
                 (TextStyle::Plain, cost.unwrap_or_default()),
             ],
         ]
@@ -197,6 +207,7 @@ mod tests {
             answered: 12_345,
             p99_us: Some(312.4),
             open: 1_000,
+            users: 30,
             server_resident_bytes: Some(13_002_342),
             ..SecondResult::default()
         }
@@ -211,7 +222,8 @@ mod tests {
     #[test]
     fn progress_line_shows_rate_latencies_and_memory() {
         let line = format_line(&second(12));
-        for part in ["12 s", "12,345/s", "p99   312 µs", "open 1,000", "server 12.4 MiB"] {
+        for part in ["12 s", "12,345/s", "p99   312 µs", "open 1,000  users 30", "server 12.4 MiB"]
+        {
             assert!(line.contains(part), "{part} is not in {line}");
         }
     }

@@ -128,7 +128,8 @@ pub struct Totals {
     /// included.
     #[serde(default)]
     pub backlog: u64,
-    /// By how many requests a second the backlog grew over the window; `None` in a closed loop, or
+    /// By how many requests a second the backlog grew over the window, or, if users arrive at a
+    /// rate, by how many users without a free connection; `None` in a closed loop, or
     /// if nothing completed.
     #[serde(default)]
     pub backlog_growth: Option<f64>,
@@ -254,6 +255,7 @@ impl RunResult {
         let window = window_span(finding, plan.warm_up.get(), span);
         let calls = CallResult::of(&plan, finding, window);
         let disturbance = Disturbance::of(&finding.usage, &generator, server.as_ref());
+        let users = UsersResult::of(&plan, &total.users);
         let measurements = RunMeasurements {
             disturbance: &disturbance,
             response: &response,
@@ -265,6 +267,7 @@ impl RunResult {
             open_at_end: total.open,
             waiting: total.outcomes.waiting,
             growth,
+            users: users.as_ref(),
         };
         let mut verdict = Verdict::evaluate(&plan, &totals, &measurements);
         if finding.programs.is_some() {
@@ -272,9 +275,7 @@ impl RunResult {
         }
         verdict.notes.extend(notes(&plan, finding));
         verdict.check_reopened(&plan, &totals, &connections);
-        if finding.is_stopped {
-            verdict.check_stopped(&plan, whole);
-        }
+        verdict.check_stopped(&plan, finding.is_stopped.then_some(whole));
         let listen = plan.listen.as_ref().map(|listen| ListenResult::of(listen, finding));
         if let Some(listen) = &listen {
             verdict.check_deliveries(&plan.thresholds, listen);
@@ -282,7 +283,7 @@ impl RunResult {
         Self {
             verdict,
             calls,
-            users: UsersResult::of(&plan, &total.users),
+            users,
             plan,
             manifest,
             failure_examples: failure_examples(total, &totals, &connections, listen.as_ref()),
@@ -311,7 +312,8 @@ impl RunResult {
 /// Returns the notes on what users did.
 fn notes(plan: &Plan, finding: &Measurements) -> Vec<String> {
     let untaken = users::untaken_notes(plan, &finding.total.users);
-    finding.sign_in_note.iter().cloned().chain(untaken).collect()
+    let unreached = users::unreached_stages(plan);
+    finding.sign_in_note.iter().cloned().chain(untaken).chain(unreached).collect()
 }
 
 /// Returns the length of the run, warm-up included.
@@ -399,11 +401,12 @@ const fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Returns the growth of the backlog; `None` in a closed loop, or if nothing completed.
+/// Returns the growth of the backlog, of requests or of users that arrive; `None` in a closed loop,
+/// or if nothing completed.
 fn backlog_growth(plan: &Plan, total: &Period, span: Duration) -> Option<BacklogGrowth> {
     let timeout_ratio = part_of(total.outcomes.failed(Failure::Timeout), total.due);
     let window = BacklogWindow { span, timeout_ratio, is_poisson: plan.poisson };
-    total.backlog.growth(window).filter(|_| !plan.closed)
+    total.backlog.growth(window).filter(|_| !plan.closed || plan.has_arrivals())
 }
 
 fn generator_cost(finding: &Measurements, rate: f64) -> ProcessCost {

@@ -21,6 +21,10 @@ pub struct UserMetrics {
     pub inputs: u64,
     /// Requests that users cancelled.
     pub cancelled: u64,
+    /// Users that arrived at a rate.
+    pub arrived: u64,
+    /// Users among them that found no free place, and waited for one.
+    pub waited: u64,
     /// How often each value of the plan was found in a result, and how often not.
     pub takes: Vec<TakeCounts>,
 }
@@ -58,7 +62,9 @@ impl UserMetrics {
 
     /// Adds the measurements of another load thread or second.
     pub fn add(&mut self, other: &Self) {
-        let Self { iterations, failed, left, retried, cancelled, inputs, takes } = other;
+        let Self { iterations, failed, left, retried, cancelled, inputs, takes, .. } = other;
+        self.arrived += other.arrived;
+        self.waited += other.waited;
         self.failed += failed;
         self.left += left;
         self.retried += retried;

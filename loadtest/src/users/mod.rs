@@ -13,13 +13,18 @@
 //! Invariants: a step is due when its pause is over, whether or not the connection is open. A step
 //! that fails ends the iteration, because later steps depend on its result. The random choices of a
 //! user depend only on the seed and its number.
+//!
+//! A scenario has places for users. Either its levels say which places are taken when, or users
+//! arrive at a rate, and each takes a free place.
 
+mod levels;
 mod metrics;
 mod pointer;
 mod scenario;
 mod think_time;
 mod user;
 
+pub use self::levels::{Stage, UserLevels};
 pub use self::metrics::{TakeCounts, UserMetrics};
 pub use self::pointer::ResultPointer;
 pub use self::scenario::{

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::levels::UserLevels;
 use super::pointer::ResultPointer;
 use super::think_time::ThinkTime;
 use crate::mcp::{Secret, UserData, UserValues};
+use crate::schedule::{ArrivalPattern, RateProfile};
 use crate::sign_in::SignInConfig;
 
 /// A value that is taken from a result.
@@ -106,17 +108,19 @@ pub enum Instruction {
 /// What the users of one kind do.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Number of users at a time, over all load threads.
+    /// Most users at a time, over all load threads.
     pub users: usize,
-    /// Time in which they begin one after another.
-    pub ramp: Duration,
+    /// Number of users over time; ignored if they arrive at a rate.
+    pub levels: UserLevels,
+    /// Rate of users that arrive, if they do; each leaves after its iterations.
+    pub arrivals: Option<RateProfile>,
     /// The instructions of one iteration.
     pub instructions: Vec<Instruction>,
     /// Number of counters of loops.
     pub counters: usize,
     /// Number of values taken from results.
     pub slots: usize,
-    /// Iterations after which a user ends or leaves; `None` for no limit.
+    /// Iterations after which a user ends or leaves; `None` for no limit, or 1 if it leaves.
     pub repeat: Option<u32>,
     /// Whether a user leaves then: its session ends and a new user begins.
     pub leaves: bool,
@@ -138,6 +142,8 @@ pub struct UsersConfig {
     pub scenarios: Vec<Scenario>,
     /// How users sign in, if some do.
     pub sign_in: Option<SignInConfig>,
+    /// Distribution of arrivals around their rate.
+    pub pattern: ArrivalPattern,
 }
 
 impl Scenario {
@@ -170,7 +176,7 @@ impl UsersConfig {
         let (mut used, mut first) = (BTreeSet::new(), 0);
         for scenario in &self.scenarios {
             let next = first + scenario.users;
-            if scenario.leaves {
+            if scenario.leaves || scenario.levels.falls() {
                 used.extend(&scenario.sign_in);
             } else {
                 let users = (first..next).map_while(|user| u32::try_from(user).ok());

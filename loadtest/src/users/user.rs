@@ -41,8 +41,10 @@ enum UserState {
     InFlight { intended: Instant, cancel_at: Option<Instant>, outcome: Option<StepOutcome> },
     /// The end of its connection.
     Leaving,
-    /// Nothing: it has completed its iterations.
-    Done,
+    /// Its connection, over which it begins.
+    Joining,
+    /// Nothing: it has not come, or has completed its iterations.
+    Away,
 }
 
 /// How a step ended.
@@ -91,6 +93,8 @@ pub struct User {
     due_first: Option<Instant>,
     /// When the iteration began.
     began: Instant,
+    /// Whether it leaves after its request in flight.
+    is_ending: bool,
 }
 
 impl User {
@@ -101,7 +105,7 @@ impl User {
         Self {
             scenario,
             position: 0,
-            state: UserState::Done,
+            state: UserState::Away,
             values: UserValues::new(number, kind.slots, kind.data.clone()).with_bearer(kind.bearer),
             random,
             counters: vec![0; kind.counters].into(),
@@ -109,14 +113,43 @@ impl User {
             rounds: 0,
             due_first: None,
             began: Instant::ORIGIN,
+            is_ending: false,
         }
     }
 
-    /// Begins the first step at `at`.
-    pub fn begin(&mut self, at: Instant) {
+    /// Comes at `at`, when its first step is due.
+    pub fn come(&mut self, at: Instant) {
         self.began = at;
         self.values.begin_step(self.random.next_u64());
-        self.state = UserState::Thinking { until: at };
+        self.state = UserState::Due { since: at };
+    }
+
+    /// Sets whether it leaves after its request in flight.
+    pub const fn set_ending(&mut self, is_ending: bool) {
+        self.is_ending = is_ending;
+    }
+
+    /// Returns whether it leaves after its request in flight.
+    pub const fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
+    /// Waits until it comes.
+    pub fn set_away(&mut self) {
+        self.state = UserState::Away;
+    }
+
+    /// Returns whether it has come and not left.
+    pub const fn is_active(&self) -> bool {
+        matches!(
+            self.state,
+            UserState::Thinking { .. } | UserState::Due { .. } | UserState::InFlight { .. }
+        )
+    }
+
+    /// Waits for the end of its connection.
+    pub const fn leave(&mut self) {
+        self.state = UserState::Leaving;
     }
 
     /// Returns the index of its scenario.
@@ -150,6 +183,16 @@ impl User {
     /// Returns whether its connection is being closed.
     pub const fn is_leaving(&self) -> bool {
         matches!(self.state, UserState::Leaving)
+    }
+
+    /// Returns whether it waits for its connection to begin.
+    pub const fn is_joining(&self) -> bool {
+        matches!(self.state, UserState::Joining)
+    }
+
+    /// Returns whether it is not there.
+    pub const fn is_away(&self) -> bool {
+        matches!(self.state, UserState::Away)
     }
 
     /// Ends the pause that lasts until `until`; returns whether it was that of the user.
@@ -214,9 +257,16 @@ impl User {
         }
     }
 
-    /// Begins as a new user on the connection of one that left, at `now`.
-    pub fn replace(&mut self, kind: &Scenario, number: u32, seed: u64, now: Instant) -> NextAction {
+    /// Becomes a new user in place of one that left, which waits for its connection, or is away if
+    /// that one was to end.
+    pub fn replace(&mut self, kind: &Scenario, number: u32, seed: u64) {
+        let is_ending = self.is_ending;
         *self = Self::new(self.scenario, kind, number, seed);
+        self.state = if is_ending { UserState::Away } else { UserState::Joining };
+    }
+
+    /// Begins over its connection at `now`, with the pause before the first step.
+    pub fn join(&mut self, kind: &Scenario, now: Instant) -> NextAction {
         self.began = now;
         self.think(kind, now)
     }
@@ -377,11 +427,11 @@ impl User {
         match (is_last, kind.leaves) {
             (true, true) => {
                 metrics.left += 1;
-                self.state = UserState::Leaving;
+                self.leave();
                 NextAction::Leave
             }
             (true, false) => {
-                self.state = UserState::Done;
+                self.state = UserState::Away;
                 NextAction::Stop
             }
             (false, _) => {
@@ -411,7 +461,7 @@ fn retry_after(answer: &[u8]) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::users::{Condition, ResultPointer, Take, ThinkTime};
+    use crate::users::{Condition, ResultPointer, Take, ThinkTime, UserLevels};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -423,7 +473,8 @@ mod tests {
     fn scenario(instructions: Vec<Instruction>) -> Scenario {
         Scenario {
             users: 1,
-            ramp: Duration::ZERO,
+            levels: UserLevels::new(1.0, Vec::new()),
+            arrivals: None,
             instructions,
             counters: 1,
             slots: 1,
@@ -444,7 +495,7 @@ mod tests {
         result: Result<&str, Failure>,
         metrics: &mut UserMetrics,
     ) -> NextAction {
-        assert!(user.end_pause(now));
+        user.end_pause(now);
         let (step, since) = user.due_step(kind).unwrap();
         user.mark_sent(step, since, now);
         match result {
@@ -469,7 +520,7 @@ mod tests {
             scenario(vec![step(vec![Take { slot: 0, pointer, number: None }], None), repeat]);
         let mut user = User::new(0, &kind, 0, 1);
         let mut now = Instant::from_milliseconds(1);
-        user.begin(now);
+        user.come(now);
         let mut metrics = UserMetrics::default();
         let mut iterations = Vec::new();
         // Ends by the condition after three, then by the bound after four.
@@ -492,7 +543,7 @@ mod tests {
         let kind = scenario(vec![step(Vec::new(), None)]);
         let mut user = User::new(0, &kind, 0, 1);
         let begin = Instant::from_milliseconds(1);
-        user.begin(begin);
+        user.come(begin);
         let mut metrics = UserMetrics::default();
         let limited = Err(Failure::Http429);
         let later = begin.after(3 * SECOND);

@@ -7,8 +7,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use corelane_load::generator::{
-    self, ConnectConfig, Endpoint, LoadMode, Measurements, Period, RunConfig, RunError, RunLimits,
-    ConnectionRoles, StopRequest,
+    self, ConnectConfig, ConnectionRoles, Endpoint, LoadMode, Measurements, Period, RunConfig,
+    RunError, RunLimits, StopRequest,
 };
 use corelane_load::mcp::{Expectation, RequestSettings, RequestTemplate, ResultCheck};
 use corelane_load::metrics::outcome::Failure;

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use corelane_load::generator::{
-    self, ConnectConfig, Endpoint, LoadMode, Measurements, RunConfig, RunError, RunLimits,
-    ConnectionRoles, StopRequest,
+    self, ConnectConfig, ConnectionRoles, Endpoint, LoadMode, Measurements, RunConfig, RunError,
+    RunLimits, StopRequest,
 };
 use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::result::RunResult;

@@ -16,8 +16,8 @@ use corelane::{Options, Server};
 use corelane_load::children::{Program, StderrMode};
 use corelane_load::generator::run_config::ChurnConfig;
 use corelane_load::generator::{
-    self, ConnectConfig, Endpoint, LoadMode, Measurements, RunConfig, RunError, RunLimits,
-    ConnectionRoles, StopRequest,
+    self, ConnectConfig, ConnectionRoles, Endpoint, LoadMode, Measurements, RunConfig, RunError,
+    RunLimits, StopRequest,
 };
 use corelane_load::mcp::{RequestSettings, RequestTemplate};
 use corelane_load::metrics::outcome::Failure;

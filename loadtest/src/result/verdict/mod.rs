@@ -19,6 +19,7 @@ use super::run_status::RunStatus;
 use super::threshold_checks::{latency_text, threshold_checks};
 use super::{
     CallResult, ConnectionsResult, ListenResult, MemoryGrowth, Percentiles, ProcessCost, Totals,
+    UsersResult,
 };
 use crate::figure::{self, duration, round_duration};
 use crate::metrics::backlog::BacklogGrowth;
@@ -80,6 +81,8 @@ pub(super) struct RunMeasurements<'a> {
     pub(super) waiting: u64,
     /// Growth of the backlog; `None` in a closed loop.
     pub(super) growth: Option<BacklogGrowth>,
+    /// Results of users, if the plan has any.
+    pub(super) users: Option<&'a UsersResult>,
 }
 
 impl Verdict {
@@ -144,8 +147,9 @@ impl Verdict {
         }
     }
 
-    /// Has a run that was stopped after this time, warm-up included, not be judged.
-    pub(super) fn check_stopped(&mut self, plan: &Plan, after: Duration) {
+    /// Has a run that was stopped, after this time with its warm-up, not be judged.
+    pub(super) fn check_stopped(&mut self, plan: &Plan, after: Option<Duration>) {
+        let Some(after) = after else { return };
         let seconds = |time: Duration| duration(time.as_secs_f64() * 1e6);
         let planned = match plan.requests {
             Some(requests) => format!("{requests} requests"),
@@ -225,7 +229,8 @@ impl Verdict {
         lateness: &Lateness,
     ) {
         let &RunMeasurements { generator, threads, disturbance, .. } = run;
-        let is_busy = !plan.closed && generator.cores >= CORES_MAX * f64::from(threads);
+        let is_open = !plan.closed || plan.has_arrivals();
+        let is_busy = is_open && generator.cores >= CORES_MAX * f64::from(threads);
         let mut causes = Vec::new();
         if lateness.is_late {
             causes.push(lateness.text());
@@ -241,7 +246,7 @@ impl Verdict {
         let is_accepted = !lateness.is_late || plan.lag_max.is_none();
         let is_held = is_accepted
             && lateness.p99_us.unwrap_or_default() <= LAG_PART_MAX * totals.duration_s * 1e6;
-        self.check_sent(totals, !causes.is_empty(), run);
+        self.check_sent(plan, totals, !causes.is_empty(), run);
         if causes.is_empty() {
             return;
         }
@@ -282,7 +287,7 @@ impl Verdict {
     /// connection; connections that were closed between requests are not lost, and open again
     /// unless there is an error.
     fn check_end(&mut self, plan: &Plan, totals: &Totals, open: u64) {
-        let total = plan.total_connections() as u64;
+        let total = plan.connections_at_end() as u64;
         if open * 2 >= total {
             return;
         }
@@ -330,13 +335,21 @@ impl Verdict {
     }
 
     /// Checks that requests completed as fast as they became due, and were sent.
-    fn check_sent(&mut self, totals: &Totals, is_disturbed: bool, run: &RunMeasurements<'_>) {
+    fn check_sent(
+        &mut self,
+        plan: &Plan,
+        totals: &Totals,
+        is_disturbed: bool,
+        run: &RunMeasurements<'_>,
+    ) {
         let sent = ratio(totals.sent, totals.due);
         let is_growing = run.growth.is_some_and(|growth| growth.is_saturation);
         if totals.due == 0 || (sent >= SENT_MIN && !is_growing) {
             return;
         }
-        let only = if is_growing {
+        let only = if is_growing && plan.has_arrivals() {
+            arrivals_text(totals, run.users)
+        } else if is_growing {
             growth_text(totals)
         } else {
             format!("only {:.1} % of the due requests were sent", sent * 100.0)
@@ -351,7 +364,9 @@ impl Verdict {
             self.failed.push(format!("{only}: {lost} connections were lost, {error}"));
             return;
         }
-        let (change, waited) = if run.waiting > 0 || !is_growing {
+        let (change, waited) = if plan.has_arrivals() {
+            ("lower the rate of users, or allow more users at a time", String::new())
+        } else if run.waiting > 0 || !is_growing {
             let lost = match totals.lost {
                 0 => String::new(),
                 lost => format!(", {lost} were lost"),
@@ -428,6 +443,17 @@ impl Lateness {
             self.limit
         )
     }
+}
+
+/// Describes the growth of the number of users without a place.
+fn arrivals_text(totals: &Totals, users: Option<&UsersResult>) -> String {
+    let UsersResult { arrived, waited, users, .. } = users.cloned().unwrap_or_default();
+    let added = figure::rate(totals.backlog_growth.unwrap_or_default().max(0.0));
+    format!(
+        "{} of {} users that arrived found none of {users} connections free, backlog +{added}/s",
+        figure::count(waited),
+        figure::count(arrived)
+    )
 }
 
 /// Describes the growth of the backlog.

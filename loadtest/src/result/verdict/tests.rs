@@ -37,6 +37,7 @@ fn verdict_at(
         open_at_end: 64,
         waiting: 0,
         growth: None,
+        users: None,
     };
     Verdict::evaluate(&plan, &totals, &run)
 }
@@ -160,6 +161,7 @@ fn other_programs_invalidate_missed_thresholds_only() {
             open_at_end: 64,
             waiting: 0,
             growth: None,
+            users: None,
         };
         let verdict = Verdict::evaluate(&plan, &totals, &run);
         (verdict.status(&plan.thresholds), verdict.reason_texts().concat())
@@ -190,6 +192,7 @@ fn growing_backlog_means_server_saturated() {
             open_at_end: 64,
             waiting,
             growth: Some(growth),
+            users: None,
         };
         Verdict::evaluate(&plan, &totals, &run)
     };
@@ -226,6 +229,7 @@ fn lost_connections_fail_even_a_late_run() {
             open_at_end: open,
             waiting: 0,
             growth: None,
+            users: None,
         };
         let verdict = Verdict::evaluate(&plan, &totals, &run);
         (verdict.status(&plan.thresholds), verdict.reason_texts().concat())
@@ -253,6 +257,7 @@ fn closed_loop_without_connections_at_end_fails() {
             open_at_end: open,
             waiting: 0,
             growth: None,
+            users: None,
         };
         Verdict::evaluate(&plan, totals, &run).failed
     };

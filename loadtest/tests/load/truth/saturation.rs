@@ -6,6 +6,7 @@ use corelane_load::result::RunStatus;
 use corelane_load::target::Transport;
 
 use super::{Run, ServerModel, run};
+use crate::file_path;
 
 const NO_WARM_UP: &str = "--warm-up=0s";
 
@@ -67,4 +68,36 @@ fn sustained_rate_is_not_saturated() {
         let Run { result, ended, .. } = run(model, &flags);
         assert_eq!(result.status(), RunStatus::Completed, "{flags:?}: {}", ended.stdout);
     }
+}
+
+/// Writes a plan of users that arrive at this rate, 8 at a time, and call once; returns its flag.
+fn arrivals(rate: u32) -> String {
+    let file = file_path(&format!("truth-arrivals-{rate}.toml"));
+    let scenario = format!(
+        "warm_up = \"0s\"\n[[phase]]\nduration = \"2s\"\n[[scenario]]\nusers = 8\nrate = {rate}\n\
+         [[scenario.step]]\ntool = \"echo\"\narguments = {{ message = \"a\" }}\n"
+    );
+    std::fs::write(&file, scenario).unwrap();
+    format!("--plan={}", file.display())
+}
+
+#[test]
+fn users_that_arrive_faster_are_saturation() {
+    let Run { result, server, ended } = run(ServerModel::default(), &[&arrivals(150)]);
+    assert_eq!((result.status(), ended.status), (RunStatus::Failed, 1), "{}", ended.stdout);
+    let [why] = &result.verdict.saturated[..] else { panic!("{}", ended.stdout) };
+    let expected = "of 300 users that arrived found none of 8 connections free, backlog +";
+    assert!(why.contains(expected), "{why}");
+    let users = result.users.unwrap();
+    let unsent = result.totals.failures["unsent"];
+    assert_eq!((users.arrived, result.totals.due, result.totals.sent), (300, 300, 300 - unsent));
+    let truth = server.answered_within(Duration::ZERO, Duration::from_secs(3));
+    assert_eq!(u64::from(truth), result.totals.answered, "{}", ended.stdout);
+}
+
+#[test]
+fn users_that_arrive_in_time_are_not_saturation() {
+    let Run { result, ended, .. } = run(ServerModel::default(), &[&arrivals(40)]);
+    assert_eq!(result.status(), RunStatus::Completed, "{}", ended.stdout);
+    assert_eq!((result.totals.due, result.totals.answered), (80, 80), "{}", ended.stdout);
 }

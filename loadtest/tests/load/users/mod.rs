@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_types, reason = "the threads of a server share its log")]
 
 mod answers;
+mod arrivals;
 mod oauth_server;
 mod shop;
 mod sign_in;
