@@ -112,9 +112,11 @@ fn second_signal_ends_the_command() {
     let target = server.target();
     let flags = ["run", &target, "--timeout=1h"];
     let running = RunningCommand::start(&[&flags[..], &LONG].concat());
-    // Whichever is handled first, the other one ends the command.
-    running.signal(Signal::INT);
-    running.signal(Signal::TERM);
+    // A stopped process receives both before it can end. Whichever is handled first, the other one
+    // ends the command.
+    for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
+        running.signal(signal);
+    }
     let (status, output) = running.end();
     let signals = [Signal::INT, Signal::TERM].map(Signal::as_raw);
     assert!(status.signal().is_some_and(|signal| signals.contains(&signal)), "{status} {output}");
