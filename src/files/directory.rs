@@ -108,14 +108,17 @@ impl Directory {
     pub(super) fn template(self: &Arc<Self>) -> ResourceTemplate {
         let template = format!("{}{{+path}}{{?offset,length}}", self.uri.prefix());
         let name = self.path().file_name().unwrap_or_default().to_string_lossy();
-        let directory = Arc::clone(self);
+        let [directory, sized] = [(); 2].map(|()| Arc::clone(self));
         ResourceTemplate::new(template, if name.is_empty() { "files" } else { &*name })
             .description(
                 "A file of the directory, whole or in part: offset is its first byte, length the \
                  number of bytes.",
             )
             .complete_from_resources("path")
-            .blocking(move |read, worker| directory.read(&read, &worker))
+            .blocking_sized(
+                move |read| sized.content_bytes_max(read.uri(), u64::MAX),
+                move |read, worker| directory.read(&read, &worker),
+            )
     }
 
     fn resource(self: &Arc<Self>, place: &RelativePath, facts: &FileMetadata) -> Resource {
@@ -128,8 +131,19 @@ impl Directory {
             Some(mime_type) => resource.mime_type(mime_type),
             None => resource,
         };
-        let directory = Arc::clone(self);
-        resource.blocking(move |read, worker| directory.read(&read, &worker))
+        let ([directory, sized], bytes) = ([(); 2].map(|()| Arc::clone(self)), facts.bytes);
+        resource.blocking_sized(
+            move |read| sized.content_bytes_max(read.uri(), bytes),
+            move |read, worker| directory.read(&read, &worker),
+        )
+    }
+
+    /// Returns the most bytes that a read of `uri` returns, a file of `bytes` bytes.
+    fn content_bytes_max(&self, uri: &str, bytes: u64) -> usize {
+        let query = uri.split_once('?').map(|(_, query)| query);
+        let range = query.and_then(|query| FileRange::parse(query).ok()).unwrap_or_default();
+        let bytes = range.length.unwrap_or(bytes).min(bytes.saturating_sub(range.offset));
+        usize::try_from(bytes).unwrap_or(usize::MAX).min(self.file_bytes_max)
     }
 
     fn read(

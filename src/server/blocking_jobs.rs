@@ -7,11 +7,14 @@
 use std::fmt;
 
 use corelane_base::time::Instant;
-use corelane_engine::blocking::{self, Job, Spawned};
+use corelane_engine::blocking::{self, Job, Reservation, Spawned};
 use corelane_engine::mesh::ShardId;
 use corelane_protocol::error::{Error, ErrorKind};
 
-use super::memory::handler_memory::JobOwner;
+use super::memory::MemoryLimit;
+use super::memory::handler_memory::{JobOwner, reserved_bytes};
+use super::memory::result_sizes::ExpectedSize;
+use super::options::Options;
 use super::outbox::Outbox;
 use super::overload::Overload;
 use super::shard_message::{Requester, ShardMessage};
@@ -19,14 +22,30 @@ use crate::service::HandlerError;
 use crate::telemetry::event::OverloadEvent;
 
 /// The thread pool of blocking handlers and catalog updates.
-pub(super) type BlockingPool = blocking::BlockingPool<JobOwner, BlockingJob>;
+pub(super) type BlockingPool = blocking::BlockingPool<BlockingJob>;
+
+/// Returns the thread pool of a server.
+pub(super) fn blocking_pool(options: &Options) -> BlockingPool {
+    let Options { engine, limits, .. } = options;
+    let threads = engine.blocking_threads.into();
+    let pool = BlockingPool::new(threads, engine.blocking_queue_max as usize);
+    limit_results(&pool, MemoryLimit::new(limits.memory_bytes_max));
+    pool
+}
+
+/// Has the results of all handlers take what the limit of the server allows them.
+pub(super) fn limit_results(pool: &BlockingPool, limit: MemoryLimit) {
+    pool.set_bytes_max(limit.results());
+}
 
 /// A job that waits for a thread, or has waited.
-pub(super) type WaitingJob = blocking::WaitingJob<JobOwner, BlockingJob>;
+pub(super) type WaitingJob = blocking::WaitingJob<BlockingJob>;
 
 /// A job of the pool.
 pub(super) struct BlockingJob {
-    work: Box<dyn FnOnce() + Send>,
+    work: Box<dyn FnOnce(Reservation) + Send>,
+    /// How large its result can be; `None` if it hands on none.
+    result_size: Option<ExpectedSize>,
     /// The handler that it runs, and the shard of that.
     handler: Option<(ShardId, Requester)>,
 }
@@ -36,15 +55,17 @@ impl BlockingJob {
     pub(super) fn handler(
         shard: ShardId,
         requester: Requester,
-        work: impl FnOnce() + Send + 'static,
+        result_size: ExpectedSize,
+        work: impl FnOnce(Reservation) + Send + 'static,
     ) -> Self {
-        Self { work: Box::new(work), handler: Some((shard, requester)) }
+        let handler = Some((shard, requester));
+        Self { work: Box::new(work), result_size: Some(result_size), handler }
     }
 
     /// The job that makes a catalog update. At most one of a shard waits, so that it never loses
     /// its place in the queue.
     pub(super) fn catalog_update(work: impl FnOnce() + Send + 'static) -> Self {
-        Self { work: Box::new(work), handler: None }
+        Self { work: Box::new(|_| work()), result_size: None, handler: None }
     }
 
     /// Queues the job in `pool`, or returns it as an error if the queue is full. A job that loses
@@ -72,8 +93,14 @@ impl BlockingJob {
 }
 
 impl Job for BlockingJob {
-    fn run(self) {
-        (self.work)();
+    type Owner = JobOwner;
+
+    fn bytes(&self) -> usize {
+        self.result_size.as_ref().map_or(0, |size| reserved_bytes(size.bytes()))
+    }
+
+    fn run(self, reserved: Reservation) {
+        (self.work)(reserved);
     }
 }
 

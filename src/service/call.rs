@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use corelane_protocol::eras::ClientCapabilities;
 use corelane_protocol::error::Error;
@@ -219,8 +220,24 @@ pub type LocalHandlerFuture = Pin<Box<dyn Future<Output = Result<HandlerOutput, 
 
 /// A blocking handler with its arguments, to run on the thread pool. A panic inside becomes an
 /// internal error (-32603) of the request.
-pub type BlockingWork =
-    Box<dyn FnOnce(BlockingContext) -> Result<HandlerOutput, HandlerError> + Send>;
+pub struct BlockingWork {
+    /// Runs the handler.
+    pub run: Box<dyn FnOnce(BlockingContext) -> Result<HandlerOutput, HandlerError> + Send>,
+    /// How large its result can be.
+    pub result_size: ResultSize,
+}
+
+/// How large the result of a blocking handler can be.
+#[derive(Clone, Debug)]
+pub enum ResultSize {
+    /// At most this number of bytes.
+    Declared(usize),
+    /// Not known. The results of this handler may have similar sizes.
+    Unknown(HandlerIdentity),
+}
+
+/// What is the same for all calls of a handler, and differs from that of other handlers that exist.
+pub type HandlerIdentity = Arc<()>;
 
 /// A tokio handler with its arguments. A panic inside becomes an internal error (-32603) of the
 /// request.

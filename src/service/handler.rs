@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 #[cfg(feature = "tokio")]
 use crate::service::call::TokioWork;
-use crate::service::call::{BlockingWork, LocalWork};
+use crate::service::call::{BlockingWork, LocalWork, ResultSize};
 #[cfg(feature = "tokio")]
 use crate::service::context::TokioContext;
 use crate::service::context::{BlockingContext, InlineEvents, RequestContext};
@@ -84,6 +84,7 @@ fn poll_caught<T>(
 
 /// Wraps a blocking handler: `work` runs on the pool, `finish` converts the result.
 pub(super) fn blocking_work<Y, F>(
+    result_size: ResultSize,
     work: impl FnOnce(BlockingContext) -> Result<Y, HandlerError> + Send + 'static,
     finish: F,
 ) -> BlockingWork
@@ -91,7 +92,8 @@ where
     Y: 'static,
     F: FnOnce(Result<Y, HandlerError>) -> Result<HandlerOutput, HandlerError> + Send + 'static,
 {
-    Box::new(move |ctx| finish(catch_panic(|| work(ctx))))
+    let run = Box::new(move |ctx| finish(catch_panic(|| work(ctx))));
+    BlockingWork { run, result_size }
 }
 
 /// Runs `work`; a panic becomes an internal error.

@@ -75,7 +75,9 @@ use std::fmt;
 
 #[cfg(feature = "tokio")]
 pub use self::call::TokioWork;
-pub use self::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork, NoArguments};
+pub use self::call::{
+    BlockingWork, CallToolRequest, Dispatch, HandlerIdentity, LocalWork, NoArguments, ResultSize,
+};
 pub use self::catalog::{Catalog, CatalogBuilder, Features, ListChanges};
 pub use self::catalog::{call_tool_at, tool_at, tool_position};
 pub use self::completer::CompletionContext;

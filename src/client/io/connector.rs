@@ -16,7 +16,7 @@ use crate::oauth::OAuthOptions;
 use crate::proxy::Route;
 use crate::target::{HostAddress, HttpEndpoint, Target};
 use corelane_base::time::Instant;
-use corelane_engine::blocking::{BlockingPool, Job};
+use corelane_engine::blocking::{BlockingPool, Job, Reservation};
 use corelane_engine::mesh::Sender;
 use corelane_engine::ring::{Operation, Ring, Socket};
 use corelane_engine::timer::TimerWheel;
@@ -38,7 +38,7 @@ pub struct Connector {
 
 /// What opens the connections that the ring cannot.
 enum Means {
-    Threads(BlockingPool<PeerId, ConnectJob>),
+    Threads(BlockingPool<ConnectJob>),
     /// Nothing: a simulation, where nothing happens outside the ring. The seed determines the
     /// delays between attempts.
     #[cfg(feature = "test-support")]
@@ -192,7 +192,13 @@ impl ConnectJob {
 }
 
 impl Job for ConnectJob {
-    fn run(self) {
+    type Owner = PeerId;
+
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    fn run(self, _: Reservation) {
         let Self { peer, target, address, route, timeout, commands, purpose } = self;
         let path = Path { target: &target, address: address.as_deref(), route: &route };
         let command = match purpose {

@@ -2,12 +2,11 @@
 //!
 //! Invariants: threads and waiting jobs are bounded, and a job that does not fit is refused at
 //! once, so that a shard never waits for the pool; the owners of jobs are served in turns, and the
-//! jobs of one owner start in the order in which they came; a panic ends only its job.
+//! jobs of one owner start in the order in which they came; a panic ends only its job; the bytes
+//! that jobs hand on are reserved before they start.
 //!
 //! A job reports its own result ([`crate::mesh::Sender`]). What it owns is dropped if it
-//! never starts. A [`ByteBudget`] bounds what the threads hand on: it suspends owners.
-
-mod byte_budget;
+//! never starts.
 
 mod job_queue;
 
@@ -20,8 +19,7 @@ use std::time::Duration;
 
 use crossbeam::utils::Backoff;
 
-pub use self::byte_budget::{BudgetLimits, ByteBudget, Reservation};
-use self::job_queue::{JobId, JobQueue, Queued};
+use self::job_queue::{HandsOn, JobId, JobQueue, Queued};
 use super::clock::Clock;
 use super::placement::Affinity;
 use corelane_base::time::Instant;
@@ -30,37 +28,44 @@ use corelane_base::time::Instant;
 type Mutex<T> = std::sync::Mutex<T>;
 
 /// What a thread of the pool runs.
-pub trait Job: Send + 'static {
-    /// Runs the job. It may block.
-    fn run(self);
+pub trait Job: Send + Sized + 'static {
+    /// For whom it runs.
+    type Owner: Clone + Eq + Hash + Send + 'static;
+
+    /// Returns how many bytes the job may hand on, at most. The number can change while it waits.
+    fn bytes(&self) -> usize;
+
+    /// Runs the job. It may block. `reserved` is what it may hand on; it holds the reservation for
+    /// as long as what it hands on exists.
+    fn run(self, reserved: Reservation);
 }
 
-/// What holds back the jobs of an owner.
-pub trait OwnerGate<K>: Send + Sync {
-    /// Starts no job of `owner` until [`OwnerGate::resume`] is called as often.
-    fn suspend(&self, owner: K);
-
-    /// Ends one suspension of `owner`.
-    fn resume(&self, owner: &K);
+impl<J: Job> HandsOn for J {
+    fn bytes(&self) -> usize {
+        Job::bytes(self)
+    }
 }
 
-/// Up to a fixed number of threads that run the jobs `J` of owners `K`, shared by all shards behind
-/// an `Arc`. A thread is started when a job waits and no thread is idle.
+/// Up to a fixed number of threads that run jobs, shared by all shards behind an `Arc`. A thread is
+/// started when a job waits and no thread is idle.
 ///
-/// Dropping the pool drops the waiting jobs, on its threads; those of suspended owners when the
-/// last [`WaitingJob`] is dropped. Running jobs finish on detached
+/// A job starts when what it may hand on fits beside what is reserved, or nothing is reserved: so
+/// what running jobs have declared, and jobs have handed on, exceeds the room only for one job, and
+/// for what jobs hand on beyond what they have declared.
+///
+/// Dropping the pool drops the waiting jobs, on its threads. Running jobs finish on detached
 /// threads: a job cannot be interrupted, and shutdown must not wait for one that hangs.
-pub struct BlockingPool<K, J> {
-    shared: Arc<Shared<K, J>>,
+pub struct BlockingPool<J: Job> {
+    shared: Arc<Shared<J>>,
 }
 
 /// What the threads share.
-struct Shared<K, J> {
+struct Shared<J: Job> {
     threads_max: usize,
     /// The CPUs that the threads may use.
     affinity: Affinity,
     clock: Clock,
-    state: Mutex<PoolState<K, J>>,
+    state: Mutex<PoolState<J>>,
     /// Whether a job may start; changed with `state` locked.
     has_jobs: AtomicBool,
     /// Notified for a new job and when the pool is dropped.
@@ -70,8 +75,12 @@ struct Shared<K, J> {
 /// A thread runs a job, searches for one, or is idle. At most one thread searches at a time, and
 /// when it has found a job it wakes the next one: waking a thread is a system call, which a shard
 /// makes once for a burst of jobs.
-struct PoolState<K, J> {
-    queue: JobQueue<K, J>,
+struct PoolState<J: Job> {
+    queue: JobQueue<J::Owner, J>,
+    /// What all jobs may hand on.
+    bytes_max: usize,
+    /// What running jobs may hand on, and what is handed on.
+    reserved: usize,
     /// Threads that were started; they end with the pool.
     threads: usize,
     /// Threads that wait to be notified.
@@ -85,18 +94,30 @@ struct PoolState<K, J> {
 
 /// A job that the pool has accepted.
 #[derive(Debug)]
-pub struct Spawned<K, J> {
+pub struct Spawned<J: Job> {
     /// The job while it waits.
-    pub waiting: WaitingJob<K, J>,
+    pub waiting: WaitingJob<J>,
     /// The job of another owner that has lost its place to it, if the queue was full.
     pub displaced: Option<J>,
 }
 
-impl<K: Clone + Eq + Hash + Send + 'static, J: Job> BlockingPool<K, J> {
+impl<J: Job> PoolState<J> {
+    /// Returns how many bytes a job may hand on that starts now.
+    const fn room(&self) -> usize {
+        if self.reserved == 0 { usize::MAX } else { self.bytes_max.saturating_sub(self.reserved) }
+    }
+
+    /// Returns whether a job may start.
+    fn has_next(&self) -> bool {
+        self.queue.has_next(self.room())
+    }
+}
+
+impl<J: Job> BlockingPool<J> {
     /// Creates a pool of up to `threads` threads (at least one) with a queue of `jobs_max` waiting
-    /// jobs. Cost: a stack for each started thread, committed as it is used, and about 40 bytes
-    /// besides each waiting job and 160 for each owner of one. The threads get the CPU affinity
-    /// that the calling thread has now.
+    /// jobs. What its jobs hand on has no limit. Cost: a stack for each started thread, committed
+    /// as it is used, and about 40 bytes besides each waiting job and 160 for each owner of one.
+    /// The threads get the CPU affinity that the calling thread has now.
     pub fn new(threads: usize, jobs_max: usize) -> Self {
         let shared = Arc::new(Shared {
             threads_max: threads.max(1),
@@ -104,6 +125,8 @@ impl<K: Clone + Eq + Hash + Send + 'static, J: Job> BlockingPool<K, J> {
             clock: Clock::start(),
             state: Mutex::new(PoolState {
                 queue: JobQueue::new(jobs_max),
+                bytes_max: usize::MAX,
+                reserved: 0,
                 threads: 0,
                 idle: 0,
                 is_searched: false,
@@ -116,12 +139,19 @@ impl<K: Clone + Eq + Hash + Send + 'static, J: Job> BlockingPool<K, J> {
         Self { shared }
     }
 
+    /// Sets how many bytes all jobs together may hand on. What is reserved stays.
+    pub fn set_bytes_max(&self, bytes_max: usize) {
+        let mut state = self.shared.lock();
+        state.bytes_max = bytes_max;
+        self.shared.unlock_with_thread(state);
+    }
+
     /// Queues `job`. In a full queue it displaces the newest job of the owner with the most waiting
     /// jobs, if that owner keeps at least as many as `owner` has then; otherwise `job` is returned
     /// as an error. So of n owners each is sure of `jobs_max / n` places. A job is also returned if
     /// the pool has no thread and the system refuses one.
-    pub fn spawn(&self, owner: K, job: J) -> Result<Spawned<K, J>, J> {
-        self.spawn_in(self.shared.lock(), owner, job, false)
+    pub fn spawn(&self, owner: J::Owner, job: J) -> Result<Spawned<J>, J> {
+        self.spawn_within(usize::MAX, self.shared.lock(), owner, job)
     }
 
     /// [`BlockingPool::spawn`] of a job whose waiting time is measured. `decide` receives how long
@@ -129,73 +159,52 @@ impl<K: Clone + Eq + Hash + Send + 'static, J: Job> BlockingPool<K, J> {
     /// measured, and returns whether the queue is treated as full.
     pub fn spawn_timed(
         &self,
-        owner: K,
+        owner: J::Owner,
         job: J,
         decide: impl FnOnce(Option<Duration>) -> bool,
-    ) -> Result<Spawned<K, J>, J> {
+    ) -> Result<Spawned<J>, J> {
         let mut state = self.shared.lock();
         let now = self.shared.clock.now();
         state.queue.set_now(now);
         let next = state.queue.next_queued_at().filter(|at| *at != Instant::ORIGIN);
         let is_full = decide(next.map(|queued_at| now.since(queued_at)));
-        self.spawn_in(state, owner, job, is_full)
+        let jobs_max = if is_full { state.queue.len() } else { usize::MAX };
+        self.spawn_within(jobs_max, state, owner, job)
     }
 
-    fn spawn_in(
+    /// Queues a job behind at most `jobs_max` others.
+    fn spawn_within(
         &self,
-        mut state: MutexGuard<'_, PoolState<K, J>>,
-        owner: K,
+        jobs_max: usize,
+        mut state: MutexGuard<'_, PoolState<J>>,
+        owner: J::Owner,
         job: J,
-        is_full: bool,
-    ) -> Result<Spawned<K, J>, J> {
+    ) -> Result<Spawned<J>, J> {
         if state.threads == 0 && !self.shared.start_thread(&mut state) {
             return Err(job);
         }
-        let pushed = if is_full {
-            let waiting = state.queue.len();
-            state.queue.push_within(waiting, owner, job)
-        } else {
-            state.queue.push(owner, job)
-        };
+        let pushed = state.queue.push(jobs_max, owner, job);
         state.queue.set_now(Instant::ORIGIN);
         let Queued { id, displaced } = pushed?;
         self.shared.unlock_with_thread(state);
         let waiting = WaitingJob { shared: Arc::clone(&self.shared), id };
         Ok(Spawned { waiting, displaced })
     }
-}
 
-impl<K, J> OwnerGate<K> for BlockingPool<K, J>
-where
-    K: Clone + Eq + Hash + Send + Sync + 'static,
-    J: Job,
-{
-    fn suspend(&self, owner: K) {
-        self.shared.lock().queue.suspend(owner);
-    }
-
-    fn resume(&self, owner: &K) {
-        let mut state = self.shared.lock();
-        state.queue.resume(owner);
-        self.shared.unlock_with_thread(state);
-    }
-}
-
-impl<K, J> BlockingPool<K, J> {
     /// Returns the number of jobs waiting for a thread.
     pub fn waiting(&self) -> usize {
         self.shared.lock().queue.len()
     }
 }
 
-impl<K, J> Drop for BlockingPool<K, J> {
+impl<J: Job> Drop for BlockingPool<J> {
     fn drop(&mut self) {
         self.shared.lock().is_closing = true;
         self.shared.has_changed.notify_all();
     }
 }
 
-impl<K, J> fmt::Debug for BlockingPool<K, J> {
+impl<J: Job> fmt::Debug for BlockingPool<J> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("BlockingPool")
@@ -205,15 +214,15 @@ impl<K, J> fmt::Debug for BlockingPool<K, J> {
     }
 }
 
-impl<K, J> Shared<K, J> {
+impl<J: Job> Shared<J> {
     /// No code panics with the lock held.
-    fn lock(&self) -> MutexGuard<'_, PoolState<K, J>> {
+    fn lock(&self) -> MutexGuard<'_, PoolState<J>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Unlocks the state after a change of the queue; wakes an idle thread if one is needed.
-    fn unlock(&self, mut state: MutexGuard<'_, PoolState<K, J>>) {
-        let has_jobs = state.queue.has_next();
+    fn unlock(&self, mut state: MutexGuard<'_, PoolState<J>>) {
+        let has_jobs = state.has_next();
         // Relaxed: only a hint.
         self.has_jobs.store(has_jobs, Ordering::Relaxed);
         let is_needed = has_jobs && !state.is_searched && state.idle > 0;
@@ -235,13 +244,11 @@ impl<K, J> Shared<K, J> {
             backoff.snooze();
         }
     }
-}
 
-impl<K: Clone + Eq + Hash + Send + 'static, J: Job> Shared<K, J> {
     /// Unlocks the state after a change of the queue; wakes an idle thread or starts one if a job
     /// waits for it.
-    fn unlock_with_thread(self: &Arc<Self>, mut state: MutexGuard<'_, PoolState<K, J>>) {
-        let is_waiting = state.queue.has_next() && !state.is_searched && state.idle == 0;
+    fn unlock_with_thread(self: &Arc<Self>, mut state: MutexGuard<'_, PoolState<J>>) {
+        let is_waiting = state.has_next() && !state.is_searched && state.idle == 0;
         if is_waiting && state.threads < self.threads_max && !state.is_closing {
             // Without it the job waits for one of the other threads.
             self.start_thread(&mut state);
@@ -250,7 +257,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, J: Job> Shared<K, J> {
     }
 
     /// Starts a thread, which looks for a job. Returns whether the system has allowed it.
-    fn start_thread(self: &Arc<Self>, state: &mut PoolState<K, J>) -> bool {
+    fn start_thread(self: &Arc<Self>, state: &mut PoolState<J>) -> bool {
         let shared = Arc::clone(self);
         let thread = std::thread::Builder::new().name(format!("blocking-{}", state.threads));
         let is_started = thread.spawn(move || shared.run_jobs()).is_ok();
@@ -267,26 +274,33 @@ impl<K: Clone + Eq + Hash + Send + 'static, J: Job> Shared<K, J> {
         self.affinity.apply();
         // A new thread searches.
         let mut is_searching = true;
-        while let Some((job, is_closing)) = self.next_job(is_searching) {
+        while let Some((job, reserved)) = self.next_job(is_searching) {
             is_searching = false;
             // A job owns what it uses; shared state must be consistent at every point of a panic.
-            let run = move || if is_closing { drop(job) } else { job.run() };
+            let run = move || match reserved {
+                Some(reserved) => job.run(reserved),
+                None => drop(job),
+            };
             catch_unwind(AssertUnwindSafe(run)).ok();
         }
     }
 
-    /// Waits for a job. Returns it and whether the pool was dropped, or `None` if it was dropped
-    /// and no job is left. `is_searching`: the calling thread is the one that searches.
-    fn next_job(self: &Arc<Self>, mut is_searching: bool) -> Option<(J, bool)> {
+    /// Waits for a job. Returns it with the reservation of what it may hand on, without one if the
+    /// pool was dropped; `None` if that has happened and no job is left. `is_searching`: the
+    /// calling thread is the one that searches.
+    fn next_job(self: &Arc<Self>, mut is_searching: bool) -> Option<(J, Option<Reservation>)> {
         let mut state = self.lock();
         loop {
-            if let Some(job) = state.queue.pop() {
-                let is_closing = state.is_closing;
+            let room = if state.is_closing { usize::MAX } else { state.room() };
+            if let Some(job) = state.queue.pop(room) {
+                let (bytes, is_closing) = (Job::bytes(&job), state.is_closing);
                 if is_searching {
                     state.is_searched = false;
                 }
+                state.reserved += bytes;
                 self.unlock_with_thread(state);
-                return Some((job, is_closing));
+                let reserved = Reservation { pool: Arc::<Self>::clone(self), bytes };
+                return Some((job, (!is_closing).then_some(reserved)));
             }
             if state.is_closing {
                 return None;
@@ -312,13 +326,60 @@ impl<K: Clone + Eq + Hash + Send + 'static, J: Job> Shared<K, J> {
     }
 }
 
+/// Bytes that a job may hand on, or has handed on; released when this is dropped.
+pub struct Reservation {
+    pool: Arc<dyn Reserve>,
+    bytes: usize,
+}
+
+/// A pool, whatever its jobs are.
+trait Reserve: Send + Sync {
+    /// Reserves `bytes` instead of `before`.
+    fn adjust(self: Arc<Self>, before: usize, bytes: usize);
+}
+
+impl<J: Job> Reserve for Shared<J> {
+    fn adjust(self: Arc<Self>, before: usize, bytes: usize) {
+        let mut state = self.lock();
+        state.reserved = state.reserved - before + bytes;
+        self.unlock_with_thread(state);
+    }
+}
+
+impl Reservation {
+    /// Returns the reserved bytes.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Changes the reserved bytes, to more than there is room for if need be.
+    pub fn resize(&mut self, bytes: usize) {
+        if bytes != self.bytes {
+            Arc::clone(&self.pool).adjust(self.bytes, bytes);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.resize(0);
+    }
+}
+
+impl fmt::Debug for Reservation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Reservation").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
 /// A job that waits for a thread, or has waited.
-pub struct WaitingJob<K, J> {
-    shared: Arc<Shared<K, J>>,
+pub struct WaitingJob<J: Job> {
+    shared: Arc<Shared<J>>,
     id: JobId,
 }
 
-impl<K: Clone + Eq + Hash, J> WaitingJob<K, J> {
+impl<J: Job> WaitingJob<J> {
     /// Removes the job from the queue and returns it. Returns `None` if a thread has taken it, or
     /// another job has displaced it.
     pub fn withdraw(self) -> Option<J> {
@@ -329,7 +390,7 @@ impl<K: Clone + Eq + Hash, J> WaitingJob<K, J> {
     }
 }
 
-impl<K, J> fmt::Debug for WaitingJob<K, J> {
+impl<J: Job> fmt::Debug for WaitingJob<J> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("WaitingJob").field("id", &self.id).finish_non_exhaustive()
     }
@@ -341,13 +402,20 @@ mod tests {
 
     use super::*;
 
-    type TestPool = BlockingPool<char, TestJob>;
+    type TestPool = BlockingPool<TestJob>;
 
-    struct TestJob(Box<dyn FnOnce() + Send>);
+    /// What a job does, and what it hands on.
+    struct TestJob(Box<dyn FnOnce(Reservation) + Send>, usize);
 
     impl Job for TestJob {
-        fn run(self) {
-            (self.0)();
+        type Owner = char;
+
+        fn bytes(&self) -> usize {
+            self.1
+        }
+
+        fn run(self, reserved: Reservation) {
+            (self.0)(reserved);
         }
     }
 
@@ -355,8 +423,8 @@ mod tests {
     fn spawn(
         pool: &TestPool,
         job: impl FnOnce() + Send + 'static,
-    ) -> Result<Spawned<char, TestJob>, TestJob> {
-        pool.spawn('a', TestJob(Box::new(job)))
+    ) -> Result<Spawned<TestJob>, TestJob> {
+        pool.spawn('a', TestJob(Box::new(|_| job()), 0))
     }
 
     /// Occupies a thread of the pool until the returned sender is dropped.
@@ -409,7 +477,7 @@ mod tests {
         assert!(spawn(&pool, || {}).is_ok());
         assert_eq!(pool.waiting(), 1);
         let refused = spawn(&pool, move || answer.send(7).unwrap()).err().unwrap();
-        refused.run();
+        refused.run(Reservation { pool: Arc::<Shared<_>>::clone(&pool.shared), bytes: 0 });
         assert_eq!(answers.recv(), Ok(7));
         drop(release);
     }
@@ -436,12 +504,64 @@ mod tests {
         let mut displaced = 0;
         for (owner, job) in [('a', 1), ('a', 2), ('a', 3), ('a', 4), ('b', 5), ('b', 6)] {
             let answer = answer.clone();
-            let job = TestJob(Box::new(move || answer.send(job).unwrap()));
+            let job = TestJob(Box::new(move |_| answer.send(job).unwrap()), 0);
             displaced += usize::from(pool.spawn(owner, job).ok().unwrap().displaced.is_some());
         }
         drop((release, answer));
         assert_eq!(answers.iter().collect::<Vec<_>>(), [1, 5, 2, 6]);
         assert_eq!(displaced, 2);
+    }
+
+    /// Queues a job that hands on its reservation, of `bytes`.
+    fn hand_on(pool: &TestPool, bytes: usize, results: &Sender<Reservation>) {
+        let results = results.clone();
+        let job = TestJob(Box::new(move |reserved| results.send(reserved).unwrap()), bytes);
+        assert!(pool.spawn('a', job).is_ok());
+    }
+
+    #[test]
+    fn jobs_wait_for_room_before_they_start() {
+        let pool = TestPool::new(2, 10);
+        pool.set_bytes_max(100);
+        let (handed_on, results) = unbounded();
+        for bytes in [60, 30, 11] {
+            hand_on(&pool, bytes, &handed_on);
+        }
+        let first = [(); 2].map(|()| results.recv().unwrap());
+        assert_eq!(first.iter().map(Reservation::bytes).sum::<usize>(), 90);
+        assert_eq!((pool.waiting(), pool.shared.lock().reserved), (1, 90));
+        // Others go on.
+        let (answer, answers) = bounded(1);
+        let other = TestJob(Box::new(move |_| answer.send(7).unwrap()), 0);
+        assert!(pool.spawn('b', other).is_ok());
+        assert_eq!((answers.recv(), pool.waiting()), (Ok(7), 1));
+        let [first, mut second] = first;
+        second.resize(second.bytes() - 1);
+        assert_eq!(results.recv().unwrap().bytes(), 11);
+        drop((first, second));
+        assert_eq!(pool.shared.lock().reserved, 0);
+    }
+
+    #[test]
+    fn job_larger_than_all_room_runs_alone() {
+        let pool = TestPool::new(2, 10);
+        pool.set_bytes_max(100);
+        let (handed_on, results) = unbounded();
+        for bytes in [1, 101, 1] {
+            hand_on(&pool, bytes, &handed_on);
+        }
+        for bytes in [1, 101, 1] {
+            let reserved = results.recv().unwrap();
+            assert_eq!((reserved.bytes(), pool.shared.lock().reserved), (bytes, bytes));
+        }
+        // What a job hands on beyond its reservation counts.
+        hand_on(&pool, 1, &handed_on);
+        let mut reserved = results.recv().unwrap();
+        reserved.resize(200);
+        hand_on(&pool, 1, &handed_on);
+        assert_eq!(pool.shared.lock().room(), 0);
+        drop(reserved);
+        assert_eq!(results.recv().unwrap().bytes(), 1);
     }
 
     #[test]

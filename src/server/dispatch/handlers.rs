@@ -35,7 +35,9 @@ use crate::server::handlers::reports::{HandlerFailures, SlowPoll};
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_handlers::TokioCalls;
 use crate::server::handlers::{BlockingHandle, CatalogAccess, HandlerQueue};
-use crate::server::memory::handler_memory::{HandlerCharge, HandlerMemory, JobOwner, ResultMemory};
+use crate::server::memory::handler_memory::{
+    HandlerCharge, HandlerMemory, JobOwner, ResultMemory, reserved_bytes, result_bytes,
+};
 use crate::server::outbox::Outbox;
 use crate::server::overload::{CallPermit, Overload, RunningCall};
 use crate::server::shard_message::{
@@ -219,7 +221,7 @@ impl Dispatcher {
     ///
     /// The queue of the pool is full.
     pub(super) fn start_blocking(
-        &self,
+        &mut self,
         ctx: MessageContext,
         peer: &mut PeerState<'_>,
         requester: Requester,
@@ -231,20 +233,27 @@ impl Dispatcher {
         let owner = JobOwner::new(peer.state.client, handlers.shard, ctx.reply_to.peer_id);
         let (sender, shard) = (handlers.sender.clone(), handlers.shard);
         let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&handlers.catalog_writer);
-        let results = handlers.results.clone();
+        let results = handlers.results.account();
+        let BlockingWork { run, result_size } = work;
+        let result_size = handlers.results.expected_size(result_size);
+        let size = result_size.clone();
         let alive = Arc::new(());
         let watched = Arc::downgrade(&alive);
-        let job = BlockingJob::handler(shard, requester, move || {
+        let job = BlockingJob::handler(shard, requester, size, move |reserved| {
+            let mut taken = results.charge(reserved);
             let handle = |call_id: CallId| {
                 let (sender, alive) = (sender.clone(), Weak::clone(&watched));
                 BlockingHandle { sender, shard, call_id, alive, request, log_filter, catalog }
             };
-            let result = work(BlockingContext::new(match requester {
+            let result = run(BlockingContext::new(match requester {
                 Requester::Call(call_id) => Arc::new(handle(call_id)),
                 Requester::Task(task) => Arc::new(TaskBlockingHandle { call: handle(task), task }),
             }));
             drop((charge, running));
-            let charge = results.charge(owner, &result);
+            let bytes = result_bytes(&result);
+            result_size.record(bytes);
+            taken.resize(reserved_bytes(bytes));
+            let charge = (taken.bytes() > 0).then(|| Box::new(taken));
             let message = ShardMessage::Finished { requester, result, charge };
             shard_message::send_blocking(&sender, shard, message);
         });

@@ -56,6 +56,7 @@ pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
 pub(super) use self::other_messages::ServedDialects;
 use super::auth::Authentication;
+use super::blocking_jobs::limit_results;
 use super::connection_state::{FactsMemory, PeerState};
 use super::handlers::HandlerEvent;
 use super::handlers::reports::SlowHandlers;
@@ -109,7 +110,8 @@ impl Dispatcher {
     pub(super) fn set_limits(&mut self, limits: &ShardLimits) {
         self.deferred.set_limits(limits);
         self.handlers.memory.set_limit(limits.memory);
-        self.handlers.results.set_limit(limits.memory);
+        let all_shards = limits.memory.of_all(self.shard_count);
+        limit_results(&self.handlers.blocking_pool, all_shards);
         self.subscriptions.limits = limits.subscriptions;
         self.waiting.set_limits(limits.into());
     }

@@ -7,8 +7,11 @@
 //! freed only when handlers end; a call whose peer, and a request whose handler, holds less than
 //! its share is admitted nevertheless.
 //!
-//! Once the results take an eighth of the memory limit, no job starts for an owner whose results
-//! take more than its share; those that run, one for each thread of the pool, add theirs.
+//! Results take an eighth of the memory limit at most, over all shards. The room for a result is
+//! reserved before its handler starts, by the size that the handler declares or by those of its
+//! last results ([`super::result_sizes`]). One result that is larger than all the room has it
+//! alone. A handler that returns more than it has declared, or for the first time, exceeds the
+//! room, by one result for each thread of the pool.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,13 +19,14 @@ use std::sync::Arc;
 
 use corelane_base::client_address::ClientAddress;
 use corelane_base::heap_bytes::HeapBytes;
-use corelane_engine::blocking::{BudgetLimits, ByteBudget, OwnerGate, Reservation};
+use corelane_engine::blocking::Reservation;
 use corelane_engine::mesh::{ShardId, SharedCounter};
 use corelane_protocol::error::Error;
 
+use super::result_sizes::{ExpectedSize, ResultSizes};
 use super::{MemoryLimit, short_of_memory};
 use crate::server::reply_to::PeerId;
-use crate::service::{HandlerError, HandlerOutput};
+use crate::service::{HandlerError, HandlerOutput, ResultSize};
 
 /// The memory of the handlers of a shard.
 #[derive(Debug)]
@@ -160,52 +164,91 @@ impl Drop for RequestCharge {
 }
 
 /// The memory of the results that go from blocking handlers to one shard.
-#[derive(Clone, Debug)]
+#[derive(Debug, Default)]
 pub struct ResultMemory {
-    budget: Arc<ByteBudget<JobOwner>>,
+    account: ResultAccount,
+    sizes: ResultSizes,
+}
+
+/// What the results that go to one shard take, for the threads that make them.
+#[derive(Clone, Debug, Default)]
+pub struct ResultAccount {
+    held: Arc<SharedCounter>,
 }
 
 /// Size up to which a result is not charged: an inbox is full before such results take much.
 const RESULT_BYTES_UNCHARGED_MAX: usize = 4 << 10;
 
 impl ResultMemory {
-    /// Returns the memory of the results of jobs that `gate` starts.
-    pub fn new(limit: MemoryLimit, gate: Arc<dyn OwnerGate<JobOwner>>) -> Self {
-        Self { budget: Arc::new(ByteBudget::new(budget_limits(limit), gate)) }
-    }
-
-    /// Applies a new limit.
-    pub fn set_limit(&self, limit: MemoryLimit) {
-        self.budget.set_limits(budget_limits(limit));
-    }
-
-    /// Returns the bytes of the results that are charged.
+    /// Returns the bytes of the results that are charged, and of those that are reserved for
+    /// running handlers.
     #[inline]
     pub fn held_bytes(&self) -> usize {
-        self.budget.reserved()
+        self.account.held.count()
     }
 
-    /// Charges a result to the owner of its job. Returns `None` for a small one.
-    pub fn charge(&self, owner: JobOwner, result: &HandlerResult) -> Option<ResultCharge> {
-        let bytes =
-            result.as_ref().map_or_else(HandlerError::heap_bytes, HandlerOutput::heap_bytes);
-        let is_charged = bytes > RESULT_BYTES_UNCHARGED_MAX;
-        is_charged.then(|| Box::new(self.budget.reserve(owner, bytes)))
+    /// Returns the expected size of a result.
+    pub fn expected_size(&mut self, size: ResultSize) -> ExpectedSize {
+        self.sizes.expected(size)
+    }
+
+    /// Returns the account for the threads.
+    pub fn account(&self) -> ResultAccount {
+        self.account.clone()
     }
 }
 
-const fn budget_limits(limit: MemoryLimit) -> BudgetLimits {
-    BudgetLimits { bytes_max: limit.results(), share: limit.share() }
+impl ResultAccount {
+    /// Charges what was reserved for a result.
+    pub fn charge(&self, reserved: Reservation) -> ChargedResult {
+        self.held.adjust(0, reserved.bytes());
+        ChargedResult { held: Arc::clone(&self.held), reserved }
+    }
+}
+
+/// Returns what is reserved for a result of `bytes` bytes: nothing for a small one.
+pub const fn reserved_bytes(bytes: usize) -> usize {
+    if bytes > RESULT_BYTES_UNCHARGED_MAX { bytes } else { 0 }
+}
+
+/// Returns the size of a result.
+pub fn result_bytes(result: &HandlerResult) -> usize {
+    result.as_ref().map_or_else(HandlerError::heap_bytes, HandlerOutput::heap_bytes)
 }
 
 /// The end of a handler: its output, or the error that the shard reports and answers.
 pub type HandlerResult = Result<HandlerOutput, HandlerError>;
 
-/// The charge for the result of one handler, released when it is dropped. Boxed to keep messages
-/// short.
-pub type ResultCharge = Box<Reservation<JobOwner>>;
+/// The charge for the result of one handler. Boxed to keep messages short.
+pub type ResultCharge = Box<ChargedResult>;
 
-/// For whom a job runs. All owners have the same share of the pool, and of the memory for results.
+/// What is charged for the result of one handler, released when it is dropped.
+#[derive(Debug)]
+pub struct ChargedResult {
+    held: Arc<SharedCounter>,
+    reserved: Reservation,
+}
+
+impl ChargedResult {
+    /// Returns the charged bytes.
+    pub const fn bytes(&self) -> usize {
+        self.reserved.bytes()
+    }
+
+    /// Charges what the result takes instead.
+    pub fn resize(&mut self, bytes: usize) {
+        self.held.adjust(self.bytes(), bytes);
+        self.reserved.resize(bytes);
+    }
+}
+
+impl Drop for ChargedResult {
+    fn drop(&mut self) {
+        self.held.adjust(self.bytes(), 0);
+    }
+}
+
+/// For whom a job runs. All owners have the same share of the pool.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum JobOwner {
     /// The clients at an address.

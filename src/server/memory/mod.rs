@@ -8,6 +8,8 @@
 //! Invariants: at the limit the address whose connections hold most pays, not the one that sends
 //! next; who holds less than its share is never refused.
 
+pub(super) mod result_sizes;
+
 pub(super) mod handler_memory;
 
 use std::cmp::Reverse;
@@ -29,6 +31,11 @@ pub(super) struct MemoryLimit {
 impl MemoryLimit {
     pub(super) const fn new(bytes_max: usize) -> Self {
         Self { bytes_max }
+    }
+
+    /// Returns the limit of `shards` shards together.
+    pub(super) fn of_all(self, shards: u16) -> Self {
+        Self::new(self.bytes_max.saturating_mul(shards.into()))
     }
 
     /// Returns the bytes that an owner may hold whatever the others hold.
@@ -59,8 +66,8 @@ impl MemoryLimit {
         self.bytes_max / 4
     }
 
-    /// Returns the bytes of results on their way from blocking handlers to the shard from which
-    /// clients with large ones wait.
+    /// Returns the bytes that the results of blocking handlers may take on their way to their
+    /// shard.
     pub(super) const fn results(self) -> usize {
         self.bytes_max / 8
     }

@@ -70,9 +70,10 @@ options! {
         ///
         /// Divided evenly among shards. A call beyond that quarter gets error -32603, unless the
         /// arguments of its connection's calls take less than 64 KiB; a request to a client fails,
-        /// unless those of its handler take less. While results of blocking handlers take an
-        /// eighth, no further call of a client whose results take more than 64 KiB starts on a
-        /// thread.
+        /// unless those of its handler take less. Results of blocking handlers take an eighth, over
+        /// all shards: a call starts on a thread when its result has room, by the size of the file
+        /// or as large as the last ones of the tool, prompt or resource; one that is larger than
+        /// all the room has it alone.
         #[option("memory_bytes_max", Bytes { min: 16 * KIB, max: 1024 * GIB }, reload)]
         #[cost = "that many bytes, if every peer is slow"]
         pub memory_bytes_max: usize = 1024 * 1024 * 1024, tiny 64 * 1024;

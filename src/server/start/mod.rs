@@ -62,7 +62,7 @@ pub use self::tls::check_tls;
 use self::unknown_names::find_unknown_names;
 use super::acceptance::ConnectionCounts;
 use super::auth::{AuthSource, Credential, HostCallers};
-use super::blocking_jobs::BlockingPool;
+use super::blocking_jobs::blocking_pool;
 use super::catalog_updates::{CatalogWriter, ServerFacts, StateFactory, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;
@@ -466,8 +466,7 @@ impl Server {
         let operator_guard = operator_guard(&options).map_err(io::Error::other)?;
         let connections = ConnectionCounts::default();
         let half_closed = Arc::<SharedCounter>::default();
-        let threads = usize::from(engine.blocking_threads);
-        let blocking = Arc::new(BlockingPool::new(threads, engine.blocking_queue_max as usize));
+        let blocking = Arc::new(blocking_pool(&options));
         let facts = ServerFacts {
             state_type: self.services.state_factory.state_type(),
             knows_callers: auth.knows_callers(),

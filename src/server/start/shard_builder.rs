@@ -264,7 +264,7 @@ impl ShardBuilder {
                 tokio: Rc::new(TokioCalls::new(self.services.tokio)),
                 shard_state: self.services.state_factory.create(shard),
                 failures: handler_failures(&self.options, shard, shards),
-                results: ResultMemory::new(limits.memory, Arc::<BlockingPool>::clone(&blocking)),
+                results: ResultMemory::default(),
                 blocking_pool: blocking,
                 memory,
                 shard,

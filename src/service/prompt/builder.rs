@@ -8,6 +8,7 @@ use corelane_protocol::model::{GetPromptResultWriter, Icon};
 use corelane_protocol::revision::Revision;
 use serde_json::Value;
 
+use crate::service::call::{HandlerIdentity, ResultSize};
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::{BlockingContext, InlineContext, RequestContext, StateType};
 use crate::service::entry::Metadata;
@@ -121,11 +122,12 @@ impl<S: 'static> PromptBuilder<S> {
             + Sync
             + 'static,
     {
-        let handler = Arc::new(handler);
+        let (handler, identity) = (Arc::new(handler), HandlerIdentity::default());
         self.build(PromptHandler::Blocking(Box::new(move |arguments, prompt| {
             let (handler, revision) = (Arc::clone(&handler), arguments.revision());
             let finish = convert_result(prompt, revision);
-            blocking_work(move |ctx| handler(arguments, ctx), finish)
+            let size = ResultSize::Unknown(Arc::clone(&identity));
+            blocking_work(size, move |ctx| handler(arguments, ctx), finish)
         })))
     }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use corelane_protocol::json::ObjectWriter;
@@ -11,6 +12,7 @@ use corelane_protocol::revision::Revision;
 use corelane_protocol::uri;
 use serde_json::Value;
 
+use crate::service::call::{HandlerIdentity, ResultSize};
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::{BlockingContext, InlineContext, RequestContext, StateType};
 use crate::service::entry::Metadata;
@@ -203,7 +205,28 @@ impl<T, S: 'static> ResourceBuilder<T, S> {
             + 'static,
         C: Into<ReadResourceResult> + 'static,
     {
-        self.finish(ResourceHandler::blocking(handler))
+        let identity = HandlerIdentity::default();
+        let size = move |_: &ReadContext<'_>| ResultSize::Unknown(Arc::clone(&identity));
+        self.finish(ResourceHandler::blocking(size, handler))
+    }
+
+    /// [`ResourceBuilder::blocking`] with the largest size of the contents in bytes, before base64.
+    /// The server has room for them before it calls the handler.
+    #[cfg(feature = "files")]
+    pub(crate) fn blocking_sized<F, C>(
+        self,
+        size: impl Fn(&ReadContext<'_>) -> usize + Send + Sync + 'static,
+        handler: F,
+    ) -> T
+    where
+        F: Fn(ReadContext<'static>, BlockingContext) -> Result<C, HandlerError>
+            + Send
+            + Sync
+            + 'static,
+        C: Into<ReadResourceResult> + 'static,
+    {
+        let size = move |read: &ReadContext<'_>| ResultSize::Declared(size(read));
+        self.finish(ResourceHandler::blocking(size, handler))
     }
 
     fn finish(self, handler: ResourceHandler) -> T {

@@ -10,7 +10,7 @@ use corelane_protocol::model::{CacheHint, ReadResourceResultWriter};
 use corelane_protocol::revision::Revision;
 use corelane_protocol::uri;
 
-use crate::service::call::{BlockingWork, Dispatch, LocalWork};
+use crate::service::call::{BlockingWork, Dispatch, LocalWork, ResultSize};
 use crate::service::context::{
     BlockingContext, InlineContext, InlineEnd, RequestContext, RequestView,
 };
@@ -91,7 +91,11 @@ impl ResourceHandler {
         }))
     }
 
-    pub(super) fn blocking<F, C>(handler: F) -> Self
+    /// `size` returns how large the contents can be.
+    pub(super) fn blocking<F, C>(
+        size: impl Fn(&ReadContext<'_>) -> ResultSize + Send + Sync + 'static,
+        handler: F,
+    ) -> Self
     where
         F: Fn(ReadContext<'static>, BlockingContext) -> Result<C, HandlerError>
             + Send
@@ -103,7 +107,7 @@ impl ResourceHandler {
         Self::Blocking(Box::new(move |request, target| {
             let handler = Arc::clone(&handler);
             let finish = convert_result(target, &request);
-            blocking_work(move |ctx| handler(request, ctx), finish)
+            blocking_work(size(&request), move |ctx| handler(request, ctx), finish)
         }))
     }
 

@@ -12,7 +12,9 @@ use serde::de::DeserializeOwned;
 
 #[cfg(feature = "tokio")]
 use crate::service::call::TokioWork;
-use crate::service::call::{BlockingWork, CallToolRequest, Dispatch, LocalWork};
+use crate::service::call::{
+    BlockingWork, CallToolRequest, Dispatch, HandlerIdentity, LocalWork, ResultSize,
+};
 #[cfg(feature = "tokio")]
 use crate::service::context::TokioContext;
 use crate::service::context::{BlockingContext, InlineContext, InlineEnd, RequestContext};
@@ -111,11 +113,12 @@ impl ToolHandler {
         F: Fn(T, BlockingContext) -> R + Send + Sync + 'static,
         R: IntoCallToolResult,
     {
-        let handler = Arc::new(handler);
+        let (handler, identity) = (Arc::new(handler), HandlerIdentity::default());
         Self::Blocking(Box::new(move |call, validator| {
             let (handler, arguments) = (Arc::clone(&handler), call.decode::<T>()?);
             let validator = validator.clone();
             Ok(blocking_work(
+                ResultSize::Unknown(Arc::clone(&identity)),
                 move |ctx| handler(arguments, ctx).into_call_tool_result(),
                 move |result| validator.validate(result).map(HandlerOutput::Tool),
             ))

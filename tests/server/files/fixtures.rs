@@ -139,7 +139,7 @@ fn finish_response(
         Dispatch::Failed(error) => Err(error),
         Dispatch::Internal(error) => panic!("{error}"),
         Dispatch::Blocking(work) => {
-            let result = work(BlockingContext::new(Arc::new(TestHost::new(revision))));
+            let result = (work.run)(BlockingContext::new(Arc::new(TestHost::new(revision))));
             catalog.write_output(revision, Id::Signed(1), result, out).map(drop)
         }
         Dispatch::Local(_) | Dispatch::Tokio(_) => panic!("files are read on the blocking pool"),

@@ -174,7 +174,7 @@ fn run_request(
         Dispatch::Internal(error) => Err(HandlerError::Internal(error)),
         Dispatch::Local(work) => poll_to_completion(work(RequestContext::new(host))),
         Dispatch::Tokio(_) => panic!("there is no runtime"),
-        Dispatch::Blocking(work) => work(BlockingContext::new(pool)),
+        Dispatch::Blocking(work) => (work.run)(BlockingContext::new(pool)),
     };
     assert_eq!(out, b"before", "pending work leaves the buffer unchanged");
     // The server does the same after it has logged the error.
