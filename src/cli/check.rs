@@ -18,7 +18,8 @@ use crate::config::table::Row;
 use crate::config::{ConfigIssue, EffectiveConfig, MachineLimits, Options, machine};
 use crate::files::{Files, Prompts};
 use crate::server::{
-    StartFault, check_auth, check_tls, check_traces, find_start_faults, probe_ring,
+    StartFault, check_audit_file, check_auth, check_tls, check_traces, find_start_faults,
+    probe_ring,
 };
 use crate::service::Catalog;
 
@@ -105,7 +106,7 @@ impl Findings {
                 self.errors.push(("tls.certificates", Diagnostic::new(error, hint)));
             }
         }
-        if let Err(error) = check_auth(options) {
+        if let Err(error) = check_auth(options).and_then(|()| check_audit_file(&options.auth)) {
             let hint = "correct the option or the file";
             self.errors.push((AUTH, Diagnostic::new(error, hint)));
         }

@@ -23,7 +23,7 @@ use tracing_subscriber::reload;
 
 use crate::config::options::{LogFormat, LogLevel, LogOptions};
 use crate::telemetry::event::START_TARGET;
-use crate::telemetry::lines::{LineQueue, LineWriter};
+use crate::telemetry::lines::{LineQueue, LineWriter, OnFailure};
 
 /// The log of the process on standard error. Writes what is left when it is dropped.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Log {
         let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 0)?;
         let lines = LineQueue::new(options.queue_bytes_max as usize, lost_line(options.format));
         let lines = Arc::new(lines);
-        let writer = LineWriter::start(Arc::clone(&lines), output)?;
+        let writer = LineWriter::start(Arc::clone(&lines), output, OnFailure::Discard)?;
         let (layer, handle) = reload::Layer::new(LineLayer::new(options, Arc::clone(&lines)));
         // Fails only if a subscriber is installed already; that one stays.
         tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).ok();
@@ -428,7 +428,7 @@ mod tests {
             debug!("a line");
         });
         let (mut reader, writer) = io::pipe().unwrap();
-        drop(LineWriter::start(lines, writer.into()).unwrap());
+        drop(LineWriter::start(lines, writer.into(), OnFailure::Discard).unwrap());
         let line: serde_json::Value = serde_json::from_reader(&mut reader).unwrap();
         assert_eq!(line["message"], "a line");
     }

@@ -140,7 +140,7 @@ impl Row {
             return toml::Value::Array(names.collect()).to_string();
         }
         let is_bare = text.parse::<u64>().is_ok() || text.parse::<bool>().is_ok();
-        if is_bare && !matches!(self.unit, Unit::Directory | Unit::Text) {
+        if is_bare && !self.unit.is_path() && self.unit != Unit::Text {
             return text;
         }
         toml::Value::String(text).to_string()

@@ -21,6 +21,7 @@ mod fetch;
 
 mod traces;
 
+mod audit;
 mod auth;
 mod extension_slot;
 mod owner_id;
@@ -77,6 +78,8 @@ mod turn;
 
 mod start;
 
+#[cfg(feature = "cli")]
+pub use self::audit::check_audit_file;
 #[cfg(feature = "cli")]
 pub use self::auth::check_auth;
 pub use self::catalog_updates::UpdateJob;

@@ -11,6 +11,13 @@ use tracing::{error, info, warn};
 /// A log event of authentication or authorization.
 #[derive(Clone, Debug)]
 pub enum AuthEvent<'a> {
+    /// The audit file takes no lines, or takes them again.
+    AuditFile {
+        /// Its path.
+        location: &'a str,
+        /// Why it takes none.
+        error: Option<&'a str>,
+    },
     /// A key set could not be fetched.
     KeySetFailed {
         /// The issuer.
@@ -110,6 +117,12 @@ impl AuthEvent<'_> {
     /// Emits the event with the number of events that were suppressed since the last one.
     pub(super) fn emit(&self, suppressed: u64) {
         match self {
+            Self::AuditFile { location, error: Some(error) } => {
+                error!(location, error, "audit file not written");
+            }
+            Self::AuditFile { location, error: None } => {
+                info!(location, "audit file written again")
+            }
             Self::KeySetFailed { issuer, location, error } => {
                 warn!(issuer, location, error, "key set not fetched");
             }

@@ -15,6 +15,8 @@ use rustix::io::Errno;
 
 /// Time for what is left at the end of a [`LineWriter`].
 pub const FLUSH_MAX: Duration = Duration::from_millis(500);
+/// Time after which a line is written again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of one write, unless a line is longer: a pipe takes that many without mixing them with
 /// those of another process.
 const WRITE_BYTES_MAX: usize = 4_096;
@@ -32,8 +34,8 @@ pub struct LineQueue {
     state: Mutex<QueueState>,
     /// There is something to write, or the end.
     changed: Condvar,
-    /// The thread has ended.
-    ended: Condvar,
+    /// Everything is written, or the thread has ended.
+    idle: Condvar,
     bytes_max: usize,
 }
 
@@ -42,11 +44,17 @@ struct QueueState {
     waiting: Vec<u8>,
     /// Bytes that the thread has taken and has not written yet.
     taken: usize,
+    /// Bytes of lines that are to come.
+    reserved: usize,
     /// Lines that were lost behind those that wait.
     lost: u64,
     lost_total: u64,
     /// Makes the line that says how many were lost.
     lost_line: fn(u64) -> Vec<u8>,
+    /// Where the next lines go, if that has changed.
+    next_output: Option<OwnedFd>,
+    /// The last line could not be written, and waits to be written again.
+    is_failing: bool,
     ends: bool,
     has_ended: bool,
 }
@@ -58,20 +66,23 @@ impl LineQueue {
         let state = QueueState {
             waiting: Vec::new(),
             taken: 0,
+            reserved: 0,
             lost: 0,
             lost_total: 0,
             lost_line,
+            next_output: None,
+            is_failing: false,
             ends: false,
             has_ended: false,
         };
-        let (changed, ended) = Default::default();
-        Self { state: Mutex::new(state), changed, ended, bytes_max }
+        let (changed, idle) = Default::default();
+        Self { state: Mutex::new(state), changed, idle, bytes_max }
     }
 
     /// Adds a line with its terminator, or drops and counts it if the queue is full.
     pub fn push(&self, line: &[u8]) {
         let mut state = self.lock();
-        if state.waiting.len() + state.taken + line.len() > self.bytes_max {
+        if state.held() + line.len() > self.bytes_max {
             state.lost += 1;
             state.lost_total += 1;
             return;
@@ -83,6 +94,24 @@ impl LineQueue {
     /// other programs wait for.
     pub fn push_always(&self, line: &[u8]) {
         self.append(self.lock(), line);
+    }
+
+    /// Reserves a place for a line of up to `bytes` with its terminator. Returns `None` if the queue
+    /// is full, or if the last line could not be written.
+    pub fn reserve(queue: &Arc<Self>, bytes: usize) -> Option<LinePlace> {
+        let mut state = queue.lock();
+        if state.is_failing || state.held() + bytes > queue.bytes_max {
+            return None;
+        }
+        state.reserved += bytes;
+        drop(state);
+        Some(LinePlace { queue: Arc::clone(queue), bytes })
+    }
+
+    /// Waits until everything is written, for [`FLUSH_MAX`] at most.
+    pub fn flush(&self) {
+        let is_open = |it: &mut QueueState| !it.has_ended && it.waiting.len() + it.taken > 0;
+        drop(self.idle.wait_timeout_while(self.lock(), FLUSH_MAX, is_open));
     }
 
     fn append(&self, mut state: MutexGuard<'_, QueueState>, line: &[u8]) {
@@ -107,7 +136,36 @@ impl LineQueue {
     }
 }
 
+/// The place of a line that is to come. When it is dropped, other lines may have it.
+#[derive(Debug)]
+pub struct LinePlace {
+    queue: Arc<LineQueue>,
+    bytes: usize,
+}
+
+impl LinePlace {
+    /// Adds the line with its terminator.
+    pub fn fill(mut self, line: &[u8]) {
+        let mut state = self.queue.lock();
+        state.reserved -= std::mem::take(&mut self.bytes);
+        self.queue.append(state, line);
+    }
+}
+
+impl Drop for LinePlace {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.queue.lock().reserved -= self.bytes;
+        }
+    }
+}
+
 impl QueueState {
+    /// Returns the bytes that count against the limit.
+    const fn held(&self) -> usize {
+        self.waiting.len() + self.taken + self.reserved
+    }
+
     /// Adds the line that says how many were lost, if any were.
     fn report_lost(&mut self) {
         if self.lost > 0 {
@@ -134,6 +192,15 @@ fn write_some(output: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
+/// What becomes of a line that cannot be written.
+pub enum OnFailure {
+    /// It is lost.
+    Discard,
+    /// It is written again after a second, and to another output at once. The first error is
+    /// reported, and `None` when lines are written again.
+    Retry(Box<dyn Fn(Option<&io::Error>) + Send>),
+}
+
 /// The thread that writes the lines of a queue. When this is dropped, it writes what is left for
 /// [`FLUSH_MAX`].
 #[derive(Debug)]
@@ -147,12 +214,23 @@ impl LineWriter {
     /// # Errors
     ///
     /// If the thread cannot be started.
-    pub fn start(queue: Arc<LineQueue>, output: OwnedFd) -> io::Result<Self> {
-        let thread = WriterThread { queue: Arc::clone(&queue), output, lines: Vec::new() };
+    pub fn start(
+        queue: Arc<LineQueue>,
+        output: OwnedFd,
+        on_failure: OnFailure,
+    ) -> io::Result<Self> {
+        let lines = Vec::new();
+        let thread = WriterThread { queue: Arc::clone(&queue), output, on_failure, lines };
         let builder = thread::Builder::new().name("corelane-log".into()).stack_size(STACK_BYTES);
         // Not joined: a write may never end.
         builder.spawn(move || thread.run())?;
         Ok(Self { queue })
+    }
+
+    /// Has later lines written to `output`, and those that could not be written.
+    pub fn replace_output(&self, output: OwnedFd) {
+        self.queue.lock().next_output = Some(output);
+        self.queue.changed.notify_one();
     }
 }
 
@@ -161,14 +239,14 @@ impl Drop for LineWriter {
         let mut state = self.queue.lock();
         state.ends = true;
         self.queue.changed.notify_one();
-        let waited = self.queue.ended.wait_timeout_while(state, FLUSH_MAX, |it| !it.has_ended);
-        drop(waited);
+        drop(self.queue.idle.wait_timeout_while(state, FLUSH_MAX, |it| !it.has_ended));
     }
 }
 
 struct WriterThread {
     queue: Arc<LineQueue>,
     output: OwnedFd,
+    on_failure: OnFailure,
     /// What is being written.
     lines: Vec<u8>,
 }
@@ -179,7 +257,7 @@ impl WriterThread {
             self.write_lines();
         }
         self.queue.lock().has_ended = true;
-        self.queue.ended.notify_all();
+        self.queue.idle.notify_all();
     }
 
     /// Waits for lines and takes all of them. Returns whether there are any: there are none at the
@@ -191,10 +269,14 @@ impl WriterThread {
         }
         let mut state = self.queue.lock();
         loop {
+            if let Some(output) = state.next_output.take() {
+                self.output = output;
+            }
             state.report_lost();
             if !state.waiting.is_empty() {
                 break;
             }
+            self.queue.idle.notify_all();
             if state.ends {
                 return false;
             }
@@ -205,20 +287,66 @@ impl WriterThread {
         true
     }
 
-    /// Writes what was taken. Lines that cannot be written are lost.
-    fn write_lines(&self) {
-        let mut rest = &*self.lines;
-        while !rest.is_empty() {
-            let part = &rest[..end_of_part(rest)];
-            let (done, lost) = match write_some(&self.output, part) {
-                Ok(written) => (written, 0),
-                Err(_) => (part.len(), count_lines(part)),
+    /// Writes what was taken.
+    fn write_lines(&mut self) {
+        let lines = std::mem::take(&mut self.lines);
+        let mut done = 0;
+        while done < lines.len() {
+            let part = &lines[done..done + end_of_part(&lines[done..])];
+            let lost = match write_some(&self.output, part) {
+                Ok(written) => {
+                    done += written;
+                    self.report_success();
+                    0
+                }
+                Err(error) if self.waits_to_retry(&error) => {
+                    // A line that is written in part is repeated.
+                    let before = lines[..done].iter().rposition(|byte| *byte == b'\n');
+                    done = before.map_or(0, |newline| newline + 1);
+                    0
+                }
+                Err(_) => {
+                    done += part.len();
+                    count_lines(part)
+                }
             };
-            rest = &rest[done..];
             let mut state = self.queue.lock();
-            state.taken = rest.len();
+            state.taken = lines.len() - done;
             state.lost_total += lost;
         }
+        self.lines = lines;
+    }
+
+    fn report_success(&self) {
+        if let OnFailure::Retry(report) = &self.on_failure
+            && std::mem::take(&mut self.queue.lock().is_failing)
+        {
+            report(None);
+        }
+    }
+
+    /// Waits until a part is to be written again. Returns `false` if it is lost.
+    fn waits_to_retry(&mut self, error: &io::Error) -> bool {
+        let OnFailure::Retry(report) = &self.on_failure else { return false };
+        let mut state = self.queue.lock();
+        if !std::mem::replace(&mut state.is_failing, true) {
+            drop(state);
+            report(Some(error));
+            state = self.queue.lock();
+        }
+        if !state.ends {
+            let waits = |it: &mut QueueState| !it.ends && it.next_output.is_none();
+            let waited = self.queue.changed.wait_timeout_while(state, RETRY_INTERVAL, waits);
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            // Once more at the end.
+            if let Some(output) = state.next_output.take() {
+                self.output = output;
+            }
+            return true;
+        }
+        let output = state.next_output.take();
+        drop(state);
+        output.map(|output| self.output = output).is_some()
     }
 }
 
@@ -251,7 +379,7 @@ mod tests {
 
     fn start(queue: &Arc<LineQueue>) -> (LineWriter, PipeReader) {
         let (reader, writer) = pipe().unwrap();
-        (LineWriter::start(Arc::clone(queue), writer.into()).unwrap(), reader)
+        (LineWriter::start(Arc::clone(queue), writer.into(), OnFailure::Discard).unwrap(), reader)
     }
 
     /// Writes what is left, and returns all that was written.

@@ -63,7 +63,7 @@ impl RawValue<'_> {
             // TOML parses a revision without quotes as a date.
             Self::Date(date) if matches!(row.unit, Unit::Choice(_)) => Ok(date.clone()),
             Self::Integer { written, number }
-                if row.unit != Unit::Directory && !row.unit.is_name_list() =>
+                if !row.unit.is_path() && !row.unit.is_name_list() =>
             {
                 let number = number.map(|number| number.to_string());
                 number.ok_or_else(|| row.unit.out_of_range(written))

@@ -133,7 +133,7 @@ fn every_option_rejects_empty_and_foreign_text() {
     for row in table::rows() {
         // Almost any text is a text, and the path of a directory.
         let foreign: &[&str] = match row.unit {
-            Unit::Directory | Unit::Files => &["~"],
+            Unit::Directory | Unit::File | Unit::Files => &["~"],
             Unit::Text | Unit::Words => &[" \t", "\u{7f}"],
             _ => &["¾", "none of it"],
         };

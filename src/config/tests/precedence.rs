@@ -17,7 +17,7 @@ fn other_than_default(row: &'static Row) -> String {
         Unit::Address => vec!["127.0.0.2:9".to_owned()],
         Unit::Choice(words) => words.iter().map(|&word| word.to_owned()).collect(),
         Unit::Cpus { .. } => vec!["0,2-3".to_owned()],
-        Unit::Directory => vec!["/srv/a \"b\"".to_owned()],
+        Unit::Directory | Unit::File => vec!["/srv/a \"b\"".to_owned()],
         Unit::Files => vec!["/srv/a.pem,/srv/b.pem".to_owned()],
         Unit::Hosts => vec!["mcp.example.com,[::1]:80".to_owned()],
         Unit::Origins => vec!["https://a.example,http://b.example:*".to_owned()],

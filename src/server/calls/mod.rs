@@ -25,8 +25,8 @@ use super::handlers::handler_state::CancellationToken;
 use super::memory::handler_memory::HandlerCharge;
 use super::overload::CallPermit;
 use super::reply_to::ReplyTo;
+use crate::server::audit::AuditRecord;
 use crate::service::Catalog;
-use crate::telemetry::auth_event::AuditedCall;
 use crate::telemetry::trace::OpenSpan;
 
 /// One call that is answered later.
@@ -59,7 +59,7 @@ struct CallRecords {
     /// The permit of the circuit breaker of its tool.
     permit: Option<CallPermit>,
     /// What the audit log has of it, if its tool is marked.
-    audited: Option<Box<AuditedCall>>,
+    audited: Option<Box<AuditRecord>>,
     /// The id of its HTTP request.
     request_id: Option<RequestIdBuf>,
     /// Its span, if that is exported.
@@ -173,8 +173,8 @@ impl Call {
     }
 
     /// Logs how the call has ended, if its tool is marked.
-    pub(super) fn log_end(&self, outcome: &'static str) {
-        if let Some(audited) = &self.records.audited {
+    pub(super) fn log_end(&mut self, outcome: &'static str) {
+        if let Some(audited) = self.records.audited.take() {
             audited.log(outcome);
         }
     }
@@ -247,7 +247,7 @@ impl CallTable {
     }
 
     /// Has the end of a call logged.
-    pub(super) fn attach_audit(&mut self, call_id: CallId, audited: Box<AuditedCall>) {
+    pub(super) fn attach_audit(&mut self, call_id: CallId, audited: Box<AuditRecord>) {
         if let Some(call) = self.find_awaited(call_id) {
             call.records.audited = Some(audited);
         }

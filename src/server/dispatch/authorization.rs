@@ -27,6 +27,7 @@ use crate::guard::auth::access::AccessDenied;
 use crate::guard::auth::challenge::Scheme;
 use crate::guard::auth::proof::{KeyProof, Proof};
 use crate::guard::auth::{AuthError, InvalidToken, bearer};
+use crate::server::audit::AuditRecord;
 use crate::server::auth::{self, AuthTime, Credential};
 use crate::server::connection_state::{ConnectionState, FactsMemory, PeerState};
 use crate::server::reply_to::{Outcome, PeerId, RefusalFields};
@@ -106,7 +107,7 @@ impl Dispatcher {
     ) -> Error {
         peer.outbox.counters.auth.denied += 1;
         if let Some(call) = self.audited_call(peer, request) {
-            call.log("denied");
+            self.audit.record(call).log("denied");
         }
         let principal = peer.principal().map(Arc::clone);
         let (caller, method) = (principal.clone(), request.method.as_str());
@@ -300,17 +301,31 @@ const MISSING_UPGRADE_TOKEN: &str =
     "the connection is not authenticated: send Authorization with the upgrade to WebSocket";
 
 impl Dispatcher {
-    /// Logs how a call has ended, if its tool is marked. One whose response comes later is logged
-    /// with it.
+    /// Returns what is logged of a call that begins, if its tool is marked.
+    ///
+    /// # Errors
+    ///
+    /// The audit log is required and takes no line.
+    #[cold]
+    pub(super) fn begin_audit(
+        &self,
+        peer: &PeerState<'_>,
+        request: &Request<'_>,
+    ) -> Result<Option<Box<AuditRecord>>, Error> {
+        let Some(call) = self.audited_call(peer, request) else { return Ok(None) };
+        self.audit.begin(call).map(Box::new).map(Some)
+    }
+
+    /// Logs how a call has ended. One whose response comes later is logged with it.
     #[cold]
     pub(super) fn audit_call(
         &mut self,
         ctx: MessageContext,
         peer: &PeerState<'_>,
         request: &Request<'_>,
+        call: Box<AuditRecord>,
         end: &Result<CallEnd, Error>,
     ) {
-        let Some(call) = self.audited_call(peer, request) else { return };
         match end {
             Ok(CallEnd::Answered { is_failed: true } | CallEnd::Task { is_failed: true }) => {
                 call.log("failed");
@@ -328,23 +343,19 @@ impl Dispatcher {
     }
 
     /// Returns what is logged of a request, if it is a call of a marked tool.
-    fn audited_call(
-        &self,
-        peer: &PeerState<'_>,
-        request: &Request<'_>,
-    ) -> Option<Box<AuditedCall>> {
+    fn audited_call(&self, peer: &PeerState<'_>, request: &Request<'_>) -> Option<AuditedCall> {
         if request.method != Method::ToolsCall || !self.auth.has_audit() {
             return None;
         }
         let tool = request.target_name();
         self.auth.audits(tool).then(|| {
             let peer_addr = peer.origin.peer_addr.copied().map(Into::into);
-            Box::new(AuditedCall {
+            AuditedCall {
                 caller: peer.principal().map(Arc::clone),
                 tool: tool.into(),
                 peer: peer_addr,
                 request_id: peer.origin.request_id().map(Box::from),
-            })
+            }
         })
     }
 
@@ -358,7 +369,7 @@ impl Dispatcher {
         error: &Error,
     ) -> Outcome {
         if let Some(call) = self.audited_call(peer, request) {
-            call.log("rate limited");
+            self.audit.record(call).log("rate limited");
         }
         let rule = match &peer.refusal {
             Some(RefusalFields::RateLimit(exceeded)) => exceeded.rule.clone(),

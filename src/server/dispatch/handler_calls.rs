@@ -74,6 +74,13 @@ impl Dispatcher {
             return refused;
         }
         let begun = CycleCount::now();
+        let mut audited = None;
+        if self.auth.has_audit() {
+            match self.begin_audit(peer, request) {
+                Ok(record) => audited = record,
+                Err(error) => return self.record_end(ctx, peer, request, begun, Err(error)),
+            }
+        }
         let is_tool_call = request.method == Method::ToolsCall;
         let (mut tool, mut admission, mut transition) = (None, None, TaskTransition::None);
         let end = 'call: {
@@ -121,8 +128,8 @@ impl Dispatcher {
         if let Some(admission) = admission {
             self.deferred.overload.abandon(admission);
         }
-        if self.auth.has_audit() {
-            self.audit_call(ctx, peer, request, &end);
+        if let Some(audited) = audited {
+            self.audit_call(ctx, peer, request, audited, &end);
         }
         self.record_end(ctx, peer, request, begun, end)
     }

@@ -55,6 +55,7 @@ pub(super) use self::deferred::DeferredWork;
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
 pub(super) use self::other_messages::ServedDialects;
+use super::audit::AuditLog;
 use super::auth::Authentication;
 use super::blocking_jobs::limit_results;
 use super::connection_state::{FactsMemory, PeerState};
@@ -88,6 +89,7 @@ pub(super) struct Dispatcher {
     pub(super) dialects: ServedDialects,
     pub(super) facts: FactsMemory,
     pub(super) auth: Authentication,
+    pub(super) audit: Arc<AuditLog>,
     pub(super) rate: RateLimits,
     /// The number of shards.
     pub(super) shard_count: u16,

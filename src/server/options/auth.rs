@@ -164,6 +164,25 @@ options! {
         #[cost = "a log line for each such call"]
         pub audit: Vec<String> = Vec::new();
 
+        /// File for the lines of `auth.audit`, appended as one JSON object each; off writes them to
+        /// the log.
+        ///
+        /// It is created for the user of the process only, and opened anew on SIGHUP. Its queue has
+        /// `log.queue_bytes_max`.
+        #[option("auth.audit_file", File, restart)]
+        #[cost = "a thread"]
+        pub audit_file: Option<PathBuf> = None;
+
+        /// Refuse a call of a tool in `auth.audit` while its line has no place in the queue of
+        /// `auth.audit_file`, or the file takes none.
+        ///
+        /// The place is reserved before the call begins. Lines that the file does not take, such as
+        /// on a full disk, are written again each second; what waits at the end of the process is
+        /// lost if the file does not take it within 0.5 s.
+        #[option("auth.audit_required", Switch, restart)]
+        #[cost = "none"]
+        pub audit_required: bool = false;
+
         /// Serve callers without a token, as the tier anonymous, as far as `auth.rules` admit them.
         #[option("auth.anonymous", Switch, reload)]
         #[cost = "none"]

@@ -69,6 +69,8 @@ pub enum Unit {
     Directory,
     /// The path of a URL.
     EndpointPath,
+    /// A file, or `off`.
+    File,
     /// A list of files, or `off` for an empty one.
     Files,
     /// A list of values of the `Host` header, or `default` for an empty one.
@@ -171,6 +173,7 @@ impl Unit {
             Self::Demo => "auto|off|basic|conformance|tools=N,bytes=M".to_owned(),
             Self::Directory => "DIR|off".to_owned(),
             Self::EndpointPath => "PATH".to_owned(),
+            Self::File => "FILE|off".to_owned(),
             Self::Files => "FILES|off".to_owned(),
             Self::Hosts | Self::Origins | Self::Words => "LIST|default".to_owned(),
             Self::Milliseconds { .. } | Self::Seconds { .. } => "TIME".to_owned(),
@@ -192,6 +195,7 @@ impl Unit {
             Self::Cpus { .. } => "a list of cpus",
             Self::Demo => "a kind of demo services",
             Self::Directory => "the path of a directory",
+            Self::File => "the path of a file",
             Self::Files => "a list of files",
             Self::Hosts => "a list of hosts",
             Self::Milliseconds { .. } | Self::Seconds { .. } => "a time",
@@ -203,6 +207,11 @@ impl Unit {
             Self::EndpointPath | Self::UrlPath => "the path of a URL",
             Self::Words => "a list of texts",
         }
+    }
+
+    /// Returns whether a value is a path.
+    pub const fn is_path(&self) -> bool {
+        matches!(self, Self::Directory | Self::File)
     }
 
     /// Returns whether a value is a list of names.
@@ -226,6 +235,7 @@ impl Unit {
             | Self::Demo
             | Self::Directory
             | Self::EndpointPath
+            | Self::File
             | Self::Files
             | Self::Hosts
             | Self::Origins
@@ -250,6 +260,7 @@ impl Unit {
             Self::Demo => "write auto, off, basic, conformance, or tools=100,bytes=1024",
             Self::Directory => "write the path of a directory in quotes, or off",
             Self::EndpointPath => "write a path such as /mcp",
+            Self::File => "write the path of a file in quotes, or off",
             Self::Files => "write paths such as a.pem,b.pem, or off",
             Self::Hosts => "write a list such as mcp.example.com,192.0.2.1:8080, or default",
             Self::Milliseconds { .. } => {

@@ -17,6 +17,7 @@ use super::shard_limits;
 use super::tls::ListenerTls;
 use crate::guard::pressure::MemoryReading;
 use crate::guard::pressure::PressureStep;
+use crate::server::audit::AuditLog;
 use crate::server::auth::{AuthSource, AuthUpdate};
 use crate::server::catalog_updates::CatalogWriter;
 #[cfg(feature = "signals")]
@@ -59,6 +60,7 @@ pub struct Handle {
     pub(super) is_draining: Arc<AtomicBool>,
     pub(super) tls: Arc<ListenerTls>,
     pub(super) auth: Arc<AuthSource>,
+    pub(super) audit: Arc<AuditLog>,
     pub(super) memory: Arc<MemoryWatch>,
     pub(super) rate: Arc<RateSource>,
     pub(super) traces: Arc<TraceSource>,
@@ -168,7 +170,7 @@ impl Handle {
 
     /// Reads API keys, key sets in files and rules again
     /// ([`AuthOptions`](crate::server::options::AuthOptions)), for all requests from now on: a
-    /// withdrawn key is refused on open connections, too. The issuers, where their keys are, the
+    /// withdrawn key is refused on open connections, too. Opens the audit file anew. The issuers, where their keys are, the
     /// resource, and whether there is authentication at all stay. Waits for space in the inboxes:
     /// must not be called on a shard's thread.
     ///
@@ -176,9 +178,11 @@ impl Handle {
     ///
     /// Which option or file cannot be used, and why; nothing changes.
     pub fn reload_auth(&self, options: &Options) -> Result<(), String> {
-        self.auth.reload(&options.auth, |authenticator| {
+        let reopened = self.audit.reopen();
+        let reloaded = self.auth.reload(&options.auth, |authenticator| {
             self.broadcast.send(&BroadcastMessage::Authenticator(authenticator));
-        })
+        });
+        reloaded.and(reopened)
     }
 
     /// Applies the rate limits of `options`

@@ -61,6 +61,7 @@ use self::tls::ListenerTls;
 pub use self::tls::check_tls;
 use self::unknown_names::find_unknown_names;
 use super::acceptance::ConnectionCounts;
+use super::audit::AuditLog;
 use super::auth::{AuthSource, Credential, HostCallers};
 use super::blocking_jobs::blocking_pool;
 use super::catalog_updates::{CatalogWriter, ServerFacts, StateFactory, UpdateExecutor, UpdateJob};
@@ -442,6 +443,7 @@ impl Server {
         let mut guards = vec![handle.watch_memory()];
         guards.extend(handle.watch_auth()?);
         guards.extend(handle.traces.start()?);
+        guards.extend(AuditLog::flush_at_end(&handle.audit));
         guards.extend(self.on_start_callbacks.drain(..).map(|start| start(handle.clone())));
         Ok(guards)
     }
@@ -485,7 +487,8 @@ impl Server {
         let update_executor = self.updates.clone().map_or_else(pool, UpdateExecutor::Channel);
         let traces = TraceSource::load(&options.traces, self.services.catalog.server_info());
         let traces = traces.map(Arc::new).map_err(io::Error::other)?;
-        let gauges = self.gauges(&connections, Arc::clone(&traces));
+        let audit = AuditLog::open(&options).map(Arc::new).map_err(io::Error::other)?;
+        let gauges = self.gauges(&connections, Arc::clone(&traces), &audit);
         let running = RunningCalls::default();
         let builder = |endpoint| ShardBuilder {
             entropy,
@@ -503,6 +506,7 @@ impl Server {
             update_executor: update_executor.clone(),
             catalog_writer: Arc::clone(&catalog_writer),
             auth: auth.shard_part(&entropy.secret, requires_scopes),
+            audit: Arc::clone(&audit),
             running: running.clone(),
             rate: Arc::clone(&rate),
             traces: Arc::clone(&traces),
@@ -516,6 +520,7 @@ impl Server {
             is_draining: Arc::default(),
             tls: Arc::clone(&self.tls),
             auth: Arc::clone(&auth),
+            audit: Arc::clone(&audit),
             memory: Arc::default(),
             rate: Arc::clone(&rate),
             traces: Arc::clone(&traces),
@@ -525,9 +530,16 @@ impl Server {
         Ok((endpoints.into_iter().map(builder).collect(), handle))
     }
 
-    fn gauges(&self, connections: &ConnectionCounts, traces: Arc<TraceSource>) -> SharedGauges {
+    fn gauges(
+        &self,
+        connections: &ConnectionCounts,
+        traces: Arc<TraceSource>,
+        audit: &AuditLog,
+    ) -> SharedGauges {
         let counted = [&connections.http, &connections.websocket].map(Arc::clone);
-        SharedGauges::new(counted, self.tls.counters().cloned(), traces, self.logs.clone().into())
+        let audit = audit.lines().map(|lines| ("audit", Arc::clone(lines)));
+        let logs = self.logs.iter().cloned().chain(audit).collect();
+        SharedGauges::new(counted, self.tls.counters().cloned(), traces, logs)
     }
 
     fn start_threads(

@@ -26,6 +26,7 @@ use crate::connection::{Codec, Connections, SocketPair};
 use crate::guard::origin::OriginGuard;
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::server::acceptance::{Acceptor, ConnectionCounts, ListenerEntry, ListenerKind};
+use crate::server::audit::AuditLog;
 use crate::server::auth::{Authentication, Credential};
 use crate::server::blocking_jobs::BlockingPool;
 use crate::server::calls::CallTable;
@@ -132,6 +133,8 @@ pub struct ShardBuilder {
     pub(in crate::server) update_executor: UpdateExecutor,
     pub(in crate::server) catalog_writer: Arc<CatalogWriter>,
     pub(in crate::server) auth: Authentication,
+    /// Where audited calls are logged.
+    pub(in crate::server) audit: Arc<AuditLog>,
     /// Running calls of all shards.
     pub(in crate::server) running: RunningCalls,
     pub(in crate::server) rate: Arc<RateSource>,
@@ -276,6 +279,7 @@ impl ShardBuilder {
             dialects: served_dialects(&self.options),
             facts: FactsMemory::default(),
             auth: self.auth,
+            audit: self.audit,
             rate: self.rate.shard_part(shard, shards),
             shard_count: shards,
         };

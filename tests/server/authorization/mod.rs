@@ -8,6 +8,7 @@
 
 mod api_keys;
 mod audit;
+mod audit_file;
 mod bindings;
 mod certificates;
 mod checks;

@@ -239,7 +239,7 @@ fn invalid_address(text: &str) -> Diagnostic {
     Diagnostic::new(format!("{text:?} is not an address with a port"), SHAPE)
 }
 
-/// The path of a directory, or `off` for `None`. It is not checked whether it exists.
+/// The path of a directory or file, or `off` for `None`. It is not checked whether it exists.
 impl Value for Option<PathBuf> {
     fn parse_from(&mut self, text: &str, unit: &Unit) -> Result<(), Diagnostic> {
         if text.is_empty() || text.contains('\0') {
