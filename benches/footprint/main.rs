@@ -113,11 +113,13 @@ impl Dialect {
     const fn listener(self) -> &'static str {
         match self {
             Self::Mcp(Transport::Tcp) | Self::Parity(_) => {
-                "--tcp 0.0.0.0:0 --http off --tcp-connections-max"
+                "--insecure-public --tcp 0.0.0.0:0 --http off --tcp-connections-max"
             }
-            Self::Mcp(Transport::Http) => "--http 0.0.0.0:0 --tcp off --http-connections-max",
+            Self::Mcp(Transport::Http) => {
+                "--insecure-public --http 0.0.0.0:0 --tcp off --http-connections-max"
+            }
             Self::Mcp(Transport::WebSocket) => {
-                "--http 0.0.0.0:0 --tcp off --websocket-connections-max"
+                "--insecure-public --http 0.0.0.0:0 --tcp off --websocket-connections-max"
             }
         }
     }

@@ -17,7 +17,9 @@ use corelane_engine::buffer::allocator;
 use self::idle_trim::IdleTrim;
 use self::logging::Log;
 use self::serve::Reloader;
+use crate::config::issue::Diagnostic;
 use crate::config::{self, ConfigIssue, EffectiveConfig, machine};
+use crate::server::{StartFault, find_unprotected};
 use crate::telemetry::{Counters, Event};
 
 mod client;
@@ -58,6 +60,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     if command != "check" && report_unreadable_directories(&effective) {
+        return ExitCode::FAILURE;
+    }
+    if command == "serve" && report_unprotected(&effective) {
         return ExitCode::FAILURE;
     }
     match command {
@@ -117,6 +122,17 @@ fn report_unreadable_directories(effective: &EffectiveConfig) -> bool {
         print_diagnostic("error", &ConfigIssue::new(source, *key, cause.clone()));
     }
     !unreadable.is_empty()
+}
+
+/// Reports listeners that are refused without `--insecure-public`. Returns whether there are any.
+fn report_unprotected(effective: &EffectiveConfig) -> bool {
+    let refused = find_unprotected(&effective.options);
+    for StartFault { key, message, hint } in &refused {
+        let source = effective.source(key).clone();
+        let cause = Diagnostic::new(message.as_str(), *hint);
+        print_diagnostic("error", &ConfigIssue::new(source, *key, cause));
+    }
+    !refused.is_empty()
 }
 
 fn log_warnings(effective: &EffectiveConfig) {

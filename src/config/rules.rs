@@ -42,7 +42,10 @@ pub static RULES: [Rule; 23] = [
         keys: &[PARITY_PATH, MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH],
         check: parity_path_is_free,
     },
-    Rule { keys: &["tls.require", "tcp.address", "http.address"], check: tls_is_required },
+    Rule {
+        keys: &["tls.require", "tcp.address", "http.address", "admin.address"],
+        check: tls_is_required,
+    },
     Rule { keys: &["shards", "cpus"], check: cpus_suffice_for_shards },
     Rule { keys: &["executor"], check: executor_is_built },
     Rule { keys: &["executor", "ring.backend"], check: executor_supports_ring },

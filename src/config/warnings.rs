@@ -16,7 +16,10 @@ pub static WARNINGS: [Rule; 19] = [
     Rule { keys: &["tcp.address"], check: tcp_is_public },
     Rule { keys: &["http.address"], check: http_is_public },
     Rule { keys: &["admin.address"], check: admin_is_public },
-    Rule { keys: &["http.address", "admin.address"], check: operator_paths_are_open },
+    Rule {
+        keys: &["http.address", "admin.address", "admin.token"],
+        check: operator_paths_are_open,
+    },
     Rule {
         keys: &["tls.client_authorities", "tls.revocation_lists", "tls.client_certificates"],
         check: client_authorities_without_effect,
@@ -53,44 +56,56 @@ pub static WARNINGS: [Rule; 19] = [
 ];
 
 fn tcp_is_public(options: &Options) -> Option<Diagnostic> {
-    public_address(options.tcp.address, options.tls.encrypts_tcp(), options)
+    let lacks = lacking(options, options.tls.encrypts_tcp(), options.auth.is_enabled())?;
+    public_address(options.tcp.address, lacks, CLIENTS_HINT)
 }
 
 fn http_is_public(options: &Options) -> Option<Diagnostic> {
-    public_address(options.http.address, options.tls.encrypts_http(), options)
+    let lacks = lacking(options, options.tls.encrypts_http(), options.auth.is_enabled())?;
+    public_address(options.http.address, lacks, CLIENTS_HINT)
 }
 
 fn admin_is_public(options: &Options) -> Option<Diagnostic> {
-    public_address(options.admin.address, false, options)
+    let lacks = lacking(options, options.tls.encrypts_admin(), options.admin.token.is_some())?;
+    let hint = "set admin.token, and tls.certificates with tls.admin; listen on 127.0.0.1; or \
+                restrict the network";
+    public_address(options.admin.address, lacks, hint)
+}
+
+const CLIENTS_HINT: &str = "set tls.certificates, and auth.api_keys, auth.issuers or \
+                            tls.client_certificates; listen on 127.0.0.1 behind a proxy that does \
+                            both; or restrict the network";
+
+/// Returns what a listener lacks. Without `auth.insecure_public` it is refused where it lacks
+/// authentication, which is no warning.
+fn lacking(options: &Options, is_encrypted: bool, has_tokens: bool) -> Option<&'static str> {
+    let needs_certificate = options.tls.client_certificates == ClientCertificateMode::Required;
+    match (is_encrypted, has_tokens || (is_encrypted && needs_certificate)) {
+        (true, true) => None,
+        (false, true) => Some("does not encrypt"),
+        (_, false) if !options.auth.insecure_public => None,
+        (true, false) => Some("does not authenticate clients"),
+        (false, false) => Some("neither encrypts nor authenticates clients"),
+    }
 }
 
 fn public_address(
     address: Option<SocketAddr>,
-    is_encrypted: bool,
-    options: &Options,
+    lacks: &str,
+    hint: &'static str,
 ) -> Option<Diagnostic> {
     let address = address.filter(|address| !address.ip().is_loopback())?;
-    let lacks = match options.tls.client_certificates {
-        ClientCertificateMode::Required if is_encrypted => return None,
-        _ if is_encrypted && options.auth.is_enabled() => return None,
-        _ if options.auth.is_enabled() => "does not encrypt",
-        _ if is_encrypted => "does not authenticate clients",
-        _ => "neither encrypts nor authenticates clients",
-    };
     let message = format!("{address} is reachable from other machines, and the server {lacks}");
-    Some(Diagnostic::new(
-        message,
-        "set tls.certificates, and auth.api_keys, auth.issuers or tls.client_certificates; listen \
-         on 127.0.0.1 behind a proxy that does both; or restrict the network",
-    ))
+    Some(Diagnostic::new(message, hint))
 }
 
 /// Names the paths that need no token at an address whose other paths do.
 fn operator_paths_are_open(options: &Options) -> Option<Diagnostic> {
     let address = options.http.address.filter(|address| !address.ip().is_loopback())?;
-    let paths = match options.admin.address {
-        None => "/, /status, /healthz, /readyz and /metrics",
-        Some(_) => "/ and /status",
+    let paths = match (options.admin.address, &options.admin.token) {
+        (None, None) => "/, /status, /healthz, /readyz and /metrics",
+        (None, Some(_)) => "/, /status, /healthz and /readyz",
+        (Some(_), _) => "/ and /status",
     };
     options.auth.is_enabled().then(|| {
         let message = format!("{paths} at {address} need no token");
@@ -273,7 +288,10 @@ mod tests {
 
     #[test]
     fn public_address_is_warned_with_any_hosts() {
-        let public = |options: &mut Options| options.http.address = Some(([0; 4], 8080).into());
+        let public = |options: &mut Options| {
+            options.http.address = Some(([0; 4], 8080).into());
+            options.auth.insecure_public = true;
+        };
         assert_eq!(warnings_of(public), ["http.address"; 2]);
         let with_hosts = |options: &mut Options| {
             public(options);
@@ -285,7 +303,12 @@ mod tests {
             options.http.origins = vec!["*".to_owned()];
         };
         assert_eq!(warnings_of(with_origins), ["http.address"]);
-        let tcp = |address| warnings_of(|options| options.tcp.address = Some(address));
+        let tcp = |address| {
+            warnings_of(|options| {
+                options.tcp.address = Some(address);
+                options.auth.api_keys = vec!["keys.txt".into()];
+            })
+        };
         assert_eq!(tcp(([10, 0, 0, 1], 8888).into()), ["tcp.address"]);
         assert!(tcp(([127, 0, 0, 2], 8888).into()).is_empty());
         let disabled = warnings_of(|options| options.http.address = None);

@@ -289,7 +289,9 @@ mod tests {
         drop(begun.pop());
         begun.push(log.begin(call()).unwrap());
         let calls = begun.len();
-        begun.into_iter().for_each(|record| record.log("succeeded"));
+        for record in begun {
+            record.log("succeeded");
+        }
         drop(log);
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().filter(|line| line.contains("succeeded")).count(), calls);

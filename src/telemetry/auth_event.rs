@@ -121,7 +121,7 @@ impl AuthEvent<'_> {
                 error!(location, error, "audit file not written");
             }
             Self::AuditFile { location, error: None } => {
-                info!(location, "audit file written again")
+                info!(location, "audit file written again");
             }
             Self::KeySetFailed { issuer, location, error } => {
                 warn!(issuer, location, error, "key set not fetched");

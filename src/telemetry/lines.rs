@@ -96,8 +96,8 @@ impl LineQueue {
         self.append(self.lock(), line);
     }
 
-    /// Reserves a place for a line of up to `bytes` with its terminator. Returns `None` if the queue
-    /// is full, or if the last line could not be written.
+    /// Reserves a place for a line of up to `bytes` with its terminator. Returns `None` if the
+    /// queue is full, or if the last line could not be written.
     pub fn reserve(queue: &Arc<Self>, bytes: usize) -> Option<LinePlace> {
         let mut state = queue.lock();
         if state.is_failing || state.held() + bytes > queue.bytes_max {
@@ -192,13 +192,16 @@ fn write_some(output: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
+/// Reports an error, or that lines are written again.
+pub type FailureReport = Box<dyn Fn(Option<&io::Error>) + Send>;
+
 /// What becomes of a line that cannot be written.
 pub enum OnFailure {
     /// It is lost.
     Discard,
     /// It is written again after a second, and to another output at once. The first error is
     /// reported, and `None` when lines are written again.
-    Retry(Box<dyn Fn(Option<&io::Error>) + Send>),
+    Retry(FailureReport),
 }
 
 /// The thread that writes the lines of a queue. When this is dropped, it writes what is left for

@@ -278,6 +278,10 @@ fn check_fails_where_serve_would_not_start() {
         (["--auth-rules", "tool/call mfa", "--auth-anonymous", "true"], "error: "),
         (["--rate-rules", "tool/call rate=1/s", "--tcp", "off"], "the method tool/call is unknown"),
         (["--auth-audit", "tools/call", "--tcp", "off"], "tools/call is a method"),
+        (
+            ["--http", "off", "--tcp", ":0"],
+            "tcp.address: 0.0.0.0:0 is reachable from other machines",
+        ),
     ] {
         let (code, _, error) = run(corelane(&["check"]).args(given));
         assert_eq!(code, 1, "{given:?}: {error}");
@@ -286,7 +290,7 @@ fn check_fails_where_serve_would_not_start() {
         assert!(!error.lines().any(|line| line == "ok"), "{error}");
     }
     drop(taken);
-    let free = ["check", "--http", "localhost:0", "--tcp", ":0"];
+    let free = ["check", "--http", "localhost:0", "--tcp", ":0", "--insecure-public"];
     let (code, _, error) = run(&mut corelane(&free));
     assert_eq!((code, error.lines().last()), (0, Some("ok")), "{error}");
 }

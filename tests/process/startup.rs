@@ -232,3 +232,21 @@ fn refused_host_is_logged_once_a_minute() {
     assert!(lines[0].contains("option=http.hosts"), "{}", lines[0]);
     assert!(lines[0].contains("peer=127.0.0.1:"), "{}", lines[0]);
 }
+
+#[test]
+fn public_address_without_authentication_is_refused() {
+    for listener in [["--tcp", "0.0.0.0:0", "--http", "off"], ["--tcp", "off", "--http", "[::]:0"]]
+    {
+        for command in ["serve", "check"] {
+            let ended = run(&[&[command], listener.as_slice()].concat());
+            assert_eq!(ended.status, 1, "{}", ended.stderr);
+            for part in ["does not authenticate clients", "auth.api_keys", "--insecure-public"] {
+                assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+            }
+        }
+    }
+    let arguments = ["check", "--insecure-public", "--tcp", "0.0.0.0:0", "--http", "off"];
+    let ended = run(&arguments);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    assert!(ended.stderr.contains("warning: "), "{}", ended.stderr);
+}

@@ -271,7 +271,7 @@ fn options_without_effect_are_warned_where_set() {
              only that revision, with sessions; remove it, or set http.strict = off"]
     );
     assert_eq!(
-        warnings("http.address = \"0.0.0.0:8080\""),
+        warnings("http.address = \"0.0.0.0:8080\"\nauth.insecure_public = true"),
         [
             "corelane.toml:1: http.address: 0.0.0.0:8080 is reachable from other machines, and \
              the server neither encrypts nor authenticates clients; set tls.certificates, and \

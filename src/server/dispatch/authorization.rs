@@ -20,14 +20,12 @@ use corelane_protocol::params::{
 };
 
 use super::admission::{Request, record_invalid};
-use super::handlers::CallEnd;
 use super::{Dispatcher, MessageContext, write_request_error};
 use crate::connection::CloseReason;
 use crate::guard::auth::access::AccessDenied;
 use crate::guard::auth::challenge::Scheme;
 use crate::guard::auth::proof::{KeyProof, Proof};
 use crate::guard::auth::{AuthError, InvalidToken, bearer};
-use crate::server::audit::AuditRecord;
 use crate::server::auth::{self, AuthTime, Credential};
 use crate::server::connection_state::{ConnectionState, FactsMemory, PeerState};
 use crate::server::reply_to::{Outcome, PeerId, RefusalFields};
@@ -301,49 +299,12 @@ const MISSING_UPGRADE_TOKEN: &str =
     "the connection is not authenticated: send Authorization with the upgrade to WebSocket";
 
 impl Dispatcher {
-    /// Returns what is logged of a call that begins, if its tool is marked.
-    ///
-    /// # Errors
-    ///
-    /// The audit log is required and takes no line.
-    #[cold]
-    pub(super) fn begin_audit(
+    /// Returns what is logged of a request, if it is a call of a marked tool.
+    pub(super) fn audited_call(
         &self,
         peer: &PeerState<'_>,
         request: &Request<'_>,
-    ) -> Result<Option<Box<AuditRecord>>, Error> {
-        let Some(call) = self.audited_call(peer, request) else { return Ok(None) };
-        self.audit.begin(call).map(Box::new).map(Some)
-    }
-
-    /// Logs how a call has ended. One whose response comes later is logged with it.
-    #[cold]
-    pub(super) fn audit_call(
-        &mut self,
-        ctx: MessageContext,
-        peer: &PeerState<'_>,
-        request: &Request<'_>,
-        call: Box<AuditRecord>,
-        end: &Result<CallEnd, Error>,
-    ) {
-        match end {
-            Ok(CallEnd::Answered { is_failed: true } | CallEnd::Task { is_failed: true }) => {
-                call.log("failed");
-            }
-            Ok(CallEnd::Answered { is_failed: false }) => call.log("succeeded"),
-            Ok(CallEnd::Task { is_failed: false }) => call.log("task"),
-            Ok(CallEnd::Pending) => {
-                match peer.state.in_flight.call_of(request.id(), ctx.reply_to.exchange()) {
-                    Some(call_id) => self.deferred.calls.attach_audit(call_id, call),
-                    None => call.log("pending"),
-                }
-            }
-            Err(_) => call.log("error"),
-        }
-    }
-
-    /// Returns what is logged of a request, if it is a call of a marked tool.
-    fn audited_call(&self, peer: &PeerState<'_>, request: &Request<'_>) -> Option<AuditedCall> {
+    ) -> Option<AuditedCall> {
         if request.method != Method::ToolsCall || !self.auth.has_audit() {
             return None;
         }

@@ -74,13 +74,63 @@ impl Dispatcher {
             return refused;
         }
         let begun = CycleCount::now();
-        let mut audited = None;
-        if self.auth.has_audit() {
-            match self.begin_audit(peer, request) {
-                Ok(record) => audited = record,
-                Err(error) => return self.record_end(ctx, peer, request, begun, Err(error)),
+        let end = if self.auth.has_audit() {
+            self.audit_call(ctx, peer, request, begun)
+        } else {
+            self.run_call(ctx, peer, request, begun)
+        };
+        self.record_end(ctx, peer, request, begun, end)
+    }
+
+    /// Runs a call and logs how it has ended, if its tool is marked. One whose response comes later
+    /// is logged with it.
+    ///
+    /// # Errors
+    ///
+    /// The error response. The call has not run if the audit log is required and takes no line.
+    #[cold]
+    fn audit_call(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        begun: CycleCount,
+    ) -> Result<CallEnd, Error> {
+        let Some(call) = self.audited_call(peer, request) else {
+            return self.run_call(ctx, peer, request, begun);
+        };
+        let record = self.audit.begin(call)?;
+        let end = self.run_call(ctx, peer, request, begun);
+        match end {
+            Ok(CallEnd::Answered { is_failed: true } | CallEnd::Task { is_failed: true }) => {
+                record.log("failed");
             }
+            Ok(CallEnd::Answered { is_failed: false }) => record.log("succeeded"),
+            Ok(CallEnd::Task { is_failed: false }) => record.log("task"),
+            Ok(CallEnd::Pending) => {
+                match peer.state.in_flight.call_of(request.id(), ctx.reply_to.exchange()) {
+                    Some(call_id) => self.deferred.calls.attach_audit(call_id, Box::new(record)),
+                    None => record.log("pending"),
+                }
+            }
+            Err(_) => record.log("error"),
         }
+        end
+    }
+
+    /// Runs an admitted call: from its circuit breaker to the end of its handler, or its begin.
+    ///
+    /// # Errors
+    ///
+    /// The error response.
+    #[inline]
+    fn run_call(
+        &mut self,
+        ctx: MessageContext,
+        peer: &mut PeerState<'_>,
+        request: &Request<'_>,
+        begun: CycleCount,
+    ) -> Result<CallEnd, Error> {
         let is_tool_call = request.method == Method::ToolsCall;
         let (mut tool, mut admission, mut transition) = (None, None, TaskTransition::None);
         let end = 'call: {
@@ -128,10 +178,7 @@ impl Dispatcher {
         if let Some(admission) = admission {
             self.deferred.overload.abandon(admission);
         }
-        if let Some(audited) = audited {
-            self.audit_call(ctx, peer, request, audited, &end);
-        }
-        self.record_end(ctx, peer, request, begun, end)
+        end
     }
 
     /// Returns the position of the called tool in the catalog. Other names are invalid params.

@@ -47,6 +47,7 @@ use super::session_store::{CreatedSession, RemovedSession, SessionError, Session
 use super::shard_message::{HttpTimeouts, SessionLimits};
 use crate::connection::Connections;
 use crate::connection::tls::TlsCounters;
+use crate::guard::auth::token_table::TokenDigest;
 use crate::guard::origin::{CachedOriginGuard, OriginGuard};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::EvictionReason;
@@ -108,11 +109,17 @@ pub(super) struct RequestChecks {
     pub profile: CheckProfile,
     /// Checks of the headers `Host` and `Origin`.
     pub origin_guard: CachedOriginGuard,
+    /// Of the token that operators need, if they need one.
+    pub operator_token: Option<TokenDigest>,
 }
 
 impl RequestChecks {
-    pub const fn new(profile: CheckProfile, origin: OriginGuard) -> Self {
-        Self { profile, origin_guard: CachedOriginGuard::new(origin) }
+    pub const fn new(
+        profile: CheckProfile,
+        origin: OriginGuard,
+        operator_token: Option<TokenDigest>,
+    ) -> Self {
+        Self { profile, origin_guard: CachedOriginGuard::new(origin), operator_token }
     }
 }
 

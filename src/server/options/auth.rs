@@ -183,6 +183,15 @@ options! {
         #[cost = "none"]
         pub audit_required: bool = false;
 
+        /// Let `corelane serve` listen on an address that other machines reach although nothing
+        /// authenticates clients there.
+        ///
+        /// Without it such a listener is refused. A program with a [`Server`](crate::Server)
+        /// listens where it says, whatever this option is.
+        #[option("auth.insecure_public" | "insecure_public", Switch, restart)]
+        #[cost = "each client that reaches the address is served"]
+        pub insecure_public: bool = false;
+
         /// Serve callers without a token, as the tier anonymous, as far as `auth.rules` admit them.
         #[option("auth.anonymous", Switch, reload)]
         #[cost = "none"]

@@ -1,6 +1,7 @@
 //! The options of HTTP.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use corelane_protocol::revision::Revision;
@@ -187,6 +188,15 @@ options! {
         #[option("admin.address", Address, restart)]
         #[cost = "one listening socket; those who reach it see the addresses of clients"]
         pub address: Option<SocketAddr> = None;
+
+        /// File with the token that `/metrics` and `/connections` need, as `Authorization: Bearer`,
+        /// wherever they are served; off needs none.
+        ///
+        /// `/healthz` and `/readyz` need none.
+        #[option("admin.token", File, restart)]
+        #[cost = "one SHA-256 for each such request"]
+        #[source = "RFC 6750, section 2.1"]
+        pub token: Option<PathBuf> = None;
     }
 }
 

@@ -151,11 +151,37 @@ impl Options {
         }
     }
 
-    /// Returns the address of a listener for clients that other machines reach without TLS.
+    /// Returns the listeners that other machines reach and that authenticate nothing, with the keys
+    /// of their addresses; none with `auth.insecure_public`.
+    #[cfg(feature = "cli")]
+    pub(crate) fn unprotected(&self) -> Vec<(&'static str, SocketAddr)> {
+        let tls = &self.tls;
+        let has_certificates = |is_encrypted| {
+            is_encrypted && tls.client_certificates == ClientCertificateMode::Required
+        };
+        let has_auth = self.auth.is_enabled();
+        let listeners = [
+            ("tcp.address", self.tcp.address, has_auth || has_certificates(tls.encrypts_tcp())),
+            ("http.address", self.http.address, has_auth || has_certificates(tls.encrypts_http())),
+            (
+                "admin.address",
+                self.admin.address,
+                self.admin.token.is_some() || has_certificates(tls.encrypts_admin()),
+            ),
+        ];
+        let open = listeners.into_iter().filter(|(_, _, is_protected)| !is_protected);
+        let open = open.filter_map(|(key, address, _)| Some((key, address?)));
+        open.filter(|(_, it)| !it.ip().is_loopback() && !self.auth.insecure_public).collect()
+    }
+
+    /// Returns the address of a listener that other machines reach without TLS.
     pub(crate) fn public_without_tls(&self) -> Option<SocketAddr> {
         let tls = &self.tls;
-        let listeners =
-            [(self.tcp.address, tls.encrypts_tcp()), (self.http.address, tls.encrypts_http())];
+        let listeners = [
+            (self.tcp.address, tls.encrypts_tcp()),
+            (self.http.address, tls.encrypts_http()),
+            (self.admin.address, tls.encrypts_admin()),
+        ];
         let public = listeners.into_iter().filter(|(_, is_encrypted)| !is_encrypted);
         public.filter_map(|(address, _)| address).find(|address| !address.ip().is_loopback())
     }

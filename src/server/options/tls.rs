@@ -55,6 +55,13 @@ options! {
         #[source = "RFC 9110, section 4.2.2; RFC 6455, section 3"]
         pub http: bool = true;
 
+        /// Whether the listener of `admin.address` is encrypted, if there is a certificate.
+        ///
+        /// Clients need a certificate there, too, where `tls.client_certificates` is required.
+        #[option("tls.admin", Switch, restart)]
+        #[cost = "none"]
+        pub admin: bool = false;
+
         /// Whether clients are asked for a certificate, and must have one. Read again on SIGHUP.
         #[option("tls.client_certificates", Choice(ClientCertificateMode::NAMES), reload)]
         #[cost = "about 0.1 ms of CPU more for each handshake"]
@@ -104,7 +111,7 @@ options! {
 
         /// Refuse to listen without TLS on an address that other machines reach.
         ///
-        /// Otherwise `check` and the log warn.
+        /// `admin.address` is one, too. Otherwise `check` and the log warn.
         #[option("tls.require" | "require_tls", Switch, restart)]
         #[cost = "none"]
         pub require: bool = false;
@@ -141,6 +148,11 @@ impl ListenerTlsOptions {
     /// Returns whether the HTTP listener is encrypted.
     pub(crate) const fn encrypts_http(&self) -> bool {
         self.http && self.has_certificate()
+    }
+
+    /// Returns whether the listener of operators is encrypted.
+    pub(crate) const fn encrypts_admin(&self) -> bool {
+        self.admin && self.has_certificate()
     }
 
     /// Returns whether there is a certificate, so that listeners may be encrypted.

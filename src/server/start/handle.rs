@@ -170,9 +170,9 @@ impl Handle {
 
     /// Reads API keys, key sets in files and rules again
     /// ([`AuthOptions`](crate::server::options::AuthOptions)), for all requests from now on: a
-    /// withdrawn key is refused on open connections, too. Opens the audit file anew. The issuers, where their keys are, the
-    /// resource, and whether there is authentication at all stay. Waits for space in the inboxes:
-    /// must not be called on a shard's thread.
+    /// withdrawn key is refused on open connections, too. Opens the audit file anew. The issuers,
+    /// where their keys are, the resource, and whether there is authentication at all stay. Waits
+    /// for space in the inboxes: must not be called on a shard's thread.
     ///
     /// # Errors
     ///

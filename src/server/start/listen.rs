@@ -8,9 +8,8 @@ use std::os::fd::OwnedFd;
 use super::threads::ListenerFd;
 use super::tls::ListenerTls;
 use crate::connection::listener::{self, ListenerOptions};
-use crate::guard::origin::{InvalidEntry, OriginGuard, OriginOptions};
 use crate::server::acceptance::ListenerKind;
-use crate::server::options::{HttpOptions, Options, TcpOptions};
+use crate::server::options::{Options, TcpOptions};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 
@@ -49,22 +48,6 @@ impl Listen {
     }
 }
 
-/// Returns the `Host` and `Origin` check of the HTTP endpoint.
-pub(super) fn origin_guard(options: &Options) -> Result<OriginGuard, InvalidEntry> {
-    let HttpOptions { address, hosts, origins, .. } = &options.http;
-    OriginGuard::new(&OriginOptions {
-        is_loopback: address.is_some_and(|address| address.ip().is_loopback()),
-        hosts: hosts.clone(),
-        origins: origins.clone(),
-    })
-}
-
-/// Returns the `Host` and `Origin` check of the admin address.
-pub(super) fn operator_guard(options: &Options) -> Result<OriginGuard, InvalidEntry> {
-    let is_loopback = options.admin.address.is_some_and(|it| it.ip().is_loopback());
-    OriginGuard::new(&OriginOptions { is_loopback, hosts: Vec::new(), origins: Vec::new() })
-}
-
 /// The bound listeners of a server.
 #[derive(Debug)]
 pub(super) struct Bound {
@@ -98,8 +81,8 @@ pub(super) fn bind(
     if let (Some(address), Some(shard)) = (options.admin.address, listeners.first_mut()) {
         for descriptor in bind_listeners(&options.tcp, address, 1)? {
             admin_address = Some(listener::local_address(&descriptor)?);
-            let kind = ListenerKind::Operators;
-            shard.push(ListenerFd { descriptor, kind, tls: None });
+            let (kind, tls) = (ListenerKind::Operators, listener_tls.of_operators());
+            shard.push(ListenerFd { descriptor, kind, tls });
         }
     }
     Ok(Bound { listeners, addresses, admin_address })

@@ -9,6 +9,8 @@ mod tls;
 
 mod handle;
 
+mod guards;
+
 mod shard_builder;
 
 mod threads;
@@ -41,19 +43,20 @@ use corelane_engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
 use corelane_engine::placement::Placement;
 use corelane_engine::process::Entropy;
 
+use self::guards::RequestGuards;
 pub use self::handle::Handle;
 pub use self::in_process::InProcessConnection;
 #[cfg(all(test, feature = "cli"))]
 pub use self::limits::describe_limits;
 pub(super) use self::limits::shard_limits;
-use self::listen::{Bound, Listen, bind, log_listening, operator_guard, origin_guard};
+use self::listen::{Bound, Listen, bind, log_listening};
 pub use self::running::Running;
 use self::shard_builder::Services;
 pub use self::shard_builder::{ShardBuilder, ShardInput};
 #[cfg(feature = "signals")]
 use self::signals::{ReloadCallback, SignalLoop, reload_nothing};
 #[cfg(feature = "cli")]
-pub use self::start_probe::{StartFault, find_start_faults, probe_ring};
+pub use self::start_probe::{StartFault, find_start_faults, find_unprotected, probe_ring};
 pub use self::threads::StartError;
 use self::threads::{InputFds, ShardThreads};
 use self::tls::ListenerTls;
@@ -464,8 +467,7 @@ impl Server {
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
         let (endpoints, sender) = build_mesh(shards, &engine.mesh);
-        let guard = origin_guard(&options).map_err(io::Error::other)?;
-        let operator_guard = operator_guard(&options).map_err(io::Error::other)?;
+        let guards = RequestGuards::load(&options)?;
         let connections = ConnectionCounts::default();
         let half_closed = Arc::<SharedCounter>::default();
         let blocking = Arc::new(blocking_pool(&options));
@@ -497,8 +499,7 @@ impl Server {
             services: self.services.clone(),
             endpoint,
             sender: sender.clone(),
-            origin_guard: guard.clone(),
-            operator_guard: operator_guard.clone(),
+            guards: guards.clone(),
             connections: connections.clone(),
             half_closed: Arc::clone(&half_closed),
             gauges: gauges.clone(),

@@ -21,9 +21,9 @@ use corelane_transport::websocket::handshake::HandshakeOptions;
 #[cfg(all(feature = "tokio", feature = "signals"))]
 use tokio::runtime::RuntimeFlavor;
 
+use super::guards::RequestGuards;
 use super::limits::shard_limits;
 use crate::connection::{Codec, Connections, SocketPair};
-use crate::guard::origin::OriginGuard;
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::server::acceptance::{Acceptor, ConnectionCounts, ListenerEntry, ListenerKind};
 use crate::server::audit::AuditLog;
@@ -121,8 +121,8 @@ pub struct ShardBuilder {
     pub(in crate::server) entropy: Entropy,
     pub(in crate::server) replay_filter: Arc<ReplayFilter>,
     pub(in crate::server) services: Services,
-    pub(in crate::server) origin_guard: OriginGuard,
-    pub(in crate::server) operator_guard: OriginGuard,
+    /// What requests over HTTP are checked with.
+    pub(in crate::server) guards: RequestGuards,
     pub(in crate::server) endpoint: Endpoint<ShardMessage>,
     pub(in crate::server) sender: Sender<ShardMessage>,
     pub(in crate::server) connections: ConnectionCounts,
@@ -249,8 +249,7 @@ impl ShardBuilder {
         let (writer, executing) = (Arc::clone(&catalog_writer), self.update_executor);
         let pending_updates = PendingUpdates::new(writer, executing, sender.clone(), shard);
         let memory = Rc::new(HandlerMemory::new(limits.memory));
-        let guards = [self.origin_guard, self.operator_guard];
-        let checks = request_checks(&self.options, &self.auth, guards);
+        let checks = request_checks(&self.options, &self.auth, self.guards);
         let ids = owner_ids(&self.entropy, Purpose::SessionIds, shard, shards);
         let http = http_parts(checks, ids, &self.entropy, self.gauges, &limits);
         let dispatcher = Dispatcher {
@@ -430,11 +429,12 @@ fn owner_ids(entropy: &Entropy, purpose: Purpose, shard: ShardId, shards: u16) -
 fn request_checks(
     options: &Options,
     auth: &Authentication,
-    [origin, operators]: [OriginGuard; 2],
+    RequestGuards { clients, operators, operator_token }: RequestGuards,
 ) -> [RequestChecks; 2] {
     let resource_metadata = auth.metadata().is_some();
     let profile = CheckProfile { resource_metadata, ..check_profile(options) };
-    [RequestChecks::new(profile, origin), RequestChecks::new(operator_profile(), operators)]
+    [(profile, clients), (operator_profile(), operators)]
+        .map(|(profile, guard)| RequestChecks::new(profile, guard, operator_token))
 }
 
 fn check_profile(options: &Options) -> CheckProfile {

@@ -10,7 +10,8 @@ use corelane_engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
 use corelane_engine::ring::uring::UringRing;
 
-use super::listen::{operator_guard, origin_guard, probe_address};
+use super::guards::{operator_guard, operator_token, origin_guard};
+use super::listen::probe_address;
 use super::threads::ring_sizes;
 use crate::server::options::{ExecutorKind, Options, RingBackend};
 
@@ -45,12 +46,42 @@ pub fn find_start_faults(options: &Options) -> Vec<StartFault> {
             add(key, error.to_string(), "correct the entry, or remove it");
         }
     }
+    if let Err(error) = operator_token(options) {
+        add("admin.token", error, "correct the file or its path");
+    }
+    faults.extend(find_unprotected(options));
+    let mut add = |key, message: String, hint| faults.push(StartFault { key, message, hint });
     for (key, address) in addresses(options) {
         if let Some(error) = address.and_then(|it| probe_address(&options.tcp, it).err()) {
             add(key, error.to_string(), "set another address or port, or off");
         }
     }
     faults
+}
+
+/// Returns the listeners that `corelane serve` refuses: other machines reach them, and nothing
+/// authenticates clients there.
+pub fn find_unprotected(options: &Options) -> Vec<StartFault> {
+    let fault = |(key, address)| {
+        let (whom, hint) = if key == "admin.address" {
+            (
+                "operators",
+                "set admin.token, or listen on 127.0.0.1; --insecure-public listens anyway",
+            )
+        } else {
+            (
+                "clients",
+                "set auth.api_keys, auth.issuers or tls.client_certificates, or listen on \
+                 127.0.0.1; --insecure-public listens anyway",
+            )
+        };
+        let message = format!(
+            "{address} is reachable from other machines, and the server does not authenticate \
+             {whom}"
+        );
+        StartFault { key, message, hint }
+    };
+    options.unprotected().into_iter().map(fault).collect()
 }
 
 /// Returns the addresses that the server listens on, with their keys.
@@ -105,6 +136,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::server::options::ClientCertificateMode;
 
     #[test]
     fn used_address_is_a_fault_of_its_option() {
@@ -119,6 +151,37 @@ mod tests {
         assert!(find_start_faults(&options).is_empty());
         options.http.address = None;
         assert!(find_start_faults(&options)[0].message.starts_with("nothing to serve"));
+    }
+
+    #[test]
+    fn public_address_without_authentication_is_refused() {
+        let keys = |change: &dyn Fn(&mut Options)| -> Vec<&str> {
+            let mut options = Options::tiny();
+            for address in
+                [&mut options.tcp.address, &mut options.http.address, &mut options.admin.address]
+            {
+                *address = Some(([0, 0, 0, 0], 8080).into());
+            }
+            change(&mut options);
+            find_unprotected(&options).into_iter().map(|fault| fault.key).collect()
+        };
+        assert_eq!(keys(&|_| {}), ["tcp.address", "http.address", "admin.address"]);
+        assert!(keys(&|options| options.auth.insecure_public = true).is_empty());
+        let with_keys = |options: &mut Options| options.auth.api_keys = vec!["keys.txt".into()];
+        assert_eq!(keys(&with_keys), ["admin.address"]);
+        let with_certificates = |options: &mut Options| {
+            options.tls.certificates = vec!["a.pem".into()];
+            options.tls.client_certificates = ClientCertificateMode::Required;
+            options.tls.tcp = false;
+        };
+        assert_eq!(keys(&with_certificates), ["tcp.address", "admin.address"]);
+        let on_loopback = |options: &mut Options| {
+            let loopback = |address: [u16; 8]| Some((address, 8080).into());
+            options.tcp.address = Some(([127, 0, 0, 2], 8080).into());
+            options.http.address = loopback([0, 0, 0, 0, 0, 0, 0, 1]);
+            options.admin.token = Some("token".into());
+        };
+        assert!(keys(&on_loopback).is_empty());
     }
 
     #[test]

@@ -59,6 +59,7 @@ impl Files {
 struct Configured {
     tcp: Option<TlsSlot>,
     http: Option<TlsSlot>,
+    admin: Option<TlsSlot>,
     /// Used without files of ticket keys.
     random_tickets: TicketKeys,
     limits: TlsLimits,
@@ -90,6 +91,7 @@ impl ListenerTls {
         let files = Mutex::new(Files::new(tls));
         let (server, certificates) = read_server(tls, &random_tickets)?;
         let http = tls.http.then(|| TlsSlot::new(server.for_http()));
+        let admin = tls.admin.then(|| TlsSlot::new(server.for_http()));
         let tcp = tls.tcp.then(|| TlsSlot::new(server));
         let limits = TlsLimits {
             handshake_timeout: tls.handshake_timeout,
@@ -98,7 +100,7 @@ impl ListenerTls {
         };
         let counters: Arc<TlsCounters> = Arc::default();
         counters.set_certificates(certificates);
-        Ok(Self(Some(Configured { tcp, http, random_tickets, limits, counters, files })))
+        Ok(Self(Some(Configured { tcp, http, admin, random_tickets, limits, counters, files })))
     }
 
     /// Returns the TLS of the listener of a transport, if it is encrypted.
@@ -109,8 +111,13 @@ impl ListenerTls {
             Transport::Tcp => configured.tcp.clone()?,
             Transport::InProcess | Transport::Stdio => return None,
         };
-        let Configured { limits, counters, .. } = configured;
-        Some(TlsListener { slot, limits: *limits, counters: Arc::clone(counters) })
+        Some(configured.listener(slot))
+    }
+
+    /// Returns the TLS of the listener of operators, if it is encrypted.
+    pub(super) fn of_operators(&self) -> Option<TlsListener> {
+        let configured = self.0.as_ref()?;
+        Some(configured.listener(configured.admin.clone()?))
     }
 
     /// Reads the files again, for connections that are accepted from now on. Whether a listener is
@@ -188,18 +195,22 @@ impl ListenerTls {
 }
 
 impl Configured {
+    fn listener(&self, slot: TlsSlot) -> TlsListener {
+        TlsListener { slot, limits: self.limits, counters: Arc::clone(&self.counters) }
+    }
+
     fn files(&self) -> MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the files of `options` and uses them from now on.
     fn read(&self, options: &ListenerTlsOptions, files: &mut Files) -> Result<(), String> {
-        let Self { tcp, http, random_tickets, counters, .. } = self;
+        let Self { tcp, http, admin, random_tickets, counters, .. } = self;
         let read = Files::new(options);
         // Files that cannot be used are not read again before they change.
         files.stamps.clone_from(&read.stamps);
         let (server, certificates) = read_server(options, random_tickets)?;
-        if let Some(slot) = http {
+        for slot in [http, admin].into_iter().flatten() {
             slot.replace(server.for_http());
         }
         if let Some(slot) = tcp {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use corelane::options::Options;
+use corelane::Options;
 use corelane_test_support::TestServer;
 use corelane_test_support::messages::{echo, modern, request_without_params};
 use serde_json::Value;

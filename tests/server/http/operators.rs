@@ -138,6 +138,36 @@ fn admin_address_serves_operators_only() {
 }
 
 #[test]
+fn operators_need_their_token() {
+    let mut file = tempfile::NamedTempFile::new().expect("temporary file");
+    file.write_all(b"token-of-operators\n").expect("the token is written");
+    for has_listener in [false, true] {
+        let mut options = http_options();
+        options.admin.token = Some(file.path().to_owned());
+        options.admin.address = has_listener.then(|| (Ipv4Addr::LOCALHOST, 0).into());
+        let server = TestServer::with_test_tools(options);
+        let address = if has_listener { server.admin_address() } else { server.http() };
+        let mut operator = HttpClient::connect(address);
+        for path in ["/metrics", "/connections"] {
+            let request = |token: &str| {
+                Request::new("GET", path).field("Authorization", format!("Bearer {token}"))
+            };
+            for refused in [Request::new("GET", path), request("token-of-others---")] {
+                let response = operator.exchange(&refused);
+                assert_eq!(response.status(), 401, "{path}");
+                assert_eq!(response.head.field("WWW-Authenticate"), Some("Bearer"));
+            }
+            assert_eq!(operator.exchange(&request("token-of-operators")).status(), 200, "{path}");
+        }
+        for path in ["/healthz", "/readyz"] {
+            assert_eq!(get(&mut operator, path).status(), 200, "{path}");
+        }
+        drop(operator);
+        server.close();
+    }
+}
+
+#[test]
 fn admin_address_checks_host() {
     let mut options = http_options();
     options.admin.address = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));

@@ -144,6 +144,11 @@ fn server_with_unusable_files_does_not_start() {
         options.http.address = Some(([0, 0, 0, 0], 0).into());
     });
     assert!(text.contains("tls.require"), "{text}");
+    let text = start(&|options| {
+        options.tls.require = true;
+        options.admin.address = Some(([0, 0, 0, 0], 0).into());
+    });
+    assert!(text.contains("tls.require"), "{text}");
 }
 
 #[test]

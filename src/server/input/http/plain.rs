@@ -11,13 +11,16 @@ use std::str;
 
 use corelane_engine::mesh::ShardId;
 use corelane_transport::http::checks::{self, RequestKind};
-use corelane_transport::http::fields::{Preflight, ResponseFields};
+use corelane_transport::http::fields::{Challenge, Preflight, ResponseFields};
+use corelane_transport::http::head::Field;
 use corelane_transport::http::response::BodyKind;
 use corelane_transport::http::status::Status;
 use corelane_transport::websocket::handshake;
 use corelane_transport::websocket::reader::FrameReader;
 
 use super::IncomingRequest;
+use crate::guard::auth::bearer;
+use crate::guard::auth::token_table::digest_of;
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::diagnostics::{ListPosition, PageBuilder, Rows};
 use crate::server::http::{CONTENT_SECURITY_POLICY, GaugeTotals, write_page};
@@ -49,6 +52,11 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: Re
         }
         RequestKind::Health | RequestKind::Ready => {
             shard.respond_http(incoming, Status::OK, BodyKind::Text("text/plain"), fields, b"ok\n");
+        }
+        RequestKind::Metrics | RequestKind::Connections { .. }
+            if !is_from_operator(shard, incoming) =>
+        {
+            refuse_operator(shard, incoming);
         }
         RequestKind::ResourceMetadata => {
             let metadata = shard.dispatcher.auth.metadata();
@@ -87,6 +95,24 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: Re
             shard.respond_http(incoming, status, body, fields, b"not found\n");
         }
     }
+}
+
+/// Returns whether a request has the token of operators, if they need one.
+fn is_from_operator(
+    shard: &Shard,
+    IncomingRequest { head, bytes, .. }: &IncomingRequest<'_>,
+) -> bool {
+    let Some(digest) = &shard.transports.http.checks.operator_token else { return true };
+    let token = head.field(bytes, Field::Authorization).map(bearer::read_authorization);
+    token.is_some_and(|token| token.is_ok_and(|token| digest_of(token) == *digest))
+}
+
+#[cold]
+fn refuse_operator(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
+    let challenge = Some(Challenge::new("Bearer"));
+    let fields = ResponseFields { www_authenticate: challenge, ..incoming.response_fields() };
+    let (status, body) = (Status::from(401), BodyKind::Text("text/plain"));
+    shard.respond_http(incoming, status, body, fields, b"the token of operators is needed\n");
 }
 
 /// Responds with a page of the open connections of all shards.
