@@ -6,6 +6,16 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU64;
 
+/// What an IPv4 address has before it: `0:ffff::/32` is not assigned to IPv6 networks.
+const IPV4_PREFIX: NonZeroU64 = match NonZeroU64::new(0xffff_0000_0000) {
+    Some(prefix) => prefix,
+    None => NonZeroU64::MIN,
+};
+
+/// What stands for `::/64`, whose addresses are those of this machine: a prefix that is no source
+/// of packets.
+const LOCAL_PREFIX: NonZeroU64 = NonZeroU64::MAX;
+
 /// An IPv4 address or the /64 prefix of an IPv6 address: the smallest unit that one client controls
 /// (RFC 6177).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -16,27 +26,20 @@ impl ClientAddress {
     /// clients. The other loopback addresses count.
     #[inline]
     pub fn new(address: IpAddr) -> Option<Self> {
-        match address {
-            IpAddr::V4(address) => Self::of_ipv4(address),
-            IpAddr::V6(address) => Self::of_ipv6(address),
-        }
+        let address = address.to_canonical();
+        let is_proxy = address == Ipv4Addr::LOCALHOST || address == Ipv6Addr::LOCALHOST;
+        (!is_proxy).then(|| Self::of(address))
     }
 
+    /// Returns the address of any client, also one on this machine.
     #[inline]
-    fn of_ipv4(address: Ipv4Addr) -> Option<Self> {
-        if address == Ipv4Addr::LOCALHOST {
-            return None;
-        }
-        // 0:ffff::/32 is not assigned to IPv6 networks.
-        NonZeroU64::new(0xffff_0000_0000 | u64::from(address.to_bits())).map(Self)
-    }
-
-    fn of_ipv6(address: Ipv6Addr) -> Option<Self> {
-        match address.to_ipv4_mapped() {
-            Some(mapped) => Self::of_ipv4(mapped),
-            None if address == Ipv6Addr::LOCALHOST => None,
-            None => NonZeroU64::new((address.to_bits() >> 64) as u64).map(Self),
-        }
+    pub fn of(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V4(address) => IPV4_PREFIX | u64::from(address.to_bits()),
+            IpAddr::V6(address) => {
+                NonZeroU64::new((address.to_bits() >> 64) as u64).unwrap_or(LOCAL_PREFIX)
+            }
+        })
     }
 
     /// Returns a number that differs between addresses, and is not zero.
@@ -44,9 +47,12 @@ impl ClientAddress {
         self.0.get()
     }
 
-    /// Returns the IPv4 address, or the first IPv6 address of the prefix.
+    /// Returns the IPv4 address, or the first IPv6 address of the prefix; `::1` for `::/64`.
     pub const fn ip(self) -> IpAddr {
         let bits = self.0.get();
+        if bits == LOCAL_PREFIX.get() {
+            return IpAddr::V6(Ipv6Addr::LOCALHOST);
+        }
         if bits >> 32 == 0xffff {
             #[expect(clippy::cast_possible_truncation, reason = "the low half is the address")]
             return IpAddr::V4(Ipv4Addr::from_bits(bits as u32));
@@ -101,6 +107,10 @@ mod tests {
             assert_eq!(address(local), None, "{local}");
         }
         assert!(address("127.0.0.2").is_some());
+        for local in ["127.0.0.1", "::1"] {
+            let address = ClientAddress::of(local.parse().unwrap());
+            assert_eq!(address.ip().to_string(), local);
+        }
         assert_eq!(size_of::<Option<ClientAddress>>(), 8);
     }
 

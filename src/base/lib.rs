@@ -15,5 +15,6 @@ pub mod random;
 pub mod slab;
 pub mod time;
 pub mod transport;
+pub mod trusted_proxies;
 
 pub mod linked_list;

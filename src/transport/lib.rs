@@ -7,4 +7,5 @@
 
 pub mod http;
 pub mod ndjson;
+pub mod proxy_protocol;
 pub mod websocket;

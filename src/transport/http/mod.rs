@@ -32,3 +32,5 @@ pub mod response;
 pub mod sse;
 
 pub mod client;
+
+pub mod forwarded;

@@ -20,6 +20,7 @@ pub(super) struct FieldParser {
     pub(super) has_keep_alive: bool,
     pub(super) expects_continue: bool,
     pub(super) has_param_headers: bool,
+    pub(super) has_forwarded: bool,
     content_length: Option<u64>,
     is_chunked: bool,
 }
@@ -44,6 +45,10 @@ impl FieldParser {
             6 if is_field_name(name, b"origin") => Field::Origin,
             6 if is_field_name(name, b"expect") => return self.parse_expect(value),
             8 if is_field_name(name, b"mcp-name") => Field::McpName,
+            9 if is_field_name(name, b"forwarded") => {
+                self.has_forwarded = true;
+                return Ok(());
+            }
             10 if is_field_name(name, b"mcp-method") => Field::McpMethod,
             10 if is_field_name(name, b"connection") => {
                 self.parse_connection(value);
@@ -57,6 +62,11 @@ impl FieldParser {
                 return self.parse_content_length(value);
             }
             14 if is_field_name(name, b"mcp-session-id") => Field::McpSessionId,
+            15 if is_field_name(name, b"x-forwarded-for") => {
+                let start = offset_in(bytes, value);
+                self.fields[Field::XForwardedFor as usize] = Span::new(start, start + value.len());
+                return Ok(());
+            }
             16 if is_field_name(name, b"content-encoding") => {
                 self.parse_content_coding(value);
                 return Ok(());

@@ -109,6 +109,8 @@ pub enum Field {
     McpSessionId,
     /// `Origin` (RFC 6454, section 7).
     Origin,
+    /// `X-Forwarded-For`: the last line, which continues those before it.
+    XForwardedFor,
     /// `X-Request-ID`; empty if it is repeated with different values.
     XRequestId,
 }
@@ -130,6 +132,7 @@ pub enum BodyLength {
 
 /// The head of a request. Positions count from its first byte.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "one per independent property")]
 pub struct Head {
     /// The method.
     pub method: HttpMethod,
@@ -152,6 +155,8 @@ pub struct Head {
     pub accept: Accept,
     /// Whether a field name begins with `Mcp-Param-`.
     pub has_param_headers: bool,
+    /// Whether there is a field `Forwarded` (RFC 7239).
+    pub has_forwarded: bool,
     /// Bytes of the head including its final empty line.
     pub bytes: u32,
     /// Values by [`Field`]; a span that starts at zero is missing, since the method is there.
@@ -171,6 +176,7 @@ impl Head {
         content_coding: ContentCoding::Identity,
         accept: Accept { is_present: false, json: false, event_stream: false },
         has_param_headers: false,
+        has_forwarded: false,
         bytes: 0,
         fields: [Span { start: 0, end: 0 }; FIELD_COUNT],
     };

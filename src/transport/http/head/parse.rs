@@ -142,6 +142,7 @@ fn build_head(
         content_coding: parser.content_coding,
         accept: parser.accept.finish(),
         has_param_headers: parser.has_param_headers,
+        has_forwarded: parser.has_forwarded,
         bytes: Span::new(0, length).end,
         fields: parser.fields,
     })
