@@ -95,8 +95,8 @@ pub mod model {
 pub mod counters {
     pub use crate::telemetry::counters::{
         AuthCounters, ClientRequestCounters, ConnectionCounters, CounterValue, ErrorTable,
-        InputErrorCounters, OverloadCounters, RequestCounters, SessionCounters, ShardCounters,
-        SubscriptionCounters, TrafficCounters, WebSocketCounters,
+        ForwardedCounters, InputErrorCounters, OverloadCounters, RequestCounters, SessionCounters,
+        ShardCounters, SubscriptionCounters, TrafficCounters, WebSocketCounters,
     };
     pub use crate::telemetry::open_work::{ConnectionTraffic, PingCounts};
 }
@@ -114,10 +114,11 @@ pub mod options {
     pub use crate::server::options::{
         AdminOptions, AuthOptions, BreakerOptions, CapabilitiesTimeoutPolicy,
         ClientCertificateMode, DemoServices, DpopMode, EngineOptions, ExecutorKind, FileOptions,
-        HttpOptions, LimitOptions, ListenerTlsOptions, LogFormat, LogLevel, LogOptions,
-        MemoryGuardOptions, OverloadOptions, ParityMode, ParityOptions, ParityTimeouts, Profile,
-        RateOptions, Ratio, RingBackend, SecondStream, SecretFields, ServiceOptions, StdioOptions,
-        TcpOptions, TraceOptions, TraceSampler, Utf8CloseCode, WebSocketOptions,
+        ForwardedField, HttpOptions, LimitOptions, ListenerTlsOptions, LogFormat, LogLevel,
+        LogOptions, MemoryGuardOptions, OverloadOptions, ParityMode, ParityOptions, ParityTimeouts,
+        Profile, ProxyOptions, ProxyProtocol, RateOptions, Ratio, RingBackend, SecondStream,
+        SecretFields, ServiceOptions, StdioOptions, TcpOptions, TraceOptions, TraceSampler,
+        Utf8CloseCode, WebSocketOptions,
     };
 }
 

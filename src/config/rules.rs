@@ -20,7 +20,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub static RULES: [Rule; 23] = [
+pub static RULES: [Rule; 24] = [
     Rule { keys: &["http.address", "tcp.address"], check: listener_addresses_differ },
     Rule {
         keys: &[MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH, PARITY_PATH],
@@ -42,6 +42,7 @@ pub static RULES: [Rule; 23] = [
         keys: &[PARITY_PATH, MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH],
         check: parity_path_is_free,
     },
+    Rule { keys: &["trusted_proxies"], check: trusted_proxies_are_networks },
     Rule {
         keys: &["tls.require", "tcp.address", "http.address", "admin.address"],
         check: tls_is_required,
@@ -69,6 +70,11 @@ pub static RULES: [Rule; 23] = [
     Rule { keys: &["traces.endpoint"], check: endpoint_of_traces_is_valid },
     Rule { keys: &["traces.resource_attributes"], check: resource_attributes_are_valid },
 ];
+
+fn trusted_proxies_are_networks(options: &Options) -> Option<Diagnostic> {
+    let error = options.proxies.trusted().err()?;
+    Some(Diagnostic::new(error, "write addresses and prefixes such as 127.0.0.1,10.0.0.0/8"))
+}
 
 fn endpoint_of_traces_is_valid(options: &Options) -> Option<Diagnostic> {
     let error = options.traces.endpoint_url().err()?;

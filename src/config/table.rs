@@ -9,8 +9,8 @@ pub use crate::config::options::declare::Row;
 use crate::config::options::{
     ACCEPTS, AdminOptions, AuthOptions, BreakerOptions, EngineOptions, FileOptions, HttpOptions,
     LimitOptions, ListenerTlsOptions, LogOptions, MESH, MemoryGuardOptions, Options,
-    OverloadOptions, PROFILE, ParityOptions, ParityTimeouts, RING, RateOptions, ServiceOptions,
-    StdioOptions, TcpOptions, TraceOptions, WebSocketOptions,
+    OverloadOptions, PROFILE, ParityOptions, ParityTimeouts, ProxyOptions, RING, RateOptions,
+    ServiceOptions, StdioOptions, TcpOptions, TraceOptions, WebSocketOptions,
 };
 #[cfg(feature = "cli")]
 use crate::config::unit::Unit;
@@ -27,7 +27,7 @@ pub struct Section {
 }
 
 /// All sections, in the order of `--help`.
-pub static SECTIONS: [Section; 21] = [
+pub static SECTIONS: [Section; 22] = [
     Section { heading: "Server", groups: &[PROFILE, EngineOptions::SERVER, LogOptions::SERVER] },
     Section { heading: "TCP", groups: &[TcpOptions::LISTENER, ACCEPTS, TcpOptions::CONNECTIONS] },
     Section { heading: "HTTP", groups: &[HttpOptions::HTTP] },
@@ -40,6 +40,7 @@ pub static SECTIONS: [Section; 21] = [
         groups: &[HttpOptions::SESSIONS],
     },
     Section { heading: "WebSocket", groups: &[WebSocketOptions::WEBSOCKET] },
+    Section { heading: "Proxies in front of the server", groups: &[ProxyOptions::PROXIES] },
     Section { heading: "TLS", groups: &[ListenerTlsOptions::TLS] },
     Section { heading: "Authentication", groups: &[AuthOptions::AUTH] },
     Section { heading: "Rate limits", groups: &[RateOptions::RATE] },

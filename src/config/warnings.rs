@@ -8,11 +8,11 @@ use corelane_protocol::revision::Revision;
 use url::Host;
 
 use crate::config::issue::Diagnostic;
-use crate::config::options::{ClientCertificateMode, Options};
+use crate::config::options::{ClientCertificateMode, Options, ProxyProtocol};
 use crate::config::rules::Rule;
 
 /// All warnings.
-pub static WARNINGS: [Rule; 19] = [
+pub static WARNINGS: [Rule; 21] = [
     Rule { keys: &["tcp.address"], check: tcp_is_public },
     Rule { keys: &["http.address"], check: http_is_public },
     Rule { keys: &["admin.address"], check: admin_is_public },
@@ -30,6 +30,8 @@ pub static WARNINGS: [Rule; 19] = [
         check: certificates_not_asked,
     },
     Rule { keys: &["http.address", "http.hosts", "http.origins"], check: hosts_unset },
+    Rule { keys: &["tcp.proxy_protocol", TRUSTED_PROXIES], check: tcp_headers_without_proxies },
+    Rule { keys: &["http.proxy_protocol", TRUSTED_PROXIES], check: http_headers_without_proxies },
     Rule { keys: &["http.strict", "http.pinned"], check: strict_without_effect },
     Rule { keys: &["http.legacy", "http.strict", "http.pinned"], check: legacy_without_effect },
     Rule {
@@ -152,6 +154,24 @@ fn hosts_unset(options: &Options) -> Option<Diagnostic> {
             message,
             "list the host name in http.hosts, and other sites' origins in http.origins",
         )
+    })
+}
+
+const TRUSTED_PROXIES: &str = "trusted_proxies";
+
+fn tcp_headers_without_proxies(options: &Options) -> Option<Diagnostic> {
+    headers_without_proxies(options.tcp.proxy_protocol, options)
+}
+
+fn http_headers_without_proxies(options: &Options) -> Option<Diagnostic> {
+    headers_without_proxies(options.http.proxy_protocol, options)
+}
+
+fn headers_without_proxies(mode: ProxyProtocol, options: &Options) -> Option<Diagnostic> {
+    let is_closed = mode == ProxyProtocol::Required && options.proxies.trusted.is_empty();
+    is_closed.then(|| {
+        let message = "every connection is refused, since no proxy is trusted";
+        Diagnostic::new(message, "set trusted_proxies")
     })
 }
 
@@ -284,6 +304,19 @@ mod tests {
     #[test]
     fn default_options_raise_no_warning() {
         assert!(warnings_of(|_| {}).is_empty());
+    }
+
+    #[test]
+    fn proxy_headers_need_trusted_proxies() {
+        let required = |trusted: &[&str]| {
+            warnings_of(|options| {
+                options.tcp.proxy_protocol = ProxyProtocol::Required;
+                options.http.proxy_protocol = ProxyProtocol::Required;
+                options.proxies.trusted = trusted.iter().map(ToString::to_string).collect();
+            })
+        };
+        assert_eq!(required(&[]), ["tcp.proxy_protocol", "http.proxy_protocol"]);
+        assert!(required(&["127.0.0.1"]).is_empty());
     }
 
     #[test]

@@ -19,6 +19,7 @@
 
 pub mod listener;
 pub mod options;
+pub mod proxy_protocol;
 pub mod tls;
 
 mod state;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use corelane_base::client_address::ClientAddress;
 use corelane_base::time::Instant;
+use corelane_base::trusted_proxies::TrustedProxies;
 use corelane_engine::mesh::ShardId;
 use corelane_protocol::eras::{ClientNotification, Method};
 use corelane_protocol::error::{Error, ErrorKind};
@@ -44,6 +45,7 @@ pub(super) struct RateLimits {
     shard: ShardId,
     /// Whether an answer of each shard is outstanding.
     is_asked: Box<[bool]>,
+    trusted: TrustedProxies,
 }
 
 /// The names in a request that rules depend on.
@@ -55,10 +57,10 @@ struct TargetNames<'n> {
 }
 
 impl RateLimits {
-    fn new(limiter: RateLimiter, shard: ShardId, shards: u16) -> Self {
+    fn new(limiter: RateLimiter, shard: ShardId, shards: u16, trusted: TrustedProxies) -> Self {
         let (is_active, needs_name) = (limiter.is_active(), needs_name(limiter.rules()));
         let is_asked = vec![false; usize::from(shards)].into();
-        Self { limiter: Box::new(limiter), is_active, needs_name, shard, is_asked }
+        Self { limiter: Box::new(limiter), is_active, needs_name, shard, is_asked, trusted }
     }
 
     /// Returns whether requests are limited.
@@ -145,7 +147,7 @@ impl RateLimits {
         let target = RateTarget { method, name, uri: forms.as_ref(), tool };
         let caller = Caller {
             principal: peer.principal(),
-            address: address_of(peer, peer_id),
+            address: address_of(peer, peer_id, &self.trusted),
             session: match peer_id {
                 PeerId::Connection(key) => key.to_bits(),
                 PeerId::HttpSession(key) => !key.to_bits(),
@@ -219,10 +221,14 @@ impl RateLimits {
 
 /// Returns the address that counts: that of the request, or of the connection.
 #[inline]
-fn address_of(peer: &PeerState<'_>, peer_id: PeerId) -> Option<ClientAddress> {
+fn address_of(
+    peer: &PeerState<'_>,
+    peer_id: PeerId,
+    trusted: &TrustedProxies,
+) -> Option<ClientAddress> {
     match (peer_id, peer.origin.peer_addr) {
         (PeerId::HttpSession(_) | PeerId::Parity(_), Some(address)) => {
-            ClientAddress::new(address.ip())
+            trusted.client_at(address.ip())
         }
         _ => peer.state.client,
     }
@@ -295,12 +301,12 @@ impl RateSource {
     }
 
     /// Returns the limits of one of `shards` shards.
-    pub fn shard_part(&self, shard: ShardId, shards: u16) -> RateLimits {
+    pub fn shard_part(&self, shard: ShardId, shards: u16, trusted: &TrustedProxies) -> RateLimits {
         let count = NonZeroU32::new(shards.into()).unwrap_or(NonZeroU32::MIN);
         let mut limiter =
             RateLimiter::new(self.secret, count, Rc::new(self.small_bursts.clone()), self.keys_max);
         limiter.install(Arc::clone(&self.rules));
-        RateLimits::new(limiter, shard, shards)
+        RateLimits::new(limiter, shard, shards, trusted.clone())
     }
 
     /// Reads rules again. `publish` gets those that are used from now on.

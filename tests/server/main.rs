@@ -16,6 +16,7 @@ mod in_process;
 mod malformed;
 mod mcp_schema;
 mod overload;
+mod proxies;
 mod rate_limits;
 mod service;
 mod subscriptions;

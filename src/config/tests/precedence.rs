@@ -26,7 +26,9 @@ fn other_than_default(row: &'static Row) -> String {
             .map(str::to_owned)
             .to_vec(),
         // Rules have a grammar of their own.
-        Unit::Words => ["another text", "another 4", "ping rate=9/s"].map(str::to_owned).to_vec(),
+        Unit::Words => ["another text", "another 4", "ping rate=9/s", "10.0.0.0/8,::1"]
+            .map(str::to_owned)
+            .to_vec(),
         Unit::Demo => vec!["tools=3,bytes=9".to_owned(), "off".to_owned()],
         Unit::UriPrefix => vec!["docs://another/".to_owned()],
         Unit::EndpointPath | Unit::UrlPath => vec!["/another/path".to_owned()],

@@ -347,7 +347,7 @@ impl ConnectionRecord {
     fn new(peer: Option<SocketAddr>, now: Instant) -> Self {
         Self {
             traffic: ConnectionTraffic::default(),
-            peer: peer.map(|peer| PeerAddress { ip: peer.ip(), port: peer.port() }),
+            peer: peer.map(PeerAddress::from),
             opened_seconds: u32::try_from(now.milliseconds() / 1_000).unwrap_or(u32::MAX),
         }
     }
@@ -362,6 +362,13 @@ impl ConnectionRecord {
         self.peer.as_ref()
     }
 
+    /// Sets the address of the peer: that of the client of the current request, if a proxy sends
+    /// requests of several.
+    #[inline]
+    pub const fn set_peer(&mut self, peer: PeerAddress) {
+        self.peer = Some(peer);
+    }
+
     /// Returns when the connection was opened, to the second.
     pub const fn opened_at(&self) -> Instant {
         Instant::from_nanoseconds(self.opened_seconds as u64 * 1_000_000_000)
@@ -372,6 +379,12 @@ impl PeerAddress {
     /// Returns the address without the port.
     pub const fn ip(&self) -> IpAddr {
         self.ip
+    }
+}
+
+impl From<SocketAddr> for PeerAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self { ip: address.ip(), port: address.port() }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod closing;
 mod harness;
+mod proxy_protocol;
 mod schedules;
 mod sends;
 mod timeouts;

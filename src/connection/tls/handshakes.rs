@@ -34,22 +34,23 @@ pub(super) struct Handshake {
     number: u64,
     /// The address of the client, if it is known.
     pub(super) peer: Option<SocketAddr>,
+    /// The address that the limits of handshakes count by, if the client has one.
+    pub(super) address: Option<ClientAddress>,
     /// Input that waits for its turn.
     input: Vec<u8>,
 }
 
-impl Handshake {
-    /// Returns the address that the limits of handshakes count by, if the client has one.
-    pub(super) fn client_address(&self) -> Option<ClientAddress> {
-        self.peer.and_then(|peer| ClientAddress::new(peer.ip()))
-    }
-}
-
 impl PendingHandshakes {
     /// Adds a handshake that begins.
-    pub(super) fn begin(&mut self, deadline: Instant, socket: Socket, peer: Option<SocketAddr>) {
+    pub(super) fn begin(
+        &mut self,
+        deadline: Instant,
+        socket: Socket,
+        peer: Option<SocketAddr>,
+        address: Option<ClientAddress>,
+    ) {
         self.begun += 1;
-        let handshake = Handshake { number: self.begun, peer, input: Vec::new() };
+        let handshake = Handshake { number: self.begun, peer, address, input: Vec::new() };
         self.handshakes.insert(socket, handshake);
         self.deadlines.push_back((deadline, socket, self.begun));
     }
@@ -163,6 +164,8 @@ impl HandshakeCounts {
 mod tests {
     use std::time::Duration;
 
+    use corelane_base::trusted_proxies::TrustedProxies;
+
     use super::*;
 
     fn limits() -> TlsLimits {
@@ -170,6 +173,7 @@ mod tests {
             handshake_timeout: Duration::from_secs(1),
             handshakes_max: 5,
             handshakes_per_address_max: 2,
+            trusted_proxies: TrustedProxies::default(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use corelane_base::trusted_proxies::TrustedProxies;
 use corelane_tls::{TlsErrorKind, TlsServer};
 
 use crate::telemetry::certificate::CertificateExpiry;
@@ -34,15 +35,16 @@ impl TlsSlot {
 }
 
 /// Limits of the handshakes of a shard.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TlsLimits {
     /// Time from the accept to the end of the handshake; then the connection is closed.
     pub handshake_timeout: Duration,
     /// Handshakes in progress; a further connection is closed. Cost: the TLS state of each.
     pub handshakes_max: usize,
-    /// Of these, from one client address (IPv6: /64 prefix; 127.0.0.1 and `::1` are exempt); a
-    /// further connection is closed.
+    /// Of these, from one client address (IPv6: /64 prefix); a further connection is closed.
     pub handshakes_per_address_max: usize,
+    /// Proxies, whose addresses are exempt; 127.0.0.1 and `::1` if there is none.
+    pub trusted_proxies: TrustedProxies,
 }
 
 /// The limit that a further handshake would exceed.

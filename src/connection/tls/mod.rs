@@ -50,6 +50,11 @@ struct Encrypted {
 }
 
 impl<R: Ring> TlsRing<R> {
+    /// Returns the ring below.
+    pub const fn inner_mut(&mut self) -> &mut R {
+        &mut self.ring
+    }
+
     /// Adds no encryption yet to `ring`.
     pub fn new(ring: R) -> Self {
         Self { ring, now: Instant::default(), tls: None }

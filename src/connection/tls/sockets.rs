@@ -7,7 +7,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use corelane_base::client_address::ClientAddress;
 use corelane_base::id_map::IdHasher;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Completion, Listener, Operation, Ring, Socket};
@@ -121,21 +120,22 @@ impl TlsSockets {
         peer: Option<SocketAddr>,
         slot: &TlsSlot,
     ) -> Result<(), HandshakeLimit> {
-        let address = peer.and_then(|peer| ClientAddress::new(peer.ip()));
+        let address = self.limits.trusted_proxies.address_of_connection(peer);
         self.handshakes.begin(address, &self.limits)?;
         let Ok(filter) = TlsFilter::accept(&slot.current()) else {
             self.handshakes.end(address);
             return Err(HandshakeLimit::Shard);
         };
         self.streams.insert(socket, filter, Vec::new());
-        self.pending.begin(self.now.after(self.limits.handshake_timeout), socket, peer);
+        let deadline = self.now.after(self.limits.handshake_timeout);
+        self.pending.begin(deadline, socket, peer, address);
         Ok(())
     }
 
     /// Ends the count of a handshake, which is returned unless it has ended before.
     fn end_handshake(&mut self, socket: Socket) -> Option<Handshake> {
         let handshake = self.pending.end(socket)?;
-        self.handshakes.end(handshake.client_address());
+        self.handshakes.end(handshake.address);
         Some(handshake)
     }
 

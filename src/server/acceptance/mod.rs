@@ -13,9 +13,11 @@ use std::sync::Arc;
 
 use corelane_base::client_address::ClientAddress;
 use corelane_base::time::Instant;
+use corelane_base::trusted_proxies::TrustedProxies;
 use corelane_engine::mesh::ShardId;
 use corelane_engine::ring::{Listener, Operation, Ring, SPARE_SOCKETS_MAX, Shortage, SocketLimit};
 use corelane_protocol::error::{Error, ErrorKind};
+use corelane_transport::http::forwarded::ForwardedField;
 
 pub(super) use self::connection_count::ConnectionCount;
 use self::connection_count::ConnectionLimit;
@@ -36,6 +38,13 @@ pub(super) enum ListenerKind {
     Clients(Transport),
     /// Operators, over HTTP.
     Operators,
+}
+
+/// Which proxies are trusted, and where they name the clients of HTTP requests.
+#[derive(Clone, Debug)]
+pub(super) struct ProxyRules {
+    pub trusted: TrustedProxies,
+    pub field: ForwardedField,
 }
 
 /// A listener and the connections that it accepts.
@@ -86,6 +95,7 @@ pub(super) struct Acceptor {
     /// Connections are refused while memory is short.
     pressure: PressureStep,
     rates: Arc<RateSource>,
+    pub proxies: ProxyRules,
     events: EventThrottle,
     close_events: EventThrottle,
     descriptor_events: MinuteThrottle,
@@ -114,6 +124,7 @@ impl Acceptor {
         shard: ShardId,
         counts: ConnectionCounts,
         rates: Arc<RateSource>,
+        proxies: ProxyRules,
         limits: &ShardLimits,
     ) -> Self {
         let [tcp, http, websocket] = connection_limits(limits);
@@ -128,6 +139,7 @@ impl Acceptor {
             is_closed: false,
             pressure: PressureStep::None,
             rates,
+            proxies,
             events: EventThrottle::default(),
             close_events: EventThrottle::default(),
             descriptor_events: MinuteThrottle::default(),
@@ -248,14 +260,15 @@ impl Acceptor {
                 return Err(RefusalReason::Memory);
             }
             let TransportConnections { count, limit } = self.connections_of(state.transport);
-            count.acquire(state.client, *limit)?;
+            count.acquire(state.counted_address(), *limit)?;
             self.uncounted -= 1;
             state.standing = Standing::Served;
         }
         Ok(())
     }
 
-    /// Counts a served HTTP connection as a WebSocket connection instead.
+    /// Counts a served HTTP connection as a WebSocket connection instead: one of the client of the
+    /// upgrade, if it is of a proxy.
     ///
     /// # Errors
     ///
@@ -263,7 +276,7 @@ impl Acceptor {
     pub fn upgrade(&self, state: &mut ConnectionState) -> Result<(), RefusalReason> {
         debug_assert_eq!((state.transport, state.standing), (Transport::Http, Standing::Served));
         self.websocket.count.acquire(state.client, self.websocket.limit)?;
-        self.http.count.release(state.client);
+        self.http.count.release(state.counted_address());
         state.transport = Transport::WebSocket;
         Ok(())
     }
@@ -274,7 +287,7 @@ impl Acceptor {
         match state.standing {
             Standing::Undecided | Standing::Surplus => state.standing = Standing::Exempt,
             Standing::Served if self.uncounted < UNCOUNTED_CONNECTIONS_MAX => {
-                self.connections_of(state.transport).count.release(state.client);
+                self.connections_of(state.transport).count.release(state.counted_address());
                 self.uncounted += 1;
                 state.standing = Standing::Exempt;
             }
@@ -308,7 +321,7 @@ impl Acceptor {
             // Never admitted.
             (Transport::InProcess | Transport::Stdio, _) => {}
             (transport, Standing::Served) => {
-                self.connections_of(transport).count.release(state.client);
+                self.connections_of(transport).count.release(state.counted_address());
             }
             (_, Standing::Operator) => self.operators -= 1,
             (

@@ -32,7 +32,8 @@ use crate::telemetry::label::Transport;
 pub(super) struct ConnectionState {
     /// The transport, which decides the framing and the labels of events.
     pub(super) transport: Transport,
-    /// The address that counts against the shares; `None` if it is exempt.
+    /// The address that counts against the shares: that of the connection, or of the current
+    /// request of a proxy. `None` if it is exempt.
     pub(super) client: Option<ClientAddress>,
     pub(super) dialect: PeerDialect,
     /// State of the legacy handshake; modern requests ignore it.
@@ -125,6 +126,12 @@ impl ConnectionState {
             is_closing: false,
             standing,
         }
+    }
+
+    /// Returns the address that limits of connections count. Those of a proxy carry requests of
+    /// many clients, and are exempt.
+    pub(super) fn counted_address(&self) -> Option<ClientAddress> {
+        self.client.filter(|_| self.proxy().is_none())
     }
 
     /// Returns the caller of what comes with this connection from `peer_addr`, for a session of

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use corelane_base::principal::Principal;
 
 use super::ConnectionState;
+use crate::connection::PeerAddress;
 use crate::guard::auth::certificates::ClientCertificate;
 use crate::server::auth::Credential;
 use crate::server::extension_slot::ExtensionSlot;
@@ -147,6 +148,8 @@ pub struct StoredFacts {
     certificate: Option<Box<ClientCertificate>>,
     /// The session of the parity dialect that the connection carries.
     parity_session: Option<ParityKey>,
+    /// The address of the peer, if that is a trusted proxy, which names the client of each request.
+    proxy: Option<PeerAddress>,
 }
 
 impl StoredFacts {
@@ -203,6 +206,13 @@ impl ConnectionState {
     #[inline]
     pub fn parity_session(&self) -> Option<ParityKey> {
         self.facts.parity_session()
+    }
+
+    /// Returns the address of the peer, if that is a trusted proxy, which names the client of each
+    /// request.
+    #[inline]
+    pub fn proxy(&self) -> Option<PeerAddress> {
+        self.facts.stored()?.proxy
     }
 
     /// Returns the bytes of what is kept of the peer.
@@ -295,6 +305,14 @@ impl FactsMemory {
     ) {
         let certificate = Some(Box::new(certificate));
         self.change_caller(state, |caller| caller.certificate = certificate);
+    }
+
+    /// Keeps the address of the trusted proxy that a connection is of. `None` if it is of the
+    /// client of its last request from now on.
+    pub fn keep_proxy(&mut self, state: &mut ConnectionState, proxy: Option<PeerAddress>) {
+        if proxy.is_some() || state.proxy().is_some() {
+            self.change_caller(state, |caller| caller.proxy = proxy);
+        }
     }
 
     /// Keeps the session of the parity dialect that a connection carries.

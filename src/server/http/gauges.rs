@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use corelane_engine::mesh::SharedCounter;
 
+use crate::connection::proxy_protocol::ProxyCounters;
 use crate::connection::tls::TlsCounters;
 use crate::server::acceptance::ConnectionCount;
 use crate::server::diagnostics::ConfigReloads;
@@ -27,6 +28,8 @@ pub struct SharedGauges {
     streams: Arc<SharedCounter>,
     /// Handshakes of all shards, if a listener is encrypted.
     tls: Option<Arc<TlsCounters>>,
+    /// PROXY headers of all shards, if a listener expects them.
+    proxies: Option<Arc<ProxyCounters>>,
     /// Reloads of the configuration.
     reloads: Arc<ConfigReloads>,
     /// Spans that are exported.
@@ -57,19 +60,25 @@ pub struct GaugeValues {
 
 impl SharedGauges {
     /// Creates gauges with the counts of open HTTP and WebSocket connections, those of TLS, of
-    /// spans and of logs.
+    /// PROXY headers, of spans and of logs.
     pub(in crate::server) fn new(
         connections: [Arc<ConnectionCount>; 2],
         tls: Option<Arc<TlsCounters>>,
+        proxies: Option<Arc<ProxyCounters>>,
         traces: Arc<TraceSource>,
         logs: NamedLogs,
     ) -> Self {
-        Self { connections, tls, traces, logs, ..Self::default() }
+        Self { connections, tls, proxies, traces, logs, ..Self::default() }
     }
 
     /// Returns the numbers of TLS, if a listener is encrypted.
     pub(in crate::server) fn tls(&self) -> Option<&TlsCounters> {
         self.tls.as_deref()
+    }
+
+    /// Returns the numbers of PROXY headers, if a listener expects them.
+    pub(in crate::server) fn proxies(&self) -> Option<&ProxyCounters> {
+        self.proxies.as_deref()
     }
 
     /// Returns the numbers of spans, if they are exported.

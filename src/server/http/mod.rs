@@ -46,6 +46,7 @@ use super::reply_to::PeerId;
 use super::session_store::{CreatedSession, RemovedSession, SessionError, SessionStore};
 use super::shard_message::{HttpTimeouts, SessionLimits};
 use crate::connection::Connections;
+use crate::connection::proxy_protocol::ProxyCounters;
 use crate::connection::tls::TlsCounters;
 use crate::guard::auth::token_table::TokenDigest;
 use crate::guard::origin::{CachedOriginGuard, OriginGuard};
@@ -250,6 +251,11 @@ impl HttpTransport {
     /// Returns the numbers of TLS, if a listener is encrypted.
     pub fn tls(&self) -> Option<&TlsCounters> {
         self.gauges.tls()
+    }
+
+    /// Returns the numbers of PROXY headers, if a listener expects them.
+    pub fn proxies(&self) -> Option<&ProxyCounters> {
+        self.gauges.proxies()
     }
 
     /// Returns the reloads of the configuration.

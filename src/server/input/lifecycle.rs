@@ -13,13 +13,12 @@
 //! at once, except a send that the ring still owns. One that does not take its error in time is
 //! reset, so that the kernel frees its part as well.
 
-use corelane_base::client_address::ClientAddress;
 use corelane_base::slab::Key;
 use corelane_engine::ring::{Operation, Ring, Socket};
 use corelane_parity::error::ParityError;
 use corelane_protocol::model;
 
-use crate::connection::{CloseReason, Codec, SocketPair};
+use crate::connection::{CloseReason, Codec, PeerAddress, SocketPair};
 use crate::guard::auth::AuthError;
 use crate::guard::auth::proof::Proof;
 use crate::server::acceptance::{ListenerKind, count_close, refusal_error};
@@ -151,7 +150,8 @@ impl Shard {
             None
         };
         let Some((mut state, reason)) = connections.handle_closed(socket) else { return };
-        if let Some(record) = record {
+        if let Some(mut record) = record {
+            state.proxy().inspect(|proxy| record.set_peer(*proxy));
             acceptor.log_close(state.transport, &record, reason, self.now);
         }
         // Rejected connections were never counted.
@@ -191,7 +191,13 @@ impl Shard {
     ) {
         let acceptor = &mut self.transports.acceptor;
         let (transport, socket, peer) = (kind.transport(), sockets.receive, sockets.peer);
-        let client = peer.and_then(|peer| ClientAddress::new(peer.ip()));
+        let trusted = &acceptor.proxies.trusted;
+        // Its requests name their clients.
+        let proxy = peer.filter(|_| transport == Transport::Http && trusted.has_peer(peer));
+        let client = match proxy {
+            Some(_) => None,
+            None => peer.and_then(|peer| trusted.client_at(peer.ip())),
+        };
         let shortage = ring.shortage(socket);
         if let Some(shortage) = shortage {
             acceptor.log_shortage(shortage, self.now);
@@ -205,6 +211,7 @@ impl Shard {
             return;
         };
         let mut state = ConnectionState::new(transport, client, standing);
+        self.dispatcher.facts.keep_proxy(&mut state, proxy.map(PeerAddress::from));
         if transport != Transport::Http {
             self.dispatcher.require_handshake(&mut state);
         }
@@ -215,9 +222,10 @@ impl Shard {
                 self.parity_path().begin(key);
             }
             (Ok(key), Some(reason)) => self.reject(ring, key, sockets.codec, reason),
-            (Err(state), _) => {
+            (Err(mut state), _) => {
                 // The limits were raised beyond the table, which keeps its size.
                 acceptor.release(&state);
+                self.dispatcher.facts.release(&mut state);
                 if refusal.is_none() {
                     let reason = RefusalReason::ConnectionLimit;
                     acceptor.record_refusal(reason, transport, peer, self.now, &mut self.outbox);

@@ -62,7 +62,8 @@ options! {
 
         /// Blocking calls that wait for a thread. Client addresses (IPv6: /64 prefix) have equal
         /// shares of the places and are served in turns; connections and sessions from 127.0.0.1
-        /// and `::1` count individually. A call beyond the share of its client gets an error.
+        /// and `::1` count individually without `trusted_proxies`. A call beyond the share of its
+        /// client gets an error.
         ///
         /// When all places are taken, a call of a client with fewer waiting calls displaces the
         /// newest one of the client with the most, which gets error -32603; other calls get that

@@ -9,6 +9,7 @@ use corelane_transport::http::checks::EndpointPaths;
 
 use super::declare::{DAY, GIB, KIB, MIB, options};
 use super::loopback;
+use super::proxies::{ForwardedField, ProxyProtocol};
 use super::value::{Choice, choice};
 
 options! {
@@ -30,6 +31,21 @@ options! {
         #[cost = "none"]
         #[source = "MCP, basic/transports: Streamable HTTP"]
         pub path: String = EndpointPaths::MCP.to_owned();
+
+        /// Whether connections begin with a PROXY header, as at `tcp.proxy_protocol`. Fixed at
+        /// start.
+        #[option("http.proxy_protocol", Choice(ProxyProtocol::NAMES), restart)]
+        #[cost = "none once a connection is open"]
+        #[source = "the PROXY protocol, versions 1 and 2, of haproxy"]
+        pub proxy_protocol: ProxyProtocol = ProxyProtocol::Off;
+
+        /// Field in which proxies of `trusted_proxies` name the client of each request: its last
+        /// address that is not one of theirs. The other field is not read, since a proxy passes on
+        /// what its client has sent there. Fixed at start.
+        #[option("http.forwarded_field", Choice(ForwardedField::NAMES), restart)]
+        #[cost = "clients choose their address if their proxy writes the other field"]
+        #[source = "RFC 7239"]
+        pub forwarded_field: ForwardedField = ForwardedField::XForwardedFor;
 
         /// HTTP connections open at once, over all shards; one more gets status 503 and is closed.
         #[option("http.connections_max", Count { min: 1, max: 10_000_000 }, reload)]

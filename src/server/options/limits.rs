@@ -80,11 +80,11 @@ options! {
 
         /// Percent of the connections of a transport, and of the tasks and bytes of task results of
         /// a shard, that one client address (IPv6: /64 prefix) may take; 100 switches the limit
-        /// off. 127.0.0.1 and `::1` are exempt.
+        /// off. 127.0.0.1 and `::1` are exempt without `trusted_proxies`.
         ///
         /// Proxies on this machine connect from those two.
         #[option("address_share_percent", Count { min: 1, max: 100 }, reload)]
-        #[cost = "clients behind one proxy on another machine share it"]
+        #[cost = "clients behind one proxy that is not trusted share it"]
         #[source = "RFC 6177: a client controls a /64"]
         pub address_share_percent: u8 = 75;
 
@@ -346,7 +346,7 @@ options! {
         /// `tools/call deploy_* rate=5/min per=principal`; `*` stands for any text. Periods are s,
         /// min, h and d, keys principal, address, session, method and tool, joined by `+`. A
         /// request beyond a limit gets error 1002 or status 429. All rules that apply must admit
-        /// it; 127.0.0.1 and `::1` have no limit by address.
+        /// it; 127.0.0.1 and `::1` have no limit by address without `trusted_proxies`.
         ///
         /// The burst is what may come at once after a pause; default is LIMIT. A period may have a
         /// number (`10s`). Each value of the keys has a limit of its own; without keys all requests
@@ -357,7 +357,7 @@ options! {
         pub rules: Vec<String> = Vec::new();
 
         /// New connections of one client address (IPv6: /64 prefix), such as `rate=20/s burst=50`;
-        /// default is no limit. 127.0.0.1 and `::1` are exempt.
+        /// default is no limit. 127.0.0.1 and `::1` are exempt without `trusted_proxies`.
         ///
         /// A connection beyond it gets error 1002 (status 429) and is closed.
         #[option("rate.connections", Text, reload)]
@@ -366,11 +366,11 @@ options! {
         pub connections: Option<String> = None;
 
         /// Open connections of one client address, of each transport; 0 leaves it to
-        /// `address_share_percent`. 127.0.0.1 and `::1` are exempt.
+        /// `address_share_percent`. 127.0.0.1 and `::1` are exempt without `trusted_proxies`.
         ///
         /// A connection beyond it gets error 1001 and is closed.
         #[option("rate.connections_per_address_max", Count { min: 0, max: 1_000_000 }, reload)]
-        #[cost = "clients behind one proxy on another machine share it"]
+        #[cost = "clients behind one proxy that is not trusted share it"]
         #[source = "RFC 6177: a client controls a /64"]
         pub connections_per_address_max: u32 = 0;
 

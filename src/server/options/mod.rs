@@ -10,6 +10,8 @@ pub mod value;
 
 pub mod declare;
 
+mod proxies;
+
 mod auth;
 mod engine;
 mod http;
@@ -33,6 +35,7 @@ pub use self::limits::{
     BreakerOptions, LimitOptions, MemoryGuardOptions, OverloadOptions, RateOptions,
 };
 pub use self::parity::{CapabilitiesTimeoutPolicy, ParityMode, ParityOptions, ParityTimeouts};
+pub use self::proxies::{ForwardedField, ProxyOptions, ProxyProtocol};
 pub(crate) use self::services::check_uri_prefix;
 pub use self::services::{DemoServices, FileOptions, ServiceOptions};
 pub use self::tcp::{StdioOptions, TcpOptions, Utf8CloseCode, WebSocketOptions};
@@ -55,6 +58,8 @@ pub struct Options {
     pub admin: AdminOptions,
     /// WebSocket, on the HTTP listener.
     pub websocket: WebSocketOptions,
+    /// Proxies in front of the server.
+    pub proxies: ProxyOptions,
     /// TLS of TCP, HTTP and WebSocket.
     pub tls: ListenerTlsOptions,
     /// Authentication and authorization.
@@ -122,6 +127,7 @@ impl Options {
             http: HttpOptions::tiny(),
             admin: AdminOptions::tiny(),
             websocket: WebSocketOptions::tiny(),
+            proxies: ProxyOptions::tiny(),
             tls: ListenerTlsOptions::tiny(),
             auth: AuthOptions::tiny(),
             overload: OverloadOptions::tiny(),

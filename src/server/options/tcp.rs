@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::declare::{DAY, GIB, KIB, MIB, options};
 use super::loopback;
+use super::proxies::ProxyProtocol;
 use super::value::{Choice, choice};
 
 options! {
@@ -22,6 +23,14 @@ options! {
         #[cost = "one listening socket per shard"]
         #[source = "MCP, basic/transports: custom transports"]
         pub address: Option<SocketAddr> = Some(loopback(8888)), tiny Some(loopback(0));
+
+        /// Whether connections begin with a PROXY header, version 1 or 2, before TLS. required
+        /// resets those without one, and those of peers that are not in `trusted_proxies`. Fixed
+        /// at start.
+        #[option("tcp.proxy_protocol", Choice(ProxyProtocol::NAMES), restart)]
+        #[cost = "none once a connection is open"]
+        #[source = "the PROXY protocol, versions 1 and 2, of haproxy"]
+        pub proxy_protocol: ProxyProtocol = ProxyProtocol::Off;
 
         /// TCP connections open at once, over all shards; one more gets error 1001 and is closed.
         #[option("tcp.connections_max", Count { min: 1, max: 10_000_000 }, reload)]

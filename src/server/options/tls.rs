@@ -95,7 +95,7 @@ options! {
         pub handshakes_max: u32 = 1024, tiny 4;
 
         /// Handshakes in progress from one client address (IPv6: /64 prefix) on each shard; a
-        /// further connection is reset. 127.0.0.1 and `::1` are exempt.
+        /// further connection is reset. 127.0.0.1 and `::1` are exempt without `trusted_proxies`.
         #[option("tls.handshakes_per_address_max", Count { min: 1, max: 1_000_000 }, restart)]
         #[cost = "one address can use up tls.handshakes_max"]
         #[source = "RFC 6177: a client controls a /64"]

@@ -189,11 +189,13 @@ impl Transports {
         let connections = self.acceptor.open_connections();
         let tls = self.http.tls();
         let tls_handshakes = tls.map(|it| it.results().collect()).unwrap_or_default();
+        let proxy_headers = self.http.proxies().map(|it| it.results().collect());
         let tls_certificates = tls.map(TlsCounters::certificates).unwrap_or_default();
         Gauges {
             connections,
             sessions,
             streams,
+            proxy_headers: proxy_headers.unwrap_or_default(),
             tls_handshakes,
             tls_certificates,
             rate_keys,

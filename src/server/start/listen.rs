@@ -5,6 +5,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 
+use super::proxies::ListenerProxies;
 use super::threads::ListenerFd;
 use super::tls::ListenerTls;
 use crate::connection::listener::{self, ListenerOptions};
@@ -63,6 +64,7 @@ pub(super) fn bind(
     endpoints: &[(Transport, Option<SocketAddr>)],
     shards: usize,
     listener_tls: &ListenerTls,
+    listener_proxies: &ListenerProxies,
 ) -> io::Result<Bound> {
     let mut listeners: Vec<_> = (0..shards).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
@@ -73,8 +75,9 @@ pub(super) fn bind(
             addresses.push((transport, listener::local_address(first)?));
         }
         for (shard, descriptor) in listeners.iter_mut().zip(descriptors) {
-            let (kind, tls) = (ListenerKind::Clients(transport), listener_tls.of(transport));
-            shard.push(ListenerFd { descriptor, kind, tls });
+            let (tls, proxies) = (listener_tls.of(transport), listener_proxies.of(transport));
+            let kind = ListenerKind::Clients(transport);
+            shard.push(ListenerFd { descriptor, kind, tls, proxies });
         }
     }
     let mut admin_address = None;
@@ -82,7 +85,7 @@ pub(super) fn bind(
         for descriptor in bind_listeners(&options.tcp, address, 1)? {
             admin_address = Some(listener::local_address(&descriptor)?);
             let (kind, tls) = (ListenerKind::Operators, listener_tls.of_operators());
-            shard.push(ListenerFd { descriptor, kind, tls });
+            shard.push(ListenerFd { descriptor, kind, tls, proxies: None });
         }
     }
     Ok(Bound { listeners, addresses, admin_address })

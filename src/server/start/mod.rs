@@ -5,6 +5,7 @@
 //! listening after every shard has its ring.
 
 mod limits;
+mod proxies;
 mod tls;
 
 mod handle;
@@ -50,6 +51,7 @@ pub use self::in_process::InProcessConnection;
 pub use self::limits::describe_limits;
 pub(super) use self::limits::shard_limits;
 use self::listen::{Bound, Listen, bind, log_listening};
+use self::proxies::ListenerProxies;
 pub use self::running::Running;
 use self::shard_builder::Services;
 pub use self::shard_builder::{ShardBuilder, ShardInput};
@@ -104,6 +106,7 @@ pub struct Server {
     on_reload_callback: ReloadCallback,
     on_start_callbacks: Vec<StartCallback>,
     tls: Arc<ListenerTls>,
+    proxies: ListenerProxies,
     /// How callers are known beside the options.
     host_callers: HostCallers,
     /// The credential of the client over standard input.
@@ -158,6 +161,7 @@ impl Server {
             on_reload_callback: Box::new(reload_nothing),
             on_start_callbacks: Vec::new(),
             tls: Arc::default(),
+            proxies: ListenerProxies::default(),
             host_callers: HostCallers::default(),
             stdio_credential: None,
             logs: Vec::new(),
@@ -346,11 +350,12 @@ impl Server {
         let shards = placement.shard_count();
         self.tls = Arc::new(ListenerTls::load(&self.options).map_err(io::Error::other)?);
         self.tls.warn_of_expiry();
+        self.proxies = ListenerProxies::load(&self.options).map_err(io::Error::other)?;
         for warning in find_unknown_names(&self.options, &self.services.catalog) {
             Event::OptionWarning { warning: &warning }.emit();
         }
         let Bound { listeners, addresses, admin_address } =
-            bind(&self.options, endpoints, shards, &self.tls)?;
+            bind(&self.options, endpoints, shards, &self.tls, &self.proxies)?;
         let sources = listeners.into_iter().map(InputFds::Listeners).collect();
         let (threads, handle) = self.start_threads(&placement, sources)?;
         log_listening(&self.options, &addresses, admin_address, &self.tls);
@@ -483,14 +488,14 @@ impl Server {
         let replay_filter = Arc::new(ReplayFilter::new(REQUEST_STATES_REMEMBERED_MAX));
         let broadcast = Arc::new(Broadcast::new(sender.clone()));
         let catalog = Arc::clone(&self.services.catalog);
-        let catalog_writer = CatalogWriter::new(Arc::clone(&broadcast), catalog, facts);
-        let catalog_writer = Arc::new(catalog_writer);
+        let catalog_writer = Arc::new(CatalogWriter::new(Arc::clone(&broadcast), catalog, facts));
         let pool = || UpdateExecutor::Pool(Arc::clone(&blocking));
         let update_executor = self.updates.clone().map_or_else(pool, UpdateExecutor::Channel);
         let traces = TraceSource::load(&options.traces, self.services.catalog.server_info());
         let traces = traces.map(Arc::new).map_err(io::Error::other)?;
         let audit = AuditLog::open(&options).map(Arc::new).map_err(io::Error::other)?;
         let gauges = self.gauges(&connections, Arc::clone(&traces), &audit);
+        let proxies = ListenerProxies::load(&options).map_err(io::Error::other)?;
         let running = RunningCalls::default();
         let builder = |endpoint| ShardBuilder {
             entropy,
@@ -510,6 +515,7 @@ impl Server {
             audit: Arc::clone(&audit),
             running: running.clone(),
             rate: Arc::clone(&rate),
+            proxies: proxies.rules(&options),
             traces: Arc::clone(&traces),
             stdio_credential: self.stdio_credential.clone(),
         };
@@ -540,7 +546,8 @@ impl Server {
         let counted = [&connections.http, &connections.websocket].map(Arc::clone);
         let audit = audit.lines().map(|lines| ("audit", Arc::clone(lines)));
         let logs = self.logs.iter().cloned().chain(audit).collect();
-        SharedGauges::new(counted, self.tls.counters().cloned(), traces, logs)
+        let (tls, proxies) = (self.tls.counters().cloned(), self.proxies.counters().cloned());
+        SharedGauges::new(counted, tls, proxies, traces, logs)
     }
 
     fn start_threads(

@@ -25,7 +25,9 @@ use super::guards::RequestGuards;
 use super::limits::shard_limits;
 use crate::connection::{Codec, Connections, SocketPair};
 use crate::guard::secure_rng::{Purpose, SecureRng};
-use crate::server::acceptance::{Acceptor, ConnectionCounts, ListenerEntry, ListenerKind};
+use crate::server::acceptance::{
+    Acceptor, ConnectionCounts, ListenerEntry, ListenerKind, ProxyRules,
+};
 use crate::server::audit::AuditLog;
 use crate::server::auth::{Authentication, Credential};
 use crate::server::blocking_jobs::BlockingPool;
@@ -138,6 +140,7 @@ pub struct ShardBuilder {
     /// Running calls of all shards.
     pub(in crate::server) running: RunningCalls,
     pub(in crate::server) rate: Arc<RateSource>,
+    pub(in crate::server) proxies: ProxyRules,
     pub(in crate::server) traces: Arc<TraceSource>,
     /// The credential of the client over standard input, not verified yet.
     pub(in crate::server) stdio_credential: Option<Credential>,
@@ -279,14 +282,14 @@ impl ShardBuilder {
             facts: FactsMemory::default(),
             auth: self.auth,
             audit: self.audit,
-            rate: self.rate.shard_part(shard, shards),
+            rate: self.rate.shard_part(shard, shards, &self.proxies.trusted),
             shard_count: shards,
         };
         let mut outbox = Outbox::default();
         outbox.tracer = self.traces.tracer(&self.entropy, shard);
         let transports = Transports {
             connections: Connections::new(limits.connections),
-            acceptor: Acceptor::new(shard, self.connections, self.rate, &limits),
+            acceptor: Acceptor::new(shard, self.connections, self.rate, self.proxies, &limits),
             half_closed: HalfClosed::new(limits.half_close, self.half_closed),
             http: HttpTransport::new(http, shard, shards),
             websockets: websockets(&self.options, &limits),

@@ -24,8 +24,10 @@ use corelane_engine::ring::uring::UringRing;
 use corelane_engine::ring::{Registered, Ring, RingOptions, SocketLimit, Source};
 
 use super::limits::connections_max;
+use super::proxies::ProxyListener;
 use super::shard_builder::{ShardBuilder, ShardInput};
 use super::tls::TlsListener;
+use crate::connection::proxy_protocol::ProxyRing;
 use crate::connection::tls::TlsRing;
 use crate::server::acceptance::ListenerKind;
 use crate::server::diagnostics::CounterSnapshots;
@@ -51,6 +53,8 @@ pub struct ListenerFd {
     pub kind: ListenerKind,
     /// `None` if its connections are not encrypted.
     pub tls: Option<TlsListener>,
+    /// `None` if its connections begin without a header of the PROXY protocol.
+    pub proxies: Option<ProxyListener>,
 }
 
 #[derive(Debug)]
@@ -170,7 +174,7 @@ fn run<R: Ring>(
     thread: &ThreadHandle<Counters>,
 ) -> io::Result<Counters> {
     let description = ring.describe();
-    let mut ring = TlsRing::new(ring);
+    let mut ring = TlsRing::new(ProxyRing::new(ring));
     let inputs = register_inputs(&mut ring, sources)?;
     // Before the state of the shard, which may use it.
     let attached = builder.attached().map(|factory| factory.create(ring.waker()));
@@ -238,7 +242,7 @@ fn run_on_glommio<R: Ring>(
 
 /// Registers the descriptors of a shard with its ring.
 fn register_inputs<R: Ring>(
-    ring: &mut TlsRing<R>,
+    ring: &mut TlsRing<ProxyRing<R>>,
     sources: InputFds,
 ) -> io::Result<Vec<ShardInput>> {
     match sources {
@@ -260,12 +264,15 @@ fn register_inputs<R: Ring>(
 }
 
 fn register_listener<R: Ring>(
-    ring: &mut TlsRing<R>,
-    ListenerFd { descriptor, kind, tls }: ListenerFd,
+    ring: &mut TlsRing<ProxyRing<R>>,
+    ListenerFd { descriptor, kind, tls, proxies }: ListenerFd,
 ) -> io::Result<ShardInput> {
     let Registered::Listener(listener) = ring.register(Source::Listener(descriptor))? else {
         return Err(io::Error::other("the ring registered a listener as a socket"));
     };
+    if let Some(ProxyListener { trusted, counters }) = proxies {
+        ring.inner_mut().expect_headers(listener, &trusted, &counters);
+    }
     if let Some(TlsListener { slot, limits, counters }) = tls {
         ring.encrypt(listener, slot, limits, &counters);
     }

@@ -97,6 +97,7 @@ impl ListenerTls {
             handshake_timeout: tls.handshake_timeout,
             handshakes_max: tls.handshakes_max as usize,
             handshakes_per_address_max: tls.handshakes_per_address_max as usize,
+            trusted_proxies: options.proxies.trusted()?,
         };
         let counters: Arc<TlsCounters> = Arc::default();
         counters.set_certificates(certificates);
@@ -196,7 +197,7 @@ impl ListenerTls {
 
 impl Configured {
     fn listener(&self, slot: TlsSlot) -> TlsListener {
-        TlsListener { slot, limits: self.limits, counters: Arc::clone(&self.counters) }
+        TlsListener { slot, limits: self.limits.clone(), counters: Arc::clone(&self.counters) }
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {

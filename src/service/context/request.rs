@@ -113,7 +113,8 @@ impl<'a> RequestView<'a> {
         self.source.transport()
     }
 
-    /// Address of the peer: that of a proxy, if one is in front. `None` for stdio.
+    /// Address of the peer: that of a proxy, if one is in front and is not in `trusted_proxies`.
+    /// The port is 0 if a trusted one does not tell it. `None` for stdio.
     pub fn peer_addr(self) -> Option<SocketAddr> {
         self.source.peer_addr()
     }
@@ -273,7 +274,8 @@ impl RequestInfo {
         self.transport
     }
 
-    /// Address of the peer: that of a proxy, if one is in front. `None` for stdio.
+    /// Address of the peer: that of a proxy, if one is in front and is not in `trusted_proxies`.
+    /// The port is 0 if a trusted one does not tell it. `None` for stdio.
     pub const fn peer_addr(&self) -> Option<SocketAddr> {
         self.peer_addr
     }

@@ -31,9 +31,11 @@ macro_rules! group {
     };
 }
 
+mod forwarded;
 mod parity;
 mod refusals;
 
+pub use self::forwarded::ForwardedCounters;
 pub use self::parity::{ChunkCounters, LatencyHistogram, ParityCounters, ParityRequestCounters};
 pub use self::refusals::{AuthCounters, ErrorTable, InputErrorCounters, OverloadCounters};
 
@@ -341,6 +343,8 @@ pub struct Counters {
     pub websockets: WebSocketCounters,
     /// Sessions of the parity dialect.
     pub parity: ParityCounters,
+    /// What HTTP requests say of their clients.
+    pub forwarded: ForwardedCounters,
     /// Input rejected below JSON-RPC.
     pub input_errors: InputErrorCounters,
     /// The shard itself.
@@ -361,6 +365,7 @@ impl Counters {
         self.sessions.add(&other.sessions);
         self.websockets.add(&other.websockets);
         self.parity.add(&other.parity);
+        self.forwarded.add(&other.forwarded);
         self.input_errors.add(&other.input_errors);
         self.shard.add(&other.shard);
     }
@@ -382,6 +387,7 @@ impl Counters {
         self.sessions.each("sessions", visit);
         self.websockets.each("websockets", visit);
         self.parity.each(visit);
+        self.forwarded.each("forwarded", visit);
         self.input_errors.each("input_errors", visit);
         self.shard.each("shard", visit);
     }

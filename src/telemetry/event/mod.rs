@@ -87,6 +87,13 @@ pub enum Event<'a> {
         /// Why.
         cause: &'a str,
     },
+    /// A connection to a listener that expects PROXY headers was reset.
+    ProxyHeaderRefused {
+        /// Address of the peer, if known.
+        peer: Option<SocketAddr>,
+        /// Why.
+        cause: &'a str,
+    },
     /// A snapshot of the counters, at debug level.
     #[cfg(feature = "cli")]
     CountersSnapshot {
@@ -369,6 +376,7 @@ impl Event<'_> {
             | Self::DescriptorsShort { .. }
             | Self::HalfCloseRefused { .. }
             | Self::HostRefused { .. }
+            | Self::ProxyHeaderRefused { .. }
             | Self::TlsHandshakeFailed { .. } => self.emit_connection(suppressed),
             Self::HandlerFailed { .. } | Self::HandlerSlow { .. } => self.emit_handler(suppressed),
             #[cfg(feature = "cli")]
@@ -459,6 +467,11 @@ impl Event<'_> {
             Self::HostRefused { shard, peer, request_id } => {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, peer, request_id, option = "http.hosts", suppressed, "host refused");
+            }
+            Self::ProxyHeaderRefused { peer, cause } => {
+                let peer = peer.map(tracing::field::display);
+                let option = "proxy_protocol";
+                warn!(peer, cause, option, suppressed, "connection without PROXY header refused");
             }
             Self::TlsHandshakeFailed { peer, cause } => {
                 let peer = peer.map(tracing::field::display);

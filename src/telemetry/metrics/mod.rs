@@ -29,6 +29,9 @@ pub struct Gauges {
     pub sessions: usize,
     /// Notification streams, those of legacy sessions included.
     pub streams: usize,
+    /// Connections to listeners that expect PROXY headers, since the start by their result; none if
+    /// no listener does.
+    pub proxy_headers: Vec<(&'static str, u64)>,
     /// TLS handshakes since the start by their result; none if no listener is encrypted.
     pub tls_handshakes: Vec<(&'static str, u64)>,
     /// When the certificates that are served expire.
@@ -128,6 +131,7 @@ impl Metrics<'_> {
         let description = "Keys that rate limits have counted lately, over all shards.";
         write_head(out, "rate_keys", "gauge", description)?;
         writeln!(out, "corelane_rate_keys {rate_keys}")?;
+        self.write_proxy_headers(out)?;
         self.write_tls(out)?;
         self.write_overload(out)?;
         self.write_queues(out)?;
@@ -203,6 +207,18 @@ impl Metrics<'_> {
         }
         for (log, count) in logs {
             writeln!(out, "corelane_log_lines_lost_total{{log=\"{log}\"}} {count}")?;
+        }
+        Ok(())
+    }
+
+    fn write_proxy_headers(&self, out: &mut impl Write) -> fmt::Result {
+        let Gauges { proxy_headers, .. } = &self.gauges;
+        if !proxy_headers.is_empty() {
+            let description = "Connections that begin with a PROXY header, by result.";
+            write_head(out, "proxy_headers_total", "counter", description)?;
+        }
+        for (result, count) in proxy_headers {
+            writeln!(out, "corelane_proxy_headers_total{{result=\"{result}\"}} {count}")?;
         }
         Ok(())
     }
@@ -283,6 +299,7 @@ mod tests {
             connections: [(Transport::Tcp, 3), (Transport::Http, 2), (Transport::WebSocket, 1)],
             sessions: 4,
             streams: 5,
+            proxy_headers: vec![("client", 6)],
             tls_handshakes: vec![("full", 7)],
             tls_certificates: vec![CertificateExpiry { file: "a\"\\\n.pem".into(), at: 9 }],
             rate_keys: 8,
@@ -304,11 +321,11 @@ mod tests {
         let samples = text.lines().filter(|line| !line.starts_with('#')).count();
         let mut values = 0;
         counters.for_each(|_| values += 1);
-        // Two errors, three transports, sessions, streams, keys, two of TLS, four of overload,
-        // seven queues, three of reloads, three of spans, one of logs, shards, version, and the
-        // latency of the parity dialect.
+        // Two errors, three transports, sessions, streams, keys, one of PROXY headers, two of TLS,
+        // four of overload, seven queues, three of reloads, three of spans, one of logs, shards,
+        // version, and the latency of the parity dialect.
         let latency = LatencyHistogram::BOUNDS_MS.len() + 3;
-        assert_eq!(samples, values - SUMS.len() + 30 + latency);
+        assert_eq!(samples, values - SUMS.len() + 31 + latency);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);

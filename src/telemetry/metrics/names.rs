@@ -45,7 +45,7 @@ pub(super) const NAMES: [(&str, &str, &str); 22] = [
 ];
 
 /// Counters with a label.
-pub(super) const FAMILIES: [Family; 11] = [
+pub(super) const FAMILIES: [Family; 12] = [
     Family {
         group: "connections",
         name: "connections_refused",
@@ -187,6 +187,19 @@ pub(super) const FAMILIES: [Family; 11] = [
             ("closed_too_big", "too_big"),
             ("closed_internal", "internal"),
             ("closed_abnormally", "abnormal"),
+        ],
+    },
+    Family {
+        group: "forwarded",
+        name: "forwarded_fields",
+        label: "result",
+        description: "HTTP requests of trusted proxies, by what their field says of the client, \
+                      and requests of others with such a field.",
+        counters: &[
+            ("client", "client"),
+            ("missing", "missing"),
+            ("invalid", "invalid"),
+            ("ignored", "ignored"),
         ],
     },
     Family {

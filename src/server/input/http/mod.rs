@@ -8,6 +8,7 @@ mod responses;
 
 mod authentication;
 mod plain;
+mod request_client;
 
 mod session;
 
@@ -149,6 +150,7 @@ impl Shard {
         let request_id = sent_id(head.field(bytes, Field::XRequestId));
         let mut incoming = IncomingRequest { key, head, bytes, format, request_id };
         let standing = self.standing(key);
+        request_client::identify(self, key, head, bytes);
         let kind = match check_head(&mut self.transports.http, standing, &incoming) {
             Ok(kind) => kind,
             Err(rejection) => {
@@ -191,6 +193,7 @@ impl Shard {
     /// Processes a head whose body is still to come: rejects the request by its head, or sends
     /// `100 Continue` if the client expects it.
     fn handle_head(&mut self, key: Key) {
+        request_client::identify_by_head(self, key);
         let Some((head, bytes)) = self.transports.connections.table.pending_head(key) else {
             return;
         };

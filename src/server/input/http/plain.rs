@@ -175,6 +175,7 @@ pub(super) fn upgrade(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
     if let Err(reason) = shard.transports.acceptor.upgrade(&mut connection.state) {
         return shard.refuse_upgrade(incoming, reason);
     }
+    shard.dispatcher.facts.keep_proxy(&mut connection.state, None);
     // For the client's logs; it grants no access.
     let session = shard.transports.http.sessions.generate_id().map(SessionId::to_text);
     let heads = shard.transports.http.heads(shard.now);
