@@ -9,6 +9,7 @@ use corelane_base::time::Instant;
 use corelane_parity::capabilities::{Capabilities, Feature, ResumeWindow};
 use corelane_parity::envelope::Envelope;
 use corelane_parity::error::ParityError;
+use corelane_parity::idempotency::KeyRules;
 use corelane_parity::machine::State;
 use corelane_parity::server_session::{Action, Input, ServerSession, SessionSettings};
 use corelane_parity::timers::SessionTimeouts;
@@ -119,6 +120,6 @@ pub(crate) fn settings() -> SessionSettings {
         },
         streams_max: 2,
         window_bytes_max: 1 << 20,
-        keys_max: 16,
+        keys: KeyRules { keys_max: 16, secret: [7; 16] },
     }
 }

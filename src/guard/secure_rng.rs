@@ -30,6 +30,8 @@ pub enum Purpose {
     ProofKeys,
     /// The key of resume tokens.
     ResumeTokens,
+    /// The secret of the hashes of idempotency keys.
+    IdempotencyKeys,
     /// The seeds of the ids of traces and spans.
     #[cfg(feature = "otlp")]
     SpanIds,

@@ -7,7 +7,7 @@ use super::PROTOCOL_VERSION;
 use super::capabilities::{Capabilities, Feature};
 use super::envelope::{Envelope, Handshake, InvalidEnvelope, Request, Target};
 use super::error::{ErrorCode, ParityError};
-use super::idempotency::IdempotencyKeys;
+use super::idempotency::{IdempotencyKeys, KeyRules};
 use super::machine::{Event, InvalidTransition, Machine, State, not_allowed};
 use super::stream::{OutgoingStreams, WindowLimits};
 use super::timers::{SessionTimeouts, Timeout, Timers};
@@ -40,8 +40,8 @@ pub struct SessionSettings {
     pub streams_max: usize,
     /// Maximum bytes of the chunks that are kept of a stream.
     pub window_bytes_max: usize,
-    /// Maximum idempotency keys.
-    pub keys_max: usize,
+    /// What it keeps of idempotency keys.
+    pub keys: KeyRules,
 }
 
 /// The state of one session.
@@ -240,7 +240,7 @@ impl ServerSession {
             Rejection::of_request(error, id).closing_if(closes)
         })?;
         if let Some(key) = request.idempotency_key {
-            let begun = self.keys.begin(key, input.settings.keys_max);
+            let begun = self.keys.begin(key, &input.settings.keys);
             begun.map_err(|error| Rejection::of_request(error, id))?;
         }
         Ok(Action::Start(request))

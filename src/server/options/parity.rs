@@ -65,7 +65,7 @@ options! {
 
         /// Idempotency keys that a session remembers; the oldest finished one makes room.
         #[option("parity.idempotency_keys_max", Count { min: 1, max: 1_000_000 }, restart)]
-        #[cost = "less than 256 bytes each"]
+        #[cost = "about 120 bytes each, of memory_bytes_max"]
         #[source = "Corelane, docs/parity"]
         pub idempotency_keys_max: u32 = 1_024, tiny 4;
     }

@@ -75,6 +75,9 @@ impl ParityPath<'_> {
         match received {
             Ok(Action::Start(request)) => {
                 let previous = request.auth_token.and_then(|token| self.keep_token(key, token));
+                if request.idempotency_key.is_some() {
+                    self.parity.account(key);
+                }
                 self.start_request(carrier, key, &request);
                 if request.auth_token.is_some() {
                     self.complete_token(carrier, key, previous);

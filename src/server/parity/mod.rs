@@ -47,6 +47,7 @@ use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
 use corelane_engine::timer::TimerWheel;
 use corelane_parity::capabilities::{Capabilities, Feature, ResumeWindow};
+use corelane_parity::idempotency::KeyRules;
 use corelane_parity::server_session::SessionSettings;
 use corelane_parity::stream::OutgoingStream;
 use corelane_parity::timers::SessionTimeouts;
@@ -65,6 +66,8 @@ use super::owner_id::{OwnerIds, SessionId, SessionIdHasher};
 use super::reply_to::ParityKey;
 use super::shard_message::{CarrierAddress, FrontAddress, SessionMessage};
 use crate::connection::Connections;
+use crate::guard::secure_rng::{Purpose, SecureRng};
+use crate::guard::state_cipher::KEY_BYTES;
 use crate::telemetry::label::Transport;
 
 /// The parity dialect of one shard.
@@ -119,20 +122,20 @@ impl ParitySessions {
         self.sessions.len()
     }
 
-    /// Returns the bytes of the chunks that all sessions keep.
+    /// Returns the bytes of the chunks and idempotency keys that all sessions keep.
     pub const fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Returns the bytes of the chunks that all sessions keep, and of what is kept of their peers,
-    /// as recounted from what is stored.
+    /// Returns the bytes of the chunks and idempotency keys that all sessions keep, and of what is
+    /// kept of their peers, as recounted from what is stored.
     pub fn recount_bytes(&self) -> (usize, usize) {
         self.sessions.iter().fold((0, 0), |(chunks, facts), (_, session)| {
             (chunks + session.held_bytes(), facts + session.state.facts_bytes())
         })
     }
 
-    /// Accounts the chunks that a session keeps.
+    /// Accounts the chunks and idempotency keys that a session keeps.
     fn account(&mut self, key: ParityKey) {
         if let Some(session) = self.sessions.get_mut(key.0) {
             let bytes = session.held_bytes();
@@ -390,7 +393,8 @@ impl ParitySettings {
     }
 
     /// The settings of one of `shards` shards that has at most `connections_max` connections.
-    pub fn new(options: &Options, connections_max: usize) -> Self {
+    /// `secret` is that of all shards.
+    pub fn new(options: &Options, connections_max: usize, secret: &[u8; KEY_BYTES]) -> Self {
         let parity = &options.parity;
         let mut capabilities = Capabilities::of(Feature::ALL);
         capabilities.max_concurrent = Some(parity.concurrent_max);
@@ -418,7 +422,10 @@ impl ParitySettings {
             },
             streams_max: parity.streams_max as usize,
             window_bytes_max: parity.resume_window_bytes,
-            keys_max: parity.idempotency_keys_max as usize,
+            keys: KeyRules {
+                keys_max: parity.idempotency_keys_max as usize,
+                secret: hash_secret(secret),
+            },
         };
         let timeouts =
             SessionTimeouts { keepalive: parity.timeouts.sse_keepalive, ..session.timeouts };
@@ -426,4 +433,10 @@ impl ParitySettings {
         // Each connection carries one; as many may wait for a new connection.
         Self { session, http_session, sessions_max: connections_max.saturating_mul(2) }
     }
+}
+
+/// Returns the secret of the hashes of idempotency keys.
+fn hash_secret(secret: &[u8; KEY_BYTES]) -> [u8; 16] {
+    let mut random = SecureRng::new(secret, Purpose::IdempotencyKeys);
+    random.next_u128().unwrap_or_default().to_le_bytes()
 }

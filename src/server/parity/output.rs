@@ -233,6 +233,7 @@ impl ParityPath<'_> {
         let Some(session) = self.parity.get_mut(key) else { return };
         let end = RequestEnd { outcome, took, now: self.now };
         session.end_request(number, &end, &mut self.outbox.counters.parity);
+        self.parity.account(key);
     }
 
     /// Writes a chunk to what carries the session, and keeps it. Before the first one after a gap:

@@ -92,10 +92,10 @@ impl ParitySession {
         self.pending_work.pending_responses as usize
     }
 
-    /// Returns the bytes of the chunks that it keeps.
+    /// Returns the bytes of the chunks and idempotency keys that it keeps.
     pub(super) fn held_bytes(&self) -> usize {
         let queued = self.carrier.http().map_or(0, HttpCarrier::queued_bytes);
-        self.protocol.streams.window_bytes() + queued
+        self.protocol.streams.window_bytes() + self.protocol.keys.heap_bytes() + queued
     }
 
     /// Returns whether something keeps the session from being idle: a request or stream in flight,

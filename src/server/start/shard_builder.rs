@@ -411,7 +411,8 @@ fn parity_sessions(
     shard: ShardId,
     shards: u16,
 ) -> ParitySessions {
-    let settings = ParitySettings::new(options, limits.connections.connections_max);
+    let connections_max = limits.connections.connections_max;
+    let settings = ParitySettings::new(options, connections_max, &entropy.secret);
     let ids = owner_ids(entropy, Purpose::ParityIds, shard, shards);
     ParitySessions::new(&settings, ids, ResumeTokens::new(&entropy.secret, shard))
 }
