@@ -291,7 +291,7 @@ impl Dispatcher {
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
         let handler = self.handlers.prepare(work, peer, request, state_bytes, held_bytes)?;
-        let handler = handler.count_running(&self.deferred.overload, request)?;
+        let handler = handler.count_running(&self.deferred.overload, peer, request)?;
         let (token, argument_bytes) = (Rc::<CancellationToken>::default(), handler.charge.bytes());
         let handler = if peer.origin.details.is_streamed {
             let queue = &self.handlers.queue;
@@ -340,7 +340,7 @@ impl Dispatcher {
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
         let handler = self.handlers.prepare(work, peer, request, 0, held_bytes)?;
-        let handler = handler.count_running(&self.deferred.overload, request)?;
+        let handler = handler.count_running(&self.deferred.overload, peer, request)?;
         let argument_bytes = handler.charge.bytes();
         let blocking = HandlerWork::Blocking { handler: None, argument_bytes };
         let call_id = self.register_call(ctx, peer, request, blocking, permit)?;

@@ -39,7 +39,7 @@ use crate::server::memory::handler_memory::{
     HandlerCharge, HandlerMemory, JobOwner, ResultMemory, reserved_bytes, result_bytes,
 };
 use crate::server::outbox::Outbox;
-use crate::server::overload::{CallPermit, Overload, RunningCall};
+use crate::server::overload::{CallPermit, CallerId, Overload, RunningCall};
 use crate::server::shard_message::{
     self, BroadcastMessage, LogMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
 };
@@ -68,11 +68,14 @@ impl<W> NewHandler<W> {
     pub(super) fn count_running(
         self,
         overload: &Overload,
+        peer: &PeerState<'_>,
         request: &Request<'_>,
     ) -> Result<Self, Error> {
         let is_tool = request.method == Method::ToolsCall;
         let tool = if is_tool { request.target_name() } else { "" };
-        Ok(Self { running: overload.start_call(tool)?, ..self })
+        let principal = peer.principal().map(Arc::as_ref);
+        let caller = CallerId { principal, address: peer.state.client };
+        Ok(Self { running: overload.start_call(tool, caller)?, ..self })
     }
 
     /// Changes its work.

@@ -186,7 +186,7 @@ impl Dispatcher {
     ) -> Result<NewHandler<W>, Error> {
         // The task may outlive its peer: the others of that peer do not count.
         let handler = self.handlers.prepare(work, peer, request, 0, |_| 0)?;
-        handler.count_running(&self.deferred.overload, request)
+        handler.count_running(&self.deferred.overload, peer, request)
     }
 
     /// Writes the response to a call that has become a task.

@@ -173,13 +173,17 @@ options! {
         /// Calls of handlers that run at once, over all shards; a further one is refused. Inline
         /// handlers do not count. 0 switches it off.
         ///
-        /// A shard runs one inline handler at a time.
+        /// A shard runs one inline handler at a time. One caller, which is the authenticated one or
+        /// else the client address, gets half of the calls, rounded up; 127.0.0.1 and `::1` are
+        /// exempt.
         #[option("overload.calls_max", Count { min: 0, max: 10_000_000 }, reload)]
         #[cost = "none"]
         pub calls_max: u32 = 0;
 
         /// Running calls of each tool, over all shards; a further one is refused. 0 switches it
         /// off.
+        ///
+        /// One caller gets half of them, as with `overload.calls_max`.
         #[option("overload.tool_calls_max", Count { min: 0, max: 10_000_000 }, reload)]
         #[cost = "a lock at each call that is not inline"]
         pub tool_calls_max: u32 = 0;

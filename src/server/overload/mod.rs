@@ -32,7 +32,7 @@ use self::breakers::ToolBreakers;
 pub(super) use self::breakers::{Admission, CallPermit};
 use self::memory_watch::pressure_rules;
 pub(super) use self::memory_watch::{EndWatch, MemoryWatch};
-pub(super) use self::running::{RunningCall, RunningCalls};
+pub(super) use self::running::{CallerId, RunningCall, RunningCalls};
 use crate::guard::breaker::{BreakerRules, CallOutcome, Refused};
 use crate::guard::queue_delay::{DelayGuard, DelayRules};
 use crate::server::options::{BreakerOptions, OverloadOptions};
@@ -235,13 +235,17 @@ impl Overload {
     /// # Errors
     ///
     /// A limit of running calls is reached.
-    pub(super) fn start_call(&self, tool: &str) -> Result<RunningCall, Error> {
+    pub(super) fn start_call(
+        &self,
+        tool: &str,
+        caller: CallerId<'_>,
+    ) -> Result<RunningCall, Error> {
         if !self.rules.limits_calls() {
             return Ok(RunningCall::default());
         }
         let tool_max = if tool.is_empty() { None } else { self.rules.limit_of(tool) };
         let tool = tool_max.map(|max| (tool, max));
-        self.running.start(self.rules.calls_max, tool).map_err(|limit| {
+        self.running.start(caller, self.rules.calls_max, tool).map_err(|limit| {
             let refused = self.refused.get();
             self.refused.set(Refusals { concurrency: refused.concurrency + 1, ..refused });
             let event = Event::from(OverloadEvent::CallRefused { shard: self.shard.0, limit });

@@ -1,6 +1,7 @@
 //! Limits of running calls.
 
 use corelane::options::OverloadOptions;
+use corelane_test_support::LineClient;
 use corelane_test_support::messages::{LEGACY, call, cancelled, result_text};
 use serde_json::json;
 
@@ -34,6 +35,39 @@ fn call_above_tool_limit_is_refused() {
     // The call that has ended has made room.
     assert_eq!(result_text(&client.exchange(call(5, "gated", json!({})))), "waited");
     drop(client);
+    assert_eq!(server.close().overload.refused_concurrency, 2);
+}
+
+// It connects from several addresses of 127.0.0.0/8.
+#[cfg(target_os = "linux")]
+#[test]
+fn address_gets_half_of_the_calls() {
+    let mut overload = OverloadOptions::default();
+    overload.tool_calls_max = 4;
+    let server = start(overload, &Failure::default());
+    let connect = |host| {
+        let mut client = LineClient::connect_from([127, 0, 0, host].into(), server.tcp());
+        client.handshake(LEGACY);
+        client
+    };
+    let mut of_one_address = [connect(2), connect(2)];
+    for client in &mut of_one_address {
+        client.send(call(1, "gated", json!({})));
+        assert_eq!(server.next_signal(), "gated");
+    }
+    for client in &mut of_one_address {
+        assert_eq!(error_of(&client.exchange(call(2, "gated", json!({})))), refusal());
+    }
+    let mut other = connect(3);
+    for id in 1..=2 {
+        other.send(call(id, "gated", json!({})));
+        assert_eq!(server.next_signal(), "gated");
+    }
+    server.open_gate();
+    for client in of_one_address.iter_mut().chain([&mut other]) {
+        assert_eq!(result_text(&client.receive()), "waited");
+    }
+    drop((of_one_address, other));
     assert_eq!(server.close().overload.refused_concurrency, 2);
 }
 
