@@ -15,8 +15,8 @@ use corelane_engine::mesh::SharedCounter;
 #[expect(clippy::disallowed_types, reason = "locked when a limited call starts, and ends")]
 type Mutex<T> = std::sync::Mutex<T>;
 
-/// Who calls: the authenticated caller, else the client address; nobody in particular if that is
-/// exempt from limits by address.
+/// Who calls: the authenticated caller, else the client address, unless that is exempt from limits
+/// by address.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallerId<'a> {
     /// The authenticated caller.
