@@ -1,8 +1,8 @@
 //! The connection over which the answers to requests of servers are posted.
 //!
 //! Up to MCP 2025-11-25 a server over HTTP sends its requests within the response to a request,
-//! which ends after the answer: that needs another connection. All users of a load thread share it;
-//! it is opened when the first answer is due.
+//! which ends after the answer, or on an event stream: that needs another connection. All users of
+//! a load thread share it; it is opened when the first answer is due.
 
 use std::collections::VecDeque;
 
@@ -29,8 +29,10 @@ impl AnswerConnection {
         let is_posted = settings.transport == Transport::Http
             && !settings.era.is_modern()
             && !settings.era.is_parity();
-        let has_answers = config.users.is_some() && **settings.answers() != Answers::default();
-        (is_posted && has_answers).then(|| Self {
+        let users = config.users.as_ref();
+        let has_answers = users.is_some() && **settings.answers() != Answers::default();
+        let has_streams = users.is_some_and(|users| users.has_event_streams());
+        (is_posted && (has_answers || has_streams)).then(|| Self {
             index,
             is_begun: false,
             waiting: VecDeque::new(),

@@ -11,7 +11,7 @@ use corelane_engine::stream::Sending;
 
 use super::slow_reader::SlowReader;
 use crate::figure;
-use crate::mcp::{Closing, Handshake, RequestLog, Subscriber};
+use crate::mcp::{Closing, EventStream, Handshake, RequestLog, Subscriber};
 use crate::schedule::ReconnectReason;
 use crate::wire::PartialMessage;
 
@@ -29,6 +29,8 @@ pub(super) enum ConnectionState {
     Open(RequestLog),
     /// Open and reading slowly; not used for scheduled requests.
     SlowReader(Box<SlowReader>),
+    /// Receiving the event stream of a session.
+    EventStream(Box<EventStream>),
     /// Waiting for the server to confirm the close.
     GracefulClose(Box<Closing>),
     /// Subscribed, or subscribing.
@@ -76,7 +78,8 @@ pub(super) struct Connection {
     pub(super) sending: Sending,
     /// Whether it is in the flush queue.
     pub(super) is_flush_queued: bool,
-    /// Whether it is in the queue of available connections.
+    /// Whether it is in the queue of available connections, or, as an event stream, waits to be
+    /// opened.
     pub(super) is_queued: bool,
     /// Whether it closes once it has no request in flight: the server announced the close, or it is
     /// being replaced.

@@ -172,6 +172,9 @@ impl<R: Ring> Connections<R> {
         if !matches!(self.lifecycle.io[index].state, ConnectionState::Handshake(_)) {
             return;
         }
+        if self.lifecycle.begin_event_stream(index, ctx) || self.lifecycle.begin_answers(index) {
+            return;
+        }
         if self.lifecycle.resume_session(index) {
             self.lifecycle.send_repeats(index, ctx);
             return self.queue_available(index, ctx.config.depth);
@@ -238,12 +241,10 @@ impl<R: Ring> Connections<R> {
         } else {
             ConnectionState::Open(log)
         };
-        if self.lifecycle.open_answers(index) {
-            return;
-        }
         self.lifecycle.send_repeats(index, ctx);
         self.queue_available(index, ctx.config.depth);
         self.lifecycle.record_opened(index, ctx);
+        self.lifecycle.open_event_stream(index, ctx);
     }
 
     #[inline]
@@ -284,6 +285,9 @@ impl<R: Ring> Connections<R> {
                 if let Some(failure) = self.slow_readers.receive(io, index, bytes, ctx) {
                     self.lifecycle.end_connection(index, failure, ctx);
                 }
+            }
+            ConnectionState::EventStream(_) => {
+                self.lifecycle.receive_event_stream(index, bytes, ctx);
             }
             ConnectionState::GracefulClose(closing) => {
                 if let Some(is_confirmed) = closing.receive(bytes) {
@@ -527,6 +531,7 @@ impl<R: Ring> Connections<R> {
         let total = self.lifecycle.io.connections().len();
         let count = (total / SWEEP_ROUNDS).max(SWEEP_CONNECTIONS_MIN).min(total);
         let handshake_timeout = self.lifecycle.handshake_timeout(ctx);
+        self.lifecycle.reopen_event_streams(ctx);
         for _ in 0..count {
             let index = self.next_sweep_index;
             self.next_sweep_index = (index + 1) % total;

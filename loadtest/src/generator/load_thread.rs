@@ -85,7 +85,7 @@ impl<R: Ring> LoadThread<R> {
             self.record_handshake_timeout();
         }
         let error = self.ctx.recorder.period.errors.take_last();
-        let total = self.connections.lifecycle.io.connections().len() as u64;
+        let total = self.connections.lifecycle.required_connections() as u64;
         (open, error.filter(|_| open < total))
     }
 

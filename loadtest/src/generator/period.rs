@@ -154,14 +154,17 @@ impl PeriodRecorder {
         self.period.lag.saturating_record(u64::try_from(lag).unwrap_or(u64::MAX));
     }
 
-    /// Discards the measurements from before the run, except connect times and notifications, which
-    /// belong to its first second, and connections that were lost after the first `lost_before`.
+    /// Discards the measurements from before the run, except connect times, notifications and event
+    /// streams, which belong to its first second, and connections that were lost after the first
+    /// `lost_before`.
     pub(super) fn clear_before_run(&mut self, lost_before: u64) {
         let mut connects = std::mem::take(&mut self.period.connects);
         connects.lost -= lost_before;
         let fanout = std::mem::take(&mut self.period.fanout);
+        let streams = self.period.users.streams;
         self.period.clear();
         (self.period.connects, self.period.fanout) = (connects, fanout);
+        self.period.users.streams = streams;
     }
 
     /// Records a completed request.

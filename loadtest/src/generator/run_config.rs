@@ -256,9 +256,11 @@ impl RunConfig {
         (start > self.warm_up).then_some(start)
     }
 
-    /// Returns the total number of connections: for requests, for subscribers, and the publisher.
+    /// Returns the total number of connections: for requests, event streams, subscribers, and the
+    /// publisher.
     pub fn total_connections(&self) -> usize {
         self.connections
+            + self.users.as_ref().map_or(0, |users| users.event_streams())
             + self.roles.subscribers.as_ref().map_or(0, |listen| listen.connections() + 1)
     }
 }

@@ -27,7 +27,8 @@ pub mod response_matcher;
 mod timed_out_ids;
 
 pub mod closing;
-pub mod handshake;
+pub mod event_stream;
+mod handshake;
 pub mod request_log;
 
 pub mod subscription;
@@ -36,6 +37,7 @@ pub mod subscriber;
 
 pub use self::answers::Answers;
 pub use self::closing::{CloseAction, Closing};
+pub use self::event_stream::{EventStream, StreamEvent};
 pub use self::handshake::{ConnectError, Handshake, HandshakeProgress};
 pub use self::http_field::{HttpField, REDACTED, Secret};
 pub use self::request_log::RequestLog;

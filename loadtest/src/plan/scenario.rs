@@ -90,6 +90,11 @@ pub struct ScenarioPlan {
     /// How users sign in. Default: `[oauth]` of the plan, unless there is `bearer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oauth: Option<OAuthPlan>,
+    /// Whether the session of each user opens the event stream of the server with GET, over HTTP
+    /// up to 2025-11-25, as official clients do, and keeps it: a further connection and about 850
+    /// bytes for each user. Default false.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub event_stream: bool,
     /// The steps of an iteration.
     #[serde(rename = "step")]
     pub steps: Vec<StepPlan>,
@@ -366,6 +371,9 @@ impl ScenarioBuilder<'_> {
         if plan.repeat == Some(0) {
             return Err(PlanError::new("repeat = 0: no step would be executed; write 1 or more"));
         }
+        if plan.event_stream {
+            self.check_event_stream()?;
+        }
         let data = plan.data.as_ref().map(|path| UserData::read(&self.directory.join(path)));
         let data = data.transpose().map_err(PlanError)?.map(Arc::new);
         let mut names = ValueNames::default();
@@ -400,6 +408,7 @@ impl ScenarioBuilder<'_> {
             bearer,
             sign_in,
             data,
+            event_stream: plan.event_stream && !self.settings.era.is_modern(),
         })
     }
 
@@ -422,6 +431,19 @@ impl ScenarioBuilder<'_> {
             return Err(PlanError::new("oauth: the parity dialect needs bearer: write that"));
         }
         oauth.build(data, self.directory, &mut self.sign_in.credentials)
+    }
+
+    /// Checks that the transport and the dialect have event streams of sessions.
+    fn check_event_stream(&self) -> Result<(), PlanError> {
+        let RequestSettings { transport, era, .. } = self.settings;
+        let why = if *transport != Transport::Http {
+            "only over HTTP: other transports have one connection for everything, remove it"
+        } else if era.is_parity() {
+            "the parity dialect has none: remove it"
+        } else {
+            return Ok(());
+        };
+        Err(PlanError(format!("event_stream = true: {why}")))
     }
 
     /// Checks that the transport has bearer tokens, and that the run has no other.

@@ -6,7 +6,8 @@ use super::percentile_row::percentile_row;
 use crate::figure;
 use crate::result::drift::Tenth;
 use crate::result::{
-    ConnectionsResult, Drift, Percentiles, RunResult, SlowReadersResult, UsersResult,
+    ConnectionsResult, Drift, EventStreamsResult, Percentiles, RunResult, SlowReadersResult,
+    UsersResult,
 };
 
 /// Fewest measured seconds for which drift is shown.
@@ -31,6 +32,7 @@ pub(super) fn lines(result: &RunResult) -> Vec<String> {
         result;
     let mut lines = Vec::new();
     lines.extend(result.users.as_ref().map(|users| users_line(users, totals.duration_s)));
+    lines.extend(result.users.as_ref().and_then(|users| users.event_streams).map(streams_line));
     if plan.churn.is_some() {
         lines.push(connections_line(openings));
     }
@@ -50,6 +52,16 @@ pub(super) fn lines(result: &RunResult) -> Vec<String> {
 
 fn users_line(users: &UsersResult, seconds: f64) -> String {
     format!("users    {}", users_text(users, seconds))
+}
+
+fn streams_line(streams: EventStreamsResult) -> String {
+    let EventStreamsResult { opened, notifications, requests, lost, refused, .. } = streams;
+    let [opened, notifications, requests, lost, refused] =
+        [opened, notifications, requests, lost, refused].map(figure::count);
+    format!(
+        "events   {opened} streams opened · {notifications} notifications · {requests} requests · \
+         {lost} lost · {refused} refused"
+    )
 }
 
 /// Returns the counts of users, their iterations and what they did, for a run of `seconds`.

@@ -35,7 +35,7 @@ pub use self::percentiles::Percentiles;
 pub use self::run_status::RunStatus;
 pub use self::threshold_checks::ThresholdCheck;
 use self::threshold_checks::threshold_checks;
-pub use self::users::UsersResult;
+pub use self::users::{EventStreamsResult, UsersResult};
 use self::verdict::RunMeasurements;
 pub use self::verdict::Verdict;
 use crate::generator::{Measurements, Period};
@@ -312,7 +312,9 @@ impl RunResult {
 /// Returns the notes on what users did.
 fn notes(plan: &Plan, finding: &Measurements) -> Vec<String> {
     let untaken = users::untaken_notes(plan, &finding.total.users);
-    let unreached = users::unreached_stages(plan);
+    let users = &finding.total.users;
+    let unreached =
+        users::unreached_stages(plan).into_iter().chain(users::event_streams_note(plan, users));
     finding.sign_in_note.iter().cloned().chain(untaken).chain(unreached).collect()
 }
 

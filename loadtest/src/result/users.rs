@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::Percentiles;
 use crate::plan::scenario::TakenValue;
 use crate::plan::{HumanDuration, Plan};
-use crate::users::{TakeCounts, UserMetrics};
+use crate::target::Era;
+use crate::users::{EventStreamCounts, TakeCounts, UserMetrics};
 
 /// Results of users.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -25,6 +26,9 @@ pub struct UsersResult {
     pub failed_iterations: u64,
     /// Duration of complete iterations, pauses included.
     pub iteration: Percentiles,
+    /// Event streams of sessions; absent if no scenario has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_streams: Option<EventStreamsResult>,
     /// Users that left and were replaced by new ones.
     pub left: u64,
     /// Requests that were sent again, because the server asked for it.
@@ -33,6 +37,53 @@ pub struct UsersResult {
     pub inputs: u64,
     /// Requests that users cancelled. They count as neither answered nor failed.
     pub cancelled: u64,
+}
+
+/// Results of the event streams of sessions.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct EventStreamsResult {
+    /// Streams that opened, those before the run included.
+    pub opened: u64,
+    /// Notifications on them.
+    pub notifications: u64,
+    /// Requests of the server on them.
+    pub requests: u64,
+    /// Streams that the server or the network ended. They are opened again after 1 s.
+    pub lost: u64,
+    /// Requests of streams that the server refused. They are sent again after 1 s.
+    pub refused: u64,
+    /// Whether the server has no such stream: it answered with status 405.
+    pub unsupported: bool,
+}
+
+impl EventStreamsResult {
+    fn of(counts: EventStreamCounts) -> Self {
+        let EventStreamCounts { opened, notifications, requests, lost, .. } = counts;
+        let EventStreamCounts { refused, unsupported, .. } = counts;
+        let unsupported = unsupported > 0;
+        Self { opened, notifications, requests, lost, refused, unsupported }
+    }
+}
+
+/// Returns whether sessions of users have event streams, or would have with an earlier revision.
+fn wants_event_streams(plan: &Plan) -> bool {
+    plan.scenarios.iter().any(|scenario| scenario.event_stream)
+}
+
+/// Returns a note if there are no event streams, or the server refused some.
+pub(super) fn event_streams_note(plan: &Plan, metrics: &UserMetrics) -> Option<String> {
+    if wants_event_streams(plan) && plan.era.is_none_or(Era::is_modern) {
+        let note = "event_stream: 2026-07-28 has no stream of a session, and none was opened: \
+                    write era = \"legacy\", or [listen] instead";
+        return Some(note.into());
+    }
+    let EventStreamCounts { refused, status, unsupported, .. } = metrics.streams;
+    match (unsupported, refused, status) {
+        (1.., ..) => Some("the server has no event stream: it answered GET with status 405".into()),
+        (0, 0, _) => None,
+        (0, _, 0) => Some(format!("{refused} event streams closed before they opened")),
+        (0, ..) => Some(format!("{refused} event streams were refused, one with status {status}")),
+    }
 }
 
 /// Returns a note for each value that no result had.
@@ -84,6 +135,8 @@ impl UsersResult {
             iterations: iterations.as_ref().map_or(0, |iterations| iterations.len()),
             failed_iterations: *failed,
             iteration: iteration.unwrap_or_default(),
+            event_streams: (wants_event_streams(plan) && !plan.era.is_none_or(Era::is_modern))
+                .then(|| EventStreamsResult::of(metrics.streams)),
             left: *left,
             retried: *retried,
             cancelled: *cancelled,

@@ -25,8 +25,42 @@ pub struct UserMetrics {
     pub arrived: u64,
     /// Users among them that found no free place, and waited for one.
     pub waited: u64,
+    /// Event streams of sessions.
+    pub streams: EventStreamCounts,
     /// How often each value of the plan was found in a result, and how often not.
     pub takes: Vec<TakeCounts>,
+}
+
+/// Counts of event streams of sessions.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct EventStreamCounts {
+    /// Streams that opened, those of the warm-up and before included.
+    pub opened: u64,
+    /// Notifications on them.
+    pub notifications: u64,
+    /// Requests of the server on them.
+    pub requests: u64,
+    /// Streams that the server or the network ended.
+    pub lost: u64,
+    /// Requests of streams that the server refused.
+    pub refused: u64,
+    /// Status of the first of these, if it had one.
+    pub status: u16,
+    /// Requests of streams that the server answered with 405, those of the warm-up and before
+    /// included: it has none.
+    pub unsupported: u64,
+}
+
+impl EventStreamCounts {
+    fn add(&mut self, other: Self) {
+        self.opened += other.opened;
+        self.notifications += other.notifications;
+        self.requests += other.requests;
+        self.lost += other.lost;
+        self.refused += other.refused;
+        self.status = if self.status == 0 { other.status } else { self.status };
+        self.unsupported += other.unsupported;
+    }
 }
 
 /// How often a value was found in results.
@@ -64,6 +98,7 @@ impl UserMetrics {
     pub fn add(&mut self, other: &Self) {
         let Self { iterations, failed, left, retried, cancelled, inputs, takes, .. } = other;
         self.arrived += other.arrived;
+        self.streams.add(other.streams);
         self.waited += other.waited;
         self.failed += failed;
         self.left += left;

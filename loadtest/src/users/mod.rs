@@ -25,7 +25,7 @@ mod think_time;
 mod user;
 
 pub use self::levels::{Stage, UserLevels};
-pub use self::metrics::{TakeCounts, UserMetrics};
+pub use self::metrics::{EventStreamCounts, TakeCounts, UserMetrics};
 pub use self::pointer::ResultPointer;
 pub use self::scenario::{
     Cancel, Condition, Instruction, Pause, Scenario, Step, Take, UsersConfig,

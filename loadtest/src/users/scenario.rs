@@ -133,6 +133,8 @@ pub struct Scenario {
     pub sign_in: Vec<usize>,
     /// Data of the users.
     pub data: Option<Arc<UserData>>,
+    /// Whether each session has an event stream.
+    pub event_stream: bool,
 }
 
 /// Users of a run.
@@ -157,6 +159,17 @@ impl UsersConfig {
     /// Returns the number of users at a time.
     pub fn total(&self) -> usize {
         self.scenarios.iter().map(|scenario| scenario.users).sum()
+    }
+
+    /// Returns whether sessions of users have event streams.
+    pub fn has_event_streams(&self) -> bool {
+        self.scenarios.iter().any(|scenario| scenario.event_stream)
+    }
+
+    /// Returns the number of event streams.
+    pub fn event_streams(&self) -> usize {
+        let all = self.scenarios.iter().filter(|scenario| scenario.event_stream);
+        all.map(|scenario| scenario.users).sum()
     }
 
     /// Returns the value of `Authorization` of the first user, if it has one of its own.

@@ -484,6 +484,7 @@ mod tests {
             bearer: None,
             sign_in: Vec::new(),
             data: None,
+            event_stream: false,
         }
     }
 

@@ -6,6 +6,8 @@
 
 mod answers;
 mod arrivals;
+pub(crate) mod event_server;
+mod event_streams;
 mod oauth_server;
 mod shop;
 mod sign_in;

@@ -2,9 +2,13 @@
 //!
 //! ```text
 //!  Disconnected ─▶ Connecting ─▶ Handshake ─▶ Open, Subscribed or SlowReader ─▶ Closing
-//!    ▲                                          └─▶ GracefulClose ─▶──────────────┘ │
-//!    └──────────────────────────────────────────────────────────────────────────────┘
+//!    ▲                                  │        └─▶ GracefulClose ─▶──────────────┘ │ ▲
+//!    │                                  └─▶ EventStream ─▶───────────────────────────┼─┘
+//!    └───────────────────────────────────────────────────────────────────────────────┘
 //! ```
+
+mod answers;
+mod event_streams;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,12 +17,13 @@ use corelane_base::time::Instant;
 use corelane_engine::ring::{ParkTimeout, Ring, Socket};
 use corelane_tls::TlsError;
 
+use self::event_streams::EventStreams;
 use super::answer_connection::AnswerConnection;
 use super::churn::Churn;
 use super::connection::{Connection, ConnectionState, Ending, Replacement};
 use super::connection_io::ConnectionIo;
 use super::connector::Connector;
-use super::context::RunContext;
+use super::context::{RunContext, RunPhase};
 use super::processes::Processes;
 use super::run_config::RunConfig;
 use super::subscribers::Subscribers;
@@ -51,6 +56,8 @@ pub(super) struct Lifecycle<R> {
     churn: Option<Box<Churn>>,
     /// The connection for answers to requests of servers.
     answers: Option<AnswerConnection>,
+    /// Event streams of the sessions of users.
+    event_streams: Option<EventStreams>,
 }
 
 impl<R: Ring> Lifecycle<R> {
@@ -60,7 +67,12 @@ impl<R: Ring> Lifecycle<R> {
         let subscribers = Subscribers::new(&ctx.config, ctx.share, requesting);
         let others = subscribers.as_ref().map_or(0, Subscribers::total_connections);
         let answers = AnswerConnection::new(&ctx.config, requesting + others);
-        let total = requesting + others + usize::from(answers.is_some());
+        let event_streams = requesting + others + usize::from(answers.is_some());
+        let event_streams = EventStreams::new(&ctx.config, ctx.share, event_streams);
+        let total = requesting
+            + others
+            + usize::from(answers.is_some())
+            + event_streams.as_ref().map_or(0, EventStreams::connections);
         let mut io = ConnectionIo::new(ring, total);
         if let Some(publisher) = subscribers.as_ref().and_then(Subscribers::publisher) {
             // Marked as queued, so that it never enters the queue of available connections.
@@ -73,6 +85,7 @@ impl<R: Ring> Lifecycle<R> {
             io,
             subscribers,
             answers,
+            event_streams,
             churn: ctx.config.roles.churn.map(|_| Box::default()),
         }
     }
@@ -94,7 +107,13 @@ impl<R: Ring> Lifecycle<R> {
 
     /// Returns whether no further connection can open before the run begins.
     pub(super) fn is_settled(&self) -> bool {
-        self.connector.is_settled(self.io.connections().len() - usize::from(self.answers.is_some()))
+        self.connector.is_settled(self.required_connections())
+    }
+
+    /// Returns the number of connections that open before the run.
+    pub(super) fn required_connections(&self) -> usize {
+        let streams = self.event_streams.as_ref().map_or(0, EventStreams::connections);
+        self.io.connections().len() - usize::from(self.answers.is_some()) - streams
     }
 
     /// Starts connects whose time has come, within the limits of rate and concurrency.
@@ -226,6 +245,7 @@ impl<R: Ring> Lifecycle<R> {
 
     /// Closes the connection of a user that leaves; it is opened again at once for the next user.
     pub(super) fn leave(&mut self, index: usize, ctx: &mut RunContext) {
+        self.close_event_stream(index);
         let conn = &mut self.io[index];
         conn.is_draining = true;
         let (intended, closing_since) = (ctx.now, ctx.now);
@@ -247,39 +267,6 @@ impl<R: Ring> Lifecycle<R> {
             }
             self.connector.queue_retry(index, ctx.phase);
         }
-    }
-
-    /// Posts an answer to a request of the server over the connection for answers, if the run has
-    /// one; returns the answer otherwise.
-    #[cold]
-    pub(super) fn post_answer(&mut self, answer: Vec<u8>, ctx: &RunContext) -> Option<Vec<u8>> {
-        let Some(answers) = &mut self.answers else { return Some(answer) };
-        if answers.add(answer) {
-            let index = u32::try_from(answers.index()).unwrap_or(u32::MAX);
-            self.begin_connect(index, ctx);
-        } else {
-            self.flush_answers();
-        }
-        None
-    }
-
-    /// Sends the answers that wait for their connection, if it is open.
-    fn flush_answers(&mut self) {
-        let Some(answers) = &mut self.answers else { return };
-        let index = answers.index();
-        if answers.flush(&mut self.io[index]) {
-            self.io.queue_flush(index);
-        }
-    }
-
-    /// Counts the connection for answers as open and uses it; returns whether it is that one.
-    pub(super) fn open_answers(&mut self, index: usize) -> bool {
-        let is_it = self.answers.as_ref().is_some_and(|answers| answers.index() == index);
-        if is_it {
-            self.connector.count_opened();
-            self.flush_answers();
-        }
-        is_it
     }
 
     /// Sends the requests of a connection that are to be sent again.
@@ -418,6 +405,13 @@ impl<R: Ring> Lifecycle<R> {
             ConnectionState::SlowReader(_) => {
                 self.connector.count_closed();
                 ctx.recorder.period.slow_readers.closed += 1;
+            }
+            ConnectionState::EventStream(stream) => {
+                conn.ending = Ending::Lost;
+                let counts = &mut ctx.recorder.period.users.streams;
+                let is_open = stream.is_open();
+                counts.refused += u64::from(!is_open && !stream.is_answered());
+                counts.lost += u64::from(is_open && ctx.phase == RunPhase::Sending);
             }
             ConnectionState::GracefulClose(_) => self.connector.count_closed(),
             handshake @ ConnectionState::Handshake(_) => {
@@ -600,6 +594,9 @@ impl<R: Ring> Lifecycle<R> {
 
     fn schedule_retry(&mut self, index: usize, ctx: &mut RunContext) {
         let ending = std::mem::replace(&mut self.io[index].ending, Ending::Planned);
+        if self.user_of_stream(index).is_some() {
+            return self.retry_event_stream(index, ending, ctx);
+        }
         if ending == Ending::Left && ctx.users.as_mut().is_some_and(|users| users.replace(index)) {
             // It is opened again when the next user comes.
             let conn = &mut self.io[index];
