@@ -25,6 +25,11 @@ impl SlowReader {
         Self { log, pacer: ReadPacer::new(bytes_per_second), is_paused: false }
     }
 
+    /// Returns whether it has a session over HTTP.
+    pub(super) const fn has_session(&self) -> bool {
+        self.log.has_session()
+    }
+
     /// Returns the number of requests in flight.
     pub(super) fn in_flight(&self) -> usize {
         self.log.in_flight()

@@ -62,10 +62,13 @@ impl SlowReaders {
         let is_slow = self.active(ctx).is_some();
         let conn = &mut io[index];
         let ConnectionState::SlowReader(reader) = &mut conn.state else { return None };
+        let had_session = reader.has_session();
         let must_pause = is_slow && reader.pause_after(bytes.len(), ctx.now);
         let settings = &ctx.config.request_settings;
         let (period, output) = (&mut *ctx.recorder.period, &mut conn.send_buffer);
         let received = reader.receive(bytes, &mut ctx.templates, settings, period, output);
+        // The server has not closed the connection of a session that has ended.
+        let has_ended = had_session && !reader.has_session();
         if must_pause {
             io.stop_receive(index);
         }
@@ -73,6 +76,7 @@ impl SlowReaders {
         if !io[index].send_buffer.is_empty() {
             io.queue_flush(index);
         }
+        io[index].is_draining |= has_ended;
         is_closing.then_some(Failure::Closed)
     }
 

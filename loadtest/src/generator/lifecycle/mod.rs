@@ -58,6 +58,8 @@ pub(super) struct Lifecycle<R> {
     answers: Option<AnswerConnection>,
     /// Event streams of the sessions of users.
     event_streams: Option<EventStreams>,
+    /// The publisher, while its connection is opened again that the server closed in between.
+    returning: Option<usize>,
 }
 
 impl<R: Ring> Lifecycle<R> {
@@ -86,6 +88,7 @@ impl<R: Ring> Lifecycle<R> {
             subscribers,
             answers,
             event_streams,
+            returning: None,
             churn: ctx.config.roles.churn.map(|_| Box::default()),
         }
     }
@@ -290,11 +293,14 @@ impl<R: Ring> Lifecycle<R> {
     #[inline]
     pub(super) fn publish_due(&mut self, ctx: &mut RunContext) {
         let Some(subscribers) = &mut self.subscribers else { return };
-        if let Some(publisher) = subscribers.publisher()
-            && self.reopening.contains_key(&publisher)
-        {
-            // They are due as soon as its connection is open.
-            return;
+        if let Some(publisher) = subscribers.publisher() {
+            let conn = &self.io[publisher];
+            let is_open = matches!(conn.state, ConnectionState::Open(_)) && !conn.is_draining;
+            let is_returning = self.returning == Some(publisher) || conn.ending == Ending::Expired;
+            if !is_open && (is_returning || self.reopening.contains_key(&publisher)) {
+                // They are due as soon as its connection is open.
+                return;
+            }
         }
         subscribers.publish_due(&mut self.io, ctx);
     }
@@ -404,7 +410,7 @@ impl<R: Ring> Lifecycle<R> {
             }
             ConnectionState::SlowReader(_) => {
                 self.connector.count_closed();
-                ctx.recorder.period.slow_readers.closed += 1;
+                ctx.recorder.period.slow_readers.closed += u64::from(!conn.is_draining);
             }
             ConnectionState::EventStream(stream) => {
                 conn.ending = Ending::Lost;
@@ -592,11 +598,19 @@ impl<R: Ring> Lifecycle<R> {
         }
     }
 
+    /// Notes whether the connection of the publisher is opened again at once.
+    fn note_publisher(&mut self, index: usize, ending: Ending) {
+        if self.subscribers.as_ref().and_then(Subscribers::publisher) == Some(index) {
+            self.returning = Some(index).filter(|_| ending == Ending::Expired);
+        }
+    }
+
     fn schedule_retry(&mut self, index: usize, ctx: &mut RunContext) {
         let ending = std::mem::replace(&mut self.io[index].ending, Ending::Planned);
         if self.user_of_stream(index).is_some() {
             return self.retry_event_stream(index, ending, ctx);
         }
+        self.note_publisher(index, ending);
         if ending == Ending::Left && ctx.users.as_mut().is_some_and(|users| users.replace(index)) {
             // It is opened again when the next user comes.
             let conn = &mut self.io[index];

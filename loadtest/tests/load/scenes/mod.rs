@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "test setup")]
 
+mod ended_sessions;
 mod session_server;
 
 use std::io::{BufRead, BufReader, Write};
