@@ -49,7 +49,9 @@ fn users_leave_and_return_with_stages() {
         let result = run(plan);
         let (log, found) = (shop.log(), users(&result));
         assert_eq!(log.mistakes, Vec::<String>::new(), "{transport:?}");
-        assert_eq!((found.users, found.left, log.connections), (4, 4, 6), "{transport:?}");
+        // Two leave for good; the others may have a request in flight until they are to return.
+        assert!(found.users == 4 && (2..=4).contains(&found.left), "{transport:?}: {found:?}");
+        assert_eq!(log.connections, 4 + found.left - 2, "{transport:?}: {found:?}");
         assert!(found.iterations > 0 && found.failed_iterations == 0, "{transport:?}: {found:?}");
         let last = result.seconds.iter().rfind(|second| second.span_s > 0.0).unwrap();
         assert_eq!((last.users, last.open), (2, 2), "{transport:?}: {last:?}");
