@@ -18,6 +18,8 @@ pub struct IntrospectionRules {
     pub issuers: Vec<Box<str>>,
     /// The checks that claims of a JWT have, too.
     pub claims: ClaimRules,
+    /// Time in seconds for which a token stays valid while the server cannot be asked again.
+    pub grace_seconds: u64,
 }
 
 /// What an authorization server says of a token.
@@ -34,8 +36,17 @@ pub enum TokenStatus {
 pub struct IntrospectedToken {
     /// SHA-256 of the token.
     pub digest: [u8; 32],
-    /// What the authorization server says; `None` if it does not respond.
-    pub status: Option<TokenStatus>,
+    /// What the authorization server says.
+    pub answer: Result<TokenStatus, NotIntrospected>,
+}
+
+/// Why the authorization server has said nothing of a token.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NotIntrospected {
+    /// It does not respond.
+    NoAnswer,
+    /// It was not asked: too many tokens wait.
+    TooMany,
 }
 
 impl TokenStatus {
@@ -57,7 +68,8 @@ impl TokenStatus {
 
 impl IntrospectionRules {
     /// Checks the members of a response at the time `unix_seconds`. A client without user is named
-    /// by its `client_id`; a token without `exp` is asked about again.
+    /// by its `client_id`; a token without `exp` is asked about again, and ends if it is not
+    /// confirmed within `grace_seconds` more.
     pub(super) fn check(
         &self,
         members: &Map<String, Value>,
@@ -79,7 +91,8 @@ impl IntrospectionRules {
         if let Some(client) = client {
             claims.entry("sub").or_insert(client);
         }
-        claims.entry("exp").or_insert_with(|| forgotten_at.into());
+        let ends_at = forgotten_at.saturating_add(self.grace_seconds);
+        claims.entry("exp").or_insert_with(|| ends_at.into());
         let principal = self.claims.check(&claims, unix_seconds, access)?;
         let known_until = principal.expires_at().unwrap_or(forgotten_at).min(forgotten_at);
         Ok(Verified { principal, known_until })
@@ -101,6 +114,7 @@ mod tests {
         let rules = IntrospectionRules {
             issuers: vec!["https://as.test".into()],
             claims: ClaimRules { audiences: vec!["https://a/mcp".into()], ..ClaimRules::default() },
+            grace_seconds: 300,
         };
         let mut members = json!({
             "active": true, "sub": "ada", "aud": "https://a/mcp", "client_id": "cli",
@@ -120,6 +134,7 @@ mod tests {
         assert_eq!((principal.id(), principal.client_id()), ("ada", "cli"));
         assert_eq!((principal.issuer(), known_until), ("https://as.test", NOW + 60));
         assert_eq!(principal.scopes().collect::<Vec<_>>(), ["read", "call"]);
+        assert_eq!(principal.expires_at(), Some(NOW + 360));
         assert_eq!(check(&json!({"exp": NOW + 10})).unwrap().known_until, NOW + 10);
         assert_eq!(check(&json!({"exp": NOW + 999})).unwrap().known_until, NOW + 60);
         assert_eq!(check(&json!({"sub": null})).unwrap().principal.id(), "cli");

@@ -1,7 +1,8 @@
 //! Tokens that were verified, so that each is verified once.
 //!
 //! Invariants: the number of tokens is bounded; a token is found by its SHA-256 as a whole, and
-//! only until it expires.
+//! only until it expires. One that an authorization server has called valid is remembered longer:
+//! it may be used while the server cannot be asked again, until its grace ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +30,22 @@ struct VerifiedToken {
     principal: Arc<Principal>,
     /// Seconds since 1970 until which it is known.
     known_until: u64,
+    /// Seconds since 1970 until which it may be used if the authorization server cannot be asked
+    /// again; `None` if that has not called it valid.
+    grace_until: Option<u64>,
+    /// The authorization server was asked again, and has not answered.
+    is_unanswered: bool,
     is_used: bool,
+}
+
+/// A token that the authorization server has called valid, and is to be asked about again.
+#[derive(Clone, Debug)]
+pub struct Unconfirmed {
+    pub principal: Arc<Principal>,
+    /// Seconds since 1970 until which it was known.
+    pub known_until: u64,
+    /// The server was asked again, and has not answered.
+    pub is_unanswered: bool,
 }
 
 impl TokenTable {
@@ -39,10 +55,15 @@ impl TokenTable {
         Self { places: HashMap::new(), tokens: Vec::new(), tokens_max, hand: 0 }
     }
 
-    /// Forgets all tokens.
-    pub fn clear(&mut self) {
-        self.places = HashMap::new();
-        self.tokens = Vec::new();
+    /// Forgets the owners of all tokens. What is left is which tokens an authorization server has
+    /// called valid.
+    pub fn forget_owners(&mut self) {
+        self.tokens.retain(|token| token.grace_until.is_some());
+        for token in &mut self.tokens {
+            (token.known_until, token.grace_until) = (0, Some(0));
+        }
+        let places = self.tokens.iter().enumerate();
+        self.places = places.map(|(place, token)| (token.digest, place)).collect();
         self.hand = 0;
     }
 
@@ -62,10 +83,30 @@ impl TokenTable {
 
     /// Stores the owner of the token with this digest until `known_until`, in seconds since 1970.
     pub fn insert(&mut self, digest: TokenDigest, principal: Arc<Principal>, known_until: u64) {
+        self.insert_introspected(digest, principal, known_until, None);
+    }
+
+    /// Stores the owner of a token as [`TokenTable::insert`] does. If an authorization server has
+    /// called it valid, it may be used until `grace_until` while that cannot be asked again.
+    pub fn insert_introspected(
+        &mut self,
+        digest: TokenDigest,
+        principal: Arc<Principal>,
+        known_until: u64,
+        grace_until: Option<u64>,
+    ) {
         if self.tokens_max == 0 {
             return;
         }
-        let entry = VerifiedToken { digest, principal, known_until, is_used: false };
+        let is_used = false;
+        let entry = VerifiedToken {
+            digest,
+            principal,
+            known_until,
+            grace_until,
+            is_unanswered: false,
+            is_used,
+        };
         if let Some(place) = self.places.get(&digest) {
             self.tokens[*place] = entry;
             return;
@@ -80,6 +121,39 @@ impl TokenTable {
             place
         };
         self.places.insert(digest, place);
+    }
+
+    /// Returns a token that is to be asked about again, and whose grace has not ended.
+    pub fn find_unconfirmed(&mut self, digest: &TokenDigest, now: u64) -> Option<Unconfirmed> {
+        let known = &mut self.tokens[*self.places.get(digest)?];
+        let is_in_grace = known.grace_until.is_some_and(|grace_until| now < grace_until);
+        if now < known.known_until || !is_in_grace {
+            return None;
+        }
+        known.is_used = true;
+        let VerifiedToken { known_until, is_unanswered, .. } = *known;
+        Some(Unconfirmed { principal: Arc::clone(&known.principal), known_until, is_unanswered })
+    }
+
+    /// Returns whether an authorization server has called a token valid before.
+    pub fn was_introspected(&self, digest: &TokenDigest) -> bool {
+        let place = self.places.get(digest);
+        place.is_some_and(|place| self.tokens[*place].grace_until.is_some())
+    }
+
+    /// Records that the authorization server has not answered about a token.
+    pub fn record_unanswered(&mut self, digest: &TokenDigest) {
+        if let Some(place) = self.places.get(digest) {
+            self.tokens[*place].is_unanswered = true;
+        }
+    }
+
+    /// Forgets a token that is no longer valid.
+    pub fn forget(&mut self, digest: &TokenDigest) {
+        if let Some(place) = self.places.get(digest) {
+            let token = &mut self.tokens[*place];
+            (token.known_until, token.grace_until, token.is_used) = (0, None, false);
+        }
     }
 
     /// Returns a place whose token was not used since the last visit.
@@ -121,8 +195,36 @@ mod tests {
         assert_eq!(find(&mut table, "ab", 9), None);
         table.insert(digest_of("a"), principal("bob"), 20);
         assert_eq!((find(&mut table, "a", 10).as_deref(), table.tokens.len()), (Some("bob"), 1));
-        table.clear();
+        table.forget_owners();
         assert_eq!((find(&mut table, "a", 10), table.tokens.len()), (None, 0));
+    }
+
+    #[test]
+    fn introspected_token_has_grace() {
+        let (mut table, digest) = (TokenTable::new(2), digest_of("a"));
+        table.insert_introspected(digest, principal("ada"), 10, Some(20));
+        table.insert(digest_of("b"), principal("bob"), 10);
+        assert!(table.find_unconfirmed(&digest, 9).is_none());
+        assert!(table.find_unconfirmed(&digest_of("b"), 10).is_none());
+        let unconfirmed = table.find_unconfirmed(&digest, 10).unwrap();
+        assert_eq!((unconfirmed.principal.id(), unconfirmed.is_unanswered), ("ada", false));
+        table.record_unanswered(&digest);
+        assert!(table.find_unconfirmed(&digest, 19).unwrap().is_unanswered);
+        assert!(table.find_unconfirmed(&digest, 20).is_none() && table.was_introspected(&digest));
+        table.forget(&digest);
+        assert!(table.find_unconfirmed(&digest, 10).is_none() && !table.was_introspected(&digest));
+    }
+
+    #[test]
+    fn introspected_token_is_remembered_without_owner() {
+        let mut table = TokenTable::new(2);
+        table.insert(digest_of("b"), principal("bob"), 10);
+        table.insert_introspected(digest_of("a"), principal("ada"), 10, Some(20));
+        table.forget_owners();
+        assert!(table.was_introspected(&digest_of("a")));
+        assert!(!table.was_introspected(&digest_of("b")));
+        assert_eq!(find(&mut table, "a", 0), None);
+        assert!(table.find_unconfirmed(&digest_of("a"), 0).is_none());
     }
 
     #[test]

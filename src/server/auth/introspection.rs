@@ -1,13 +1,14 @@
 //! Tokens that the authorization server is asked about (RFC 7662). Each shard has the requests that
-//! wait for the answer, and the tokens that it has refused ([`PendingTokens`]); the thread that
-//! fetches keys asks the server ([`Introspector`]).
+//! wait for the answer, and the tokens that it has refused ([`PendingTokens`]); threads take tokens
+//! from a queue and ask the server ([`Introspector`]).
 //!
-//! Invariants: a shard asks about a token once at a time, and the thread about one token at a time;
-//! no request waits longer than [`WAIT_MAX`]; the numbers of tokens are bounded; after a failure
-//! nothing is asked for [`RETRY_AFTER`], so that a server that is away costs no waiting.
+//! Invariants: a shard asks about a token once at a time; no request waits longer than
+//! [`WAIT_MAX`]; the numbers of tokens are bounded; a failure concerns the token that was asked
+//! about, which is not asked about again for [`UNANSWERED_SECONDS`].
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::mpsc::SyncSender;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use std::{fmt, fs};
 
@@ -15,13 +16,14 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
-use sha2::{Digest, Sha256};
+use corelane_engine::clock::Clock;
 use url::Url;
 use url::form_urlencoded::{self, Serializer};
 
 use super::AuthTime;
+use super::question_queue::{Question, QuestionQueue};
 use crate::guard::auth::AuthError;
-use crate::guard::auth::introspection::{IntrospectedToken, TokenStatus};
+use crate::guard::auth::introspection::{IntrospectedToken, NotIntrospected, TokenStatus};
 use crate::guard::auth::token_table::TokenDigest;
 use crate::server::fetch::{self, Fetcher, Form};
 use crate::server::options::AuthOptions;
@@ -29,7 +31,7 @@ use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
 
 /// The longest time for which a request waits.
-const WAIT_MAX: Duration = Duration::from_secs(5);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(5);
 /// Time in seconds for which a refused token is known.
 const REFUSED_SECONDS: u64 = 10;
 /// Time in seconds for which nothing is asked about a token that was not answered.
@@ -37,19 +39,10 @@ const UNANSWERED_SECONDS: u64 = 1;
 /// Refused tokens that are known, at most.
 const REFUSED_MAX: usize = 1_024;
 
-/// Asks about tokens, on a thread that may wait; one for each shard.
-#[derive(Clone, Debug)]
-pub(super) struct Questions {
-    /// The tokens to ask about.
-    pub(super) tokens: SyncSender<Box<str>>,
-    /// Wakes the thread; a full channel has woken it already.
-    pub(super) wake: SyncSender<()>,
-}
-
 /// The tokens of one shard that are asked about.
 #[derive(Debug)]
 pub(super) struct PendingTokens {
-    questions: Questions,
+    questions: Arc<QuestionQueue>,
     pending: HashMap<TokenDigest, PendingToken>,
     /// In order of the deadlines, since all have the same time. Some are answered.
     deadlines: VecDeque<(Instant, TokenDigest, u64)>,
@@ -68,7 +61,7 @@ struct PendingToken {
 }
 
 impl PendingTokens {
-    pub(super) fn new(questions: Questions) -> Self {
+    pub(super) fn new(questions: Arc<QuestionQueue>) -> Self {
         Self {
             questions,
             pending: HashMap::new(),
@@ -79,7 +72,8 @@ impl PendingTokens {
     }
 
     /// Asks about a token, unless that is known or under way. Returns why it is not accepted now.
-    pub(super) fn ask(&mut self, token: &str, digest: TokenDigest, time: AuthTime) -> AuthError {
+    pub(super) fn ask(&mut self, question: Question, time: AuthTime) -> AuthError {
+        let digest = question.digest;
         match self.refused.get(&digest) {
             Some((until, error)) if time.unix_seconds < *until => return error.clone(),
             _ => {}
@@ -87,10 +81,9 @@ impl PendingTokens {
         if self.pending.contains_key(&digest) {
             return AuthError::Pending;
         }
-        if self.questions.tokens.try_send(token.into()).is_err() {
+        if !self.questions.push(question) {
             return TOO_MANY_QUESTIONS;
         }
-        self.questions.wake.try_send(()).ok();
         self.count += 1;
         let number = self.count;
         self.pending.insert(digest, PendingToken { number, waiting: Vec::new() });
@@ -151,13 +144,11 @@ impl PendingTokens {
     }
 }
 
-const TOO_MANY_QUESTIONS: AuthError =
+pub(super) const TOO_MANY_QUESTIONS: AuthError =
     AuthError::Unavailable("too many tokens are being introspected; try again");
 pub(super) const NO_ANSWER: AuthError =
     AuthError::Unavailable("the authorization server does not respond to introspection");
 
-/// Time after a failure during which every token is unanswered.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Time between two log lines about failures.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -167,11 +158,26 @@ pub(super) struct Introspector {
     authorization: Option<Box<str>>,
 }
 
-/// Failures of the endpoint.
-#[derive(Debug, Default)]
-pub(super) struct Failures {
-    away_until: Option<Instant>,
-    logged_at: Option<Instant>,
+/// Limits the log lines about failures.
+#[derive(Debug)]
+pub(super) struct FailureLog {
+    clock: Clock,
+    /// Milliseconds of the clock before which no line is logged.
+    next_at: AtomicU64,
+}
+
+impl FailureLog {
+    pub(super) fn new() -> Self {
+        Self { clock: Clock::start(), next_at: AtomicU64::new(0) }
+    }
+
+    /// Returns whether a failure is logged.
+    fn admits(&self) -> bool {
+        let now = self.clock.now().milliseconds();
+        let next_at = now + LOG_INTERVAL.as_secs() * 1_000;
+        let next = |at| (at <= now).then_some(next_at);
+        self.next_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
 }
 
 impl Introspector {
@@ -208,35 +214,23 @@ impl Introspector {
     pub(super) fn introspect(
         &self,
         fetcher: &Fetcher,
-        token: &str,
-        failures: &mut Failures,
-        now: Instant,
+        Question { token, digest, .. }: &Question,
+        failures: &FailureLog,
     ) -> IntrospectedToken {
-        let digest = Sha256::digest(token.as_bytes()).into();
-        if failures.away_until.is_some_and(|until| now < until) {
-            return IntrospectedToken { digest, status: None };
-        }
         let body = Serializer::new(String::new())
             .append_pair("token", token)
             .append_pair("token_type_hint", "access_token")
             .finish();
         let form = Form { authorization: self.authorization.as_deref(), body: &body };
         let fetched = fetcher.fetch(&self.url, Some(&form));
-        match fetched.and_then(|it| TokenStatus::parse(&it.body)) {
-            Ok(status) => {
-                *failures = Failures::default();
-                IntrospectedToken { digest, status: Some(status) }
+        let answer = fetched.and_then(|it| TokenStatus::parse(&it.body)).map_err(|error| {
+            if failures.admits() {
+                let location = self.url.as_str();
+                Event::Auth(AuthEvent::IntrospectionFailed { location, error: &error }).emit();
             }
-            Err(error) => {
-                failures.away_until = Some(now.after(RETRY_AFTER));
-                if failures.logged_at.is_none_or(|at| now.since(at) >= LOG_INTERVAL) {
-                    failures.logged_at = Some(now);
-                    let location = self.url.as_str();
-                    Event::Auth(AuthEvent::IntrospectionFailed { location, error: &error }).emit();
-                }
-                IntrospectedToken { digest, status: None }
-            }
-        }
+            NotIntrospected::NoAnswer
+        });
+        IntrospectedToken { digest: *digest, answer }
     }
 }
 
@@ -259,17 +253,21 @@ fn basic_authorization(text: &str) -> Result<Box<str>, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, sync_channel};
-
     use super::*;
     use crate::guard::auth::{InvalidToken, TokenFault};
+    use crate::server::auth::question_queue::NextQuestion;
 
     const INACTIVE: InvalidToken = InvalidToken::new(TokenFault::Unknown, "inactive");
 
-    fn tokens(questions_max: usize) -> (PendingTokens, Receiver<Box<str>>, Receiver<()>) {
-        let (tokens, asked) = sync_channel(questions_max);
-        let (wake, woken) = sync_channel(1);
-        (PendingTokens::new(Questions { tokens, wake }), asked, woken)
+    fn tokens(questions_max: usize) -> (PendingTokens, Arc<QuestionQueue>) {
+        let queue = Arc::new(QuestionQueue::new(questions_max, 1, WAIT_MAX));
+        (PendingTokens::new(Arc::clone(&queue)), queue)
+    }
+
+    fn ask(tokens: &mut PendingTokens, number: u8, time: AuthTime) -> AuthError {
+        let token = number.to_string().into();
+        let digest = [number; 32];
+        tokens.ask(Question { token, digest, client: None, is_known: false }, time)
     }
 
     fn at(seconds: u64) -> AuthTime {
@@ -285,45 +283,64 @@ mod tests {
 
     #[test]
     fn token_is_asked_about_once() {
-        let (mut tokens, asked, woken) = tokens(2);
-        assert_eq!(tokens.ask("a", [1; 32], at(1)), AuthError::Pending);
-        assert_eq!(tokens.ask("a", [1; 32], at(1)), AuthError::Pending);
+        let (mut tokens, queue) = tokens(2);
+        assert_eq!(ask(&mut tokens, 1, at(1)), AuthError::Pending);
+        assert_eq!(ask(&mut tokens, 1, at(1)), AuthError::Pending);
         assert!(tokens.wait(&[1; 32], key(0)) && tokens.wait(&[1; 32], key(0)));
         assert!(tokens.wait(&[1; 32], key(1)) && !tokens.wait(&[2; 32], key(1)));
-        assert_eq!((&*asked.recv().unwrap(), asked.try_recv().is_err()), ("a", true));
-        assert!(woken.try_recv().is_ok());
+        let Some(NextQuestion::Ask(question)) = queue.next() else { panic!("no question") };
+        assert_eq!(&*question.token, "1");
+        queue.end(&question);
         assert_eq!(tokens.end(&[1; 32]), [key(0), key(1)]);
         let inactive = AuthError::InvalidToken(INACTIVE);
         tokens.refuse([1; 32], inactive.clone(), 1);
-        assert_eq!(tokens.ask("a", [1; 32], at(10)), inactive);
-        assert_eq!(tokens.ask("a", [1; 32], at(11)), AuthError::Pending);
+        assert_eq!(ask(&mut tokens, 1, at(10)), inactive);
+        assert_eq!(ask(&mut tokens, 1, at(11)), AuthError::Pending);
     }
 
     #[test]
     fn questions_beyond_the_limit_are_refused() {
-        let (mut tokens, _asked, _woken) = tokens(2);
-        assert_eq!(tokens.ask("a", [1; 32], at(1)), AuthError::Pending);
-        assert_eq!(tokens.ask("b", [2; 32], at(1)), AuthError::Pending);
-        assert_eq!(tokens.ask("c", [3; 32], at(1)), TOO_MANY_QUESTIONS);
-        assert_eq!(tokens.ask("b", [2; 32], at(1)), AuthError::Pending);
+        let (mut tokens, _queue) = tokens(2);
+        assert_eq!(ask(&mut tokens, 1, at(1)), AuthError::Pending);
+        assert_eq!(ask(&mut tokens, 2, at(1)), AuthError::Pending);
+        assert_eq!(ask(&mut tokens, 3, at(1)), TOO_MANY_QUESTIONS);
+        assert_eq!(ask(&mut tokens, 2, at(1)), AuthError::Pending);
+    }
+
+    #[test]
+    fn failure_concerns_its_token_only() {
+        let (mut tokens, _queue) = tokens(2);
+        ask(&mut tokens, 1, at(1));
+        tokens.end(&[1; 32]);
+        tokens.refuse([1; 32], NO_ANSWER, 1);
+        assert_eq!(ask(&mut tokens, 1, at(1)), NO_ANSWER);
+        assert_eq!(ask(&mut tokens, 2, at(1)), AuthError::Pending);
     }
 
     #[test]
     fn question_without_answer_ends() {
-        let (mut tokens, _asked, _woken) = tokens(2);
-        tokens.ask("a", [1; 32], at(1));
+        let (mut tokens, queue) = tokens(2);
+        ask(&mut tokens, 1, at(1));
         assert!(tokens.wait(&[1; 32], key(0)));
         assert_eq!(tokens.next_deadline(), Some(at(6).turn));
         assert!(tokens.expire(at(5)).is_empty());
         assert_eq!(tokens.expire(at(6)), [key(0)]);
-        assert_eq!(tokens.ask("a", [1; 32], at(6)), NO_ANSWER);
-        assert_eq!(tokens.ask("a", [1; 32], at(7)), AuthError::Pending);
+        let Some(NextQuestion::Ask(question)) = queue.next() else { panic!("no question") };
+        queue.end(&question);
+        assert_eq!(ask(&mut tokens, 1, at(6)), NO_ANSWER);
+        assert_eq!(ask(&mut tokens, 1, at(7)), AuthError::Pending);
         assert_eq!((tokens.next_deadline(), tokens.end(&[1; 32]).len()), (Some(at(12).turn), 0));
     }
 
     #[test]
+    fn failures_are_logged_once_in_interval() {
+        let log = FailureLog::new();
+        assert_eq!([(); 3].map(|()| log.admits()), [true, false, false]);
+    }
+
+    #[test]
     fn refused_tokens_are_bounded() {
-        let (mut tokens, _asked, _woken) = tokens(1);
+        let (mut tokens, _queue) = tokens(1);
         for number in 0..3 * REFUSED_MAX {
             let mut digest = [0; 32];
             digest[..8].copy_from_slice(&number.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Requests of shards for keys of issuers, to the thread that fetches them.
+//! Requests of shards for keys of issuers, to the threads that fetch them.
 //!
 //! Invariants: an issuer is asked at most once in [`REFETCH_SECONDS`], however many tokens name
 //! keys that it does not have; a shard never waits.
@@ -40,9 +40,19 @@ pub(super) struct IssuerState {
     pub(super) fetched_at: AtomicU64,
     /// Seconds since 1970 of the last request.
     pub(super) requested_at: AtomicU64,
+    /// Wakes the thread that fetches them, if they come from a URL; a full channel has woken it
+    /// already.
+    pub(super) wake: Option<SyncSender<()>>,
 }
 
 impl IssuerState {
+    /// Wakes the thread that fetches the keys.
+    pub(super) fn wake(&self) {
+        if let Some(wake) = &self.wake {
+            wake.try_send(()).ok();
+        }
+    }
+
     /// Returns whether a request has not ended.
     pub(super) fn is_requested(&self) -> bool {
         let [answered, failed] =
@@ -55,8 +65,6 @@ impl IssuerState {
 #[derive(Clone, Debug)]
 pub(super) struct KeyRequests {
     pub(super) issuers: Arc<[IssuerState]>,
-    /// Wakes the thread; a full channel has woken it already.
-    pub(super) wake: SyncSender<()>,
 }
 
 impl KeyRequests {
@@ -70,8 +78,7 @@ impl KeyRequests {
         if unix_seconds.saturating_sub(requested_at) >= REFETCH_SECONDS {
             state.requested_at.store(unix_seconds, Ordering::Relaxed);
             state.requests.fetch_add(1, Ordering::AcqRel);
-            // Full: the thread is about to look at all issuers.
-            self.wake.try_send(()).ok();
+            state.wake();
         }
         let ended = answered.max(state.failed.load(Ordering::Acquire));
         let is_pending = state.requests.load(Ordering::Acquire) > ended;
@@ -89,9 +96,9 @@ mod tests {
     #[test]
     fn unknown_key_is_requested_once_in_interval() {
         let (wake, woken) = sync_channel(1);
-        let remote = IssuerState { is_remote: true, ..IssuerState::default() };
+        let remote = IssuerState { is_remote: true, wake: Some(wake), ..IssuerState::default() };
         let issuers: Arc<[IssuerState]> = [IssuerState::default(), remote].into();
-        let requests = KeyRequests { issuers: Arc::clone(&issuers), wake };
+        let requests = KeyRequests { issuers: Arc::clone(&issuers) };
         assert_eq!(requests.request(0, 0, 100), KeyState::Current);
         assert_eq!(requests.request(7, 0, 100), KeyState::Current);
         assert_eq!(requests.request(1, 0, 100), KeyState::Pending);
@@ -109,9 +116,9 @@ mod tests {
     #[test]
     fn fresh_key_set_lacks_unknown_keys() {
         let (wake, woken) = sync_channel(1);
-        let state = IssuerState { is_remote: true, ..IssuerState::default() };
+        let state = IssuerState { is_remote: true, wake: Some(wake), ..IssuerState::default() };
         state.fetched_at.store(100, Ordering::Release);
-        let requests = KeyRequests { issuers: [state].into(), wake };
+        let requests = KeyRequests { issuers: [state].into() };
         assert_eq!(requests.request(0, 0, 100), KeyState::Current);
         assert!(woken.try_recv().is_ok());
         assert_eq!(requests.request(0, 0, 129), KeyState::Current);

@@ -9,12 +9,14 @@
 //! server (RFC 7662), for whose answer the request waits. A bound token costs a signature check for
 //! the proof of each request. A turn has a limited number of signature checks; further requests
 //! wait for later turns.
-//! `source` reads the keys, before the server starts and on a thread of its own.
+//! `source` reads the keys, before the server starts and on threads of its own.
 
 mod credential;
 
 mod checks;
 mod key_requests;
+
+mod question_queue;
 
 mod introspection;
 
@@ -28,6 +30,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use corelane_base::client_address::ClientAddress;
 use corelane_base::principal::Principal;
 use corelane_base::slab::Key;
 use corelane_base::time::{Instant, WallClock};
@@ -38,18 +41,19 @@ pub(super) use self::checks::{
     count_refusal, parity_refusal_error, refusal_error, unauthorized_event,
 };
 pub(super) use self::credential::Credential;
-use self::introspection::{NO_ANSWER, PendingTokens};
+use self::introspection::{NO_ANSWER, PendingTokens, TOO_MANY_QUESTIONS};
 use self::key_requests::{KeyRequests, KeyState};
+use self::question_queue::Question;
 #[cfg(feature = "cli")]
 pub use self::source::check_auth;
 pub(super) use self::source::{AuthSource, AuthUpdate, HOW_TO_KNOW_CALLERS, HostCallers};
 use crate::guard::auth::access::{AccessDenied, AccessTarget};
 use crate::guard::auth::certificates::ClientCertificate;
 use crate::guard::auth::challenge::Challenges;
-use crate::guard::auth::introspection::IntrospectedToken;
+use crate::guard::auth::introspection::{IntrospectedToken, NotIntrospected};
 use crate::guard::auth::metadata::ResourceMetadata;
 use crate::guard::auth::proof::{Proof, SentProof};
-use crate::guard::auth::token_table::{TokenTable, digest_of};
+use crate::guard::auth::token_table::{TokenDigest, TokenTable, digest_of};
 use crate::guard::auth::{
     AuthError, Authenticator, InvalidToken, TokenFault, Verified, VerifyError,
 };
@@ -60,8 +64,8 @@ use crate::telemetry::counters::AuthCounters;
 /// Interval at which the credentials of open connections are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time in seconds for which an open connection is served while the authorization server is asked
-/// about its token again.
+/// Time in seconds for which a token that was valid is accepted while the authorization server is
+/// asked about it again. Later requests wait for the answer.
 const GRACE_SECONDS: u64 = 10;
 
 /// Who the callers of one shard are; by default they are not distinguished.
@@ -162,7 +166,7 @@ impl Authentication {
         };
         active.authenticator = authenticator;
         active.version = active.version.wrapping_add(1);
-        active.tokens.clear();
+        active.tokens.forget_owners();
         active.pending.forget_refused();
         active.check_at = active.check_at.map(|_| Instant::ORIGIN);
     }
@@ -308,7 +312,7 @@ impl Authentication {
             && expires_at.is_none_or(|expires_at| time.unix_seconds < expires_at)
     }
 
-    /// Returns the credential of a token that comes with `proof`, and counts the check.
+    /// Returns the credential of a token that `client` sends with `proof`, and counts the check.
     ///
     /// # Errors
     ///
@@ -317,13 +321,14 @@ impl Authentication {
         &mut self,
         token: &str,
         proof: Proof<'_>,
+        client: Option<ClientAddress>,
         time: AuthTime,
         counters: &mut AuthCounters,
     ) -> Result<Credential, AuthError> {
         let Some(active) = &mut self.verification else { return Err(NO_AUTHENTICATION) };
         let known = active.find(token, time);
         let is_hit = known.is_some();
-        let credential = known.map_or_else(|| active.verify(token, time), Ok);
+        let credential = known.map_or_else(|| active.verify(token, client, time), Ok);
         let checked = credential.and_then(|it| active.check_binding(it, token, proof, time));
         count_check(counters, is_hit, &checked);
         checked
@@ -402,8 +407,18 @@ impl TokenVerification {
         Some(Credential::new(token, principal, known_until, self.version))
     }
 
-    fn verify(&mut self, token: &str, time: AuthTime) -> Result<Credential, AuthError> {
+    fn verify(
+        &mut self,
+        token: &str,
+        client: Option<ClientAddress>,
+        time: AuthTime,
+    ) -> Result<Credential, AuthError> {
         let AuthTime { turn, unix_seconds } = time;
+        if self.authenticator.introspection.is_some()
+            && let Some(renewed) = self.renew(token, client, time)
+        {
+            return renewed;
+        }
         self.take_check(turn)?;
         match self.authenticator.verify(token, unix_seconds) {
             Ok(Verified { principal, known_until }) => {
@@ -413,7 +428,11 @@ impl TokenVerification {
             }
             Err(VerifyError::Auth(error)) => Err(error),
             Err(VerifyError::IntrospectionNeeded) => {
-                Err(self.pending.ask(token, digest_of(token), time))
+                let digest = digest_of(token);
+                let is_known = self.tokens.was_introspected(&digest);
+                Err(self
+                    .pending
+                    .ask(Question { token: token.into(), digest, client, is_known }, time))
             }
             Err(VerifyError::KeysNeeded(issuer)) => {
                 let issuers = self.authenticator.jwt.as_ref().map(|jwt| &jwt.issuers);
@@ -430,6 +449,38 @@ impl TokenVerification {
 }
 
 impl TokenVerification {
+    /// Asks again about a token that the authorization server has called valid, and returns its
+    /// credential if it may be used meanwhile: for [`GRACE_SECONDS`], and as long as the server does
+    /// not answer. `None` for other tokens.
+    #[cold]
+    fn renew(
+        &mut self,
+        token: &str,
+        client: Option<ClientAddress>,
+        time: AuthTime,
+    ) -> Option<Result<Credential, AuthError>> {
+        let (digest, now) = (digest_of(token), time.unix_seconds);
+        let known = self.tokens.find_unconfirmed(&digest, now)?;
+        let question = Question { token: token.into(), digest, client, is_known: true };
+        let error = self.pending.ask(question, time);
+        let goes_on = match error {
+            AuthError::Pending => {
+                known.is_unanswered || now < known.known_until.saturating_add(GRACE_SECONDS)
+            }
+            AuthError::Unavailable(_) => {
+                self.tokens.record_unanswered(&digest);
+                true
+            }
+            _ => false,
+        };
+        // It is looked at again in a second.
+        Some(if goes_on {
+            Ok(Credential::new(token, known.principal, now + 1, self.version))
+        } else {
+            Err(error)
+        })
+    }
+
     fn verify_certificate(
         &mut self,
         certificate: &ClientCertificate,
@@ -493,19 +544,39 @@ impl TokenVerification {
         counters: &mut AuthCounters,
     ) -> Vec<Key> {
         let waiting = self.pending.end(&token.digest);
-        let verified = match &token.status {
-            Some(status) => self.authenticator.verify_introspected(status, time.unix_seconds),
-            None => Err(NO_ANSWER),
+        let verified = match &token.answer {
+            Ok(status) => self.authenticator.verify_introspected(status, time.unix_seconds),
+            Err(NotIntrospected::NoAnswer) => Err(NO_ANSWER),
+            Err(NotIntrospected::TooMany) => Err(TOO_MANY_QUESTIONS),
         };
         match verified {
-            Ok(Verified { principal, known_until }) => {
-                self.tokens.insert(token.digest, Arc::new(principal), known_until);
+            Ok(verified) => {
+                self.insert_introspected(token.digest, verified);
                 counters.checks_verified += 1;
             }
             // Counted for each request that it refuses.
-            Err(error) => self.pending.refuse(token.digest, error, time.unix_seconds),
+            Err(error) => {
+                if !matches!(error, AuthError::Unavailable(_)) {
+                    self.tokens.forget(&token.digest);
+                }
+                self.pending.refuse(token.digest, error, time.unix_seconds);
+            }
         }
         waiting
+    }
+
+    fn insert_introspected(&mut self, digest: TokenDigest, verified: Verified) {
+        let Verified { principal, known_until } = verified;
+        let rules = self.authenticator.introspection.as_ref();
+        let grace = rules.map_or(0, |rules| rules.grace_seconds);
+        let expires_at = principal.expires_at().unwrap_or(u64::MAX);
+        let grace_until = known_until.saturating_add(grace).min(expires_at);
+        self.tokens.insert_introspected(
+            digest,
+            Arc::new(principal),
+            known_until,
+            Some(grace_until),
+        );
     }
 }
 

@@ -74,6 +74,7 @@ fn read_authenticator(
         Some(_) => Some(IntrospectionRules {
             issuers: options.issuers.iter().map(|issuer| issuer.as_str().into()).collect(),
             claims: read_claim_rules(options, "auth.introspection")?,
+            grace_seconds: options.introspection_grace.as_secs(),
         }),
         None => None,
     };
@@ -231,10 +232,18 @@ fn read_claim_rules(options: &AuthOptions, key: &str) -> Result<ClaimRules, Stri
 
 /// Returns the contents of all files of `options`; `None` for one that cannot be read.
 pub(super) fn read_files(options: &AuthOptions) -> Vec<Option<Vec<u8>>> {
+    files(options).map(|path| fs::read(path).ok()).collect()
+}
+
+/// Returns whether `options` name files.
+pub(super) fn has_files(options: &AuthOptions) -> bool {
+    files(options).next().is_some()
+}
+
+fn files(options: &AuthOptions) -> impl Iterator<Item = &Path> {
     let key_sets = options.key_sets.iter().filter(|location| !is_url(location)).map(Path::new);
     let others = options.introspection_client.iter().chain(&options.server_authorities);
-    let all = options.api_keys.iter().chain(others).map(|path| &**path).chain(key_sets);
-    all.map(|path| fs::read(path).ok()).collect()
+    options.api_keys.iter().chain(others).map(|path| &**path).chain(key_sets)
 }
 
 /// Returns whether a key set is fetched.

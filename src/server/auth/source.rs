@@ -4,9 +4,12 @@
 //! Invariants: an authenticator is used only if all of its files can be read; otherwise the one
 //! before it stays. The keys of an issuer are kept for a day if they cannot be fetched again, and
 //! then dropped, so that its tokens get status 503.
+//!
+//! Files are looked at on a thread of their own, each key set that is fetched has one, and others
+//! ask about tokens: none of them waits for another one.
 
 use std::any::Any;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,13 +20,14 @@ use corelane_engine::clock::{Clock, unix_ms};
 use corelane_engine::mesh::ExpiringSet;
 
 use super::checks::{ProofChecks, TurnChecks};
-use super::introspection::{Failures, PendingTokens, Questions};
+use super::introspection::{FailureLog, PendingTokens, WAIT_MAX};
 use super::key_requests::{IssuerState, KeyRequests};
-use super::settings::{Settings, is_url, read, read_files, read_rules};
+use super::question_queue::{NextQuestion, Question, QuestionQueue};
+use super::settings::{Settings, has_files, is_url, read, read_files, read_rules};
 use super::{Authentication, TokenVerification};
-use crate::guard::auth::introspection::IntrospectedToken;
+use crate::guard::auth::introspection::{IntrospectedToken, NotIntrospected};
 use crate::guard::auth::jwt::KeySet;
-use crate::guard::auth::token_table::TokenTable;
+use crate::guard::auth::token_table::{TokenDigest, TokenTable};
 use crate::guard::auth::{Authenticator, TokenVerifier};
 use crate::guard::state_cipher::KEY_BYTES;
 use crate::server::fetch;
@@ -35,9 +39,10 @@ use crate::telemetry::event::Event;
 type Mutex<T> = std::sync::Mutex<T>;
 
 /// Where keys and rules come from.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub enum AuthSource {
     /// No caller is known.
+    #[default]
     Off,
     /// The host attaches principals to requests, for which there may be rules.
     Host(Arc<Authenticator>),
@@ -65,19 +70,15 @@ pub struct Configured {
     used_proofs: Option<Arc<ExpiringSet>>,
     current: Mutex<Current>,
     issuers: Arc<[IssuerState]>,
-    questions: Questions,
-    /// Taken by the thread.
-    asked: Mutex<Option<Asked>>,
+    questions: Arc<QuestionQueue>,
+    failures: FailureLog,
+    /// What wakes the threads that fetch the keys of each issuer; taken by them.
+    woken: Mutex<Option<Vec<Receiver<()>>>>,
+    /// Seconds since 1970 at which the files were last found valid.
+    files_read_at: AtomicU64,
 }
 
-/// What the shards ask the thread.
-#[derive(Debug)]
-struct Asked {
-    woken: Receiver<()>,
-    tokens: Receiver<Box<str>>,
-}
-
-/// What the shards learn from the thread.
+/// What the shards learn from the threads.
 #[derive(Debug)]
 pub enum AuthUpdate {
     /// Other keys or rules apply.
@@ -93,6 +94,8 @@ struct Current {
     settings: Settings,
     /// Contents of the files, to notice that one has changed.
     files: Vec<Option<Vec<u8>>>,
+    /// Whether these contents are valid, and used.
+    are_files_used: bool,
 }
 
 impl std::fmt::Debug for Current {
@@ -128,26 +131,36 @@ impl AuthSource {
             let jwt = settings.authenticator.jwt.as_ref();
             jwt.and_then(|jwt| jwt.issuers.get(index)).is_some_and(|it| it.keys.is_some())
         };
-        let states = options.key_sets.iter().enumerate().map(|(index, location)| IssuerState {
+        let (wakes, woken): (Vec<_>, Vec<_>) =
+            options.key_sets.iter().map(|_| sync_channel(1)).unzip();
+        let states = options.key_sets.iter().zip(wakes).enumerate();
+        let states = states.map(|(index, (location, wake))| IssuerState {
             is_remote: is_url(location),
             has_keys: has_keys(index).into(),
+            wake: Some(wake),
             ..IssuerState::default()
         });
-        let states = states.collect();
-        let (wake, woken) = sync_channel(1);
-        let (tokens, asked) = sync_channel(options.introspections_max.into());
+        let issuers = states.collect();
+        let questions = QuestionQueue::new(
+            options.introspections_max.into(),
+            options.introspections_at_once_max.into(),
+            WAIT_MAX,
+        );
         let has_proofs = options.dpop != DpopMode::Off;
         let used_proofs = has_proofs.then(|| ExpiringSet::new(options.dpop_proofs_max as usize));
+        let (files, are_files_used) = (read_files(options), true);
         let current =
-            Current { files: read_files(options), options: options.clone(), verifier, settings };
+            Current { files, are_files_used, options: options.clone(), verifier, settings };
         Ok(Self::Tokens(Box::new(Configured {
             at_start: options.clone(),
             binds_certificates,
             used_proofs: used_proofs.map(Arc::new),
             current: Mutex::new(current),
-            issuers: states,
-            questions: Questions { tokens, wake },
-            asked: Mutex::new(Some(Asked { woken, tokens: asked })),
+            issuers,
+            questions: Arc::new(questions),
+            failures: FailureLog::new(),
+            woken: Mutex::new(Some(woken)),
+            files_read_at: AtomicU64::new(unix_ms() / 1_000),
         })))
     }
 
@@ -162,14 +175,13 @@ impl AuthSource {
             Self::Tokens(configured) => &**configured,
         };
         let Configured { at_start, issuers, questions, .. } = configured;
-        let wake = questions.wake.clone();
         Authentication::by_tokens(TokenVerification {
             proofs: configured.used_proofs.clone().map(|used| ProofChecks::new(used, secret)),
             authenticator: Arc::clone(&configured.current().settings.authenticator),
             version: 0,
             tokens: TokenTable::new(at_start.verified_tokens_max as usize),
-            key_requests: KeyRequests { issuers: Arc::clone(issuers), wake },
-            pending: PendingTokens::new(questions.clone()),
+            key_requests: KeyRequests { issuers: Arc::clone(issuers) },
+            pending: PendingTokens::new(Arc::clone(questions)),
             checks: TurnChecks::new(at_start.checks_per_turn_max),
             accepts_query_token: at_start.query_token,
             check_at: None,
@@ -220,89 +232,94 @@ impl AuthSource {
         configured.replace(options, publish)
     }
 
-    /// Starts the thread that fetches keys, asks about tokens and looks at files, until the
-    /// returned value is dropped. `publish` gets what it learns.
+    /// Starts the threads that look at files, fetch keys and ask about tokens, until the returned
+    /// value is dropped. `publish` gets what they learn.
     pub fn watch(
         self: &Arc<Self>,
-        publish: impl Fn(AuthUpdate) + Send + 'static,
+        publish: impl Fn(AuthUpdate) + Clone + Send + 'static,
     ) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
         let Self::Tokens(configured) = &**self else { return Ok(None) };
-        let has_remote = configured.issuers.iter().any(|issuer| issuer.is_remote);
-        let asks = configured.at_start.introspection.is_some();
-        if !has_remote && !asks && configured.at_start.check_interval.is_zero() {
-            return Ok(None);
+        let woken = configured.woken.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(woken) = woken else { return Ok(None) };
+        let (alive, ended) = sync_channel(0);
+        let watch = AuthWatch { source: Arc::clone(self), _alive: alive };
+        let watched = Arc::new(watch);
+        if !configured.at_start.check_interval.is_zero() {
+            self.start("corelane-auth", &publish, move |configured, publish| {
+                configured.watch_files(&ended, publish);
+            })?;
         }
-        let asked = configured.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(asked) = asked else { return Ok(None) };
-        let source = Arc::clone(self);
-        // Dropping it ends the thread at its next look.
-        let alive = Arc::new(());
-        let watched = Arc::downgrade(&alive);
+        let issuers = woken.into_iter().enumerate();
+        for (index, woken) in issuers.filter(|(index, _)| configured.issuers[*index].is_remote) {
+            let watched = Arc::downgrade(&watched);
+            self.start("corelane-keys", &publish, move |configured, publish| {
+                let is_watched = || watched.strong_count() > 0;
+                configured.watch_key_set(index, &woken, is_watched, publish);
+            })?;
+        }
+        if configured.at_start.introspection.is_some() {
+            self.start("corelane-ask", &publish, Configured::refuse_dropped)?;
+            for _ in 0..configured.at_start.introspections_at_once_max {
+                self.start("corelane-ask", &publish, Configured::ask)?;
+            }
+        }
+        Ok(Some(Box::new(watched)))
+    }
+
+    /// Starts one of the threads.
+    fn start<P: Fn(AuthUpdate) + Clone + Send + 'static>(
+        self: &Arc<Self>,
+        name: &str,
+        publish: &P,
+        run: impl FnOnce(&Configured, P) + Send + 'static,
+    ) -> io::Result<()> {
+        let (source, publish) = (Arc::clone(self), publish.clone());
         let run = move || {
-            let Self::Tokens(configured) = &*source else { return };
-            let mut schedule = Schedule::new(configured.issuers.len());
-            let install = |authenticator| publish(AuthUpdate::Authenticator(authenticator));
-            let mut failures = Failures::default();
-            while watched.strong_count() > 0 {
-                configured.refresh_keys(&mut schedule, install);
-                while watched.strong_count() > 0
-                    && let Ok(token) = asked.tokens.try_recv()
-                {
-                    let now = schedule.clock.now();
-                    if let Some(answer) = configured.introspect(&token, &mut failures, now) {
-                        publish(AuthUpdate::Introspected(answer));
-                    }
-                }
-                match asked.woken.recv_timeout(configured.interval()) {
-                    Ok(()) => schedule.fetch_requested(&configured.issuers),
-                    Err(RecvTimeoutError::Timeout) => configured.read_changed(install),
-                    Err(RecvTimeoutError::Disconnected) => return,
-                }
+            if let Self::Tokens(configured) = &*source {
+                run(configured, publish);
             }
         };
-        thread::Builder::new().name("corelane-auth".into()).spawn(run)?;
-        Ok(Some(Box::new(AuthWatch { _alive: alive, wake: configured.questions.wake.clone() })))
+        thread::Builder::new().name(name.into()).spawn(run).map(drop)
+    }
+
+    /// Returns when what tokens are verified with was last read: the source, and the seconds since
+    /// 1970.
+    pub fn read_times(&self) -> Vec<(Box<str>, u64)> {
+        let Self::Tokens(configured) = self else { return Vec::new() };
+        let Configured { at_start, issuers, files_read_at, .. } = &**configured;
+        let sets = at_start.key_sets.iter().zip(&**issuers).filter(|(_, state)| state.is_remote);
+        let sets = sets.map(|(location, state)| (location.as_str().into(), &state.fetched_at));
+        let files = has_files(at_start).then(|| ("files".into(), files_read_at));
+        files
+            .into_iter()
+            .chain(sets)
+            .map(|(source, at)| (source, at.load(Ordering::Acquire)))
+            .collect()
     }
 }
 
-/// Ends the thread when it is dropped.
+/// Ends the threads when it is dropped.
 struct AuthWatch {
-    _alive: Arc<()>,
-    wake: SyncSender<()>,
+    source: Arc<AuthSource>,
+    /// Its receiver notices that it is dropped.
+    _alive: SyncSender<()>,
 }
 
 impl Drop for AuthWatch {
     fn drop(&mut self) {
-        // The thread looks whether this value is alive after the next wake-up.
-        self.wake.try_send(()).ok();
+        let AuthSource::Tokens(configured) = &*self.source else { return };
+        configured.questions.close();
+        // The threads look whether this value is alive after the next wake-up.
+        configured.issuers.iter().for_each(IssuerState::wake);
     }
 }
 
-/// When the keys of each issuer are fetched.
+/// When the keys of an issuer are fetched.
 struct Schedule {
     clock: Clock,
-    due: Vec<Instant>,
+    due: Instant,
     /// When keys that cannot be fetched again are dropped.
-    stale: Vec<Instant>,
-}
-
-impl Schedule {
-    fn new(issuers: usize) -> Self {
-        Self {
-            clock: Clock::start(),
-            due: vec![Instant::ORIGIN; issuers],
-            stale: vec![Instant::ORIGIN; issuers],
-        }
-    }
-
-    fn fetch_requested(&mut self, issuers: &[IssuerState]) {
-        let now = self.clock.now();
-        for (due, issuer) in self.due.iter_mut().zip(issuers) {
-            if issuer.is_requested() {
-                *due = now;
-            }
-        }
-    }
+    stale: Instant,
 }
 
 impl Configured {
@@ -310,11 +327,64 @@ impl Configured {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn interval(&self) -> Duration {
-        let lacks_keys = |it: &IssuerState| it.is_remote && !it.has_keys.load(Ordering::Acquire);
-        let retry = if self.issuers.iter().any(lacks_keys) { FIRST_RETRY } else { FETCH_RETRY };
+    /// Looks at the files in each interval until `ended` is.
+    fn watch_files(&self, ended: &Receiver<()>, publish: impl Fn(AuthUpdate)) {
         let interval = self.at_start.check_interval;
-        if interval.is_zero() { retry } else { interval.min(retry) }
+        while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+            self.read_changed(|authenticator| publish(AuthUpdate::Authenticator(authenticator)));
+        }
+    }
+
+    /// Fetches the keys of an issuer when they are due or requested.
+    fn watch_key_set(
+        &self,
+        index: usize,
+        woken: &Receiver<()>,
+        is_watched: impl Fn() -> bool,
+        publish: impl Fn(AuthUpdate),
+    ) {
+        let clock = Clock::start();
+        let mut schedule = Schedule { clock, due: Instant::ORIGIN, stale: Instant::ORIGIN };
+        while is_watched() {
+            self.refresh_keys(index, &mut schedule, |authenticator| {
+                publish(AuthUpdate::Authenticator(authenticator));
+            });
+            let left = schedule.due.since(schedule.clock.now());
+            match woken.recv_timeout(left) {
+                Ok(()) if self.issuers[index].is_requested() => schedule.due = Instant::ORIGIN,
+                Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Asks about tokens, one after the other.
+    fn ask(&self, publish: impl Fn(AuthUpdate)) {
+        while let Some(next) = self.questions.next() {
+            let token = match next {
+                NextQuestion::Expired(digest) => {
+                    Some(not_introspected(digest, NotIntrospected::NoAnswer))
+                }
+                NextQuestion::Ask(question) => {
+                    let answer = self.introspect(&question);
+                    self.questions.end(&question);
+                    answer
+                }
+            };
+            if let Some(token) = token {
+                publish(AuthUpdate::Introspected(Arc::new(token)));
+            }
+        }
+    }
+
+    /// Refuses the tokens that have lost their place in the queue.
+    fn refuse_dropped(&self, publish: impl Fn(AuthUpdate)) {
+        while let Some(dropped) = self.questions.next_dropped() {
+            for digest in dropped {
+                let token = not_introspected(digest, NotIntrospected::TooMany);
+                publish(AuthUpdate::Introspected(Arc::new(token)));
+            }
+        }
     }
 
     /// Uses other options and the present files from now on.
@@ -325,82 +395,88 @@ impl Configured {
     ) -> Result<(), String> {
         let mut current = self.current();
         current.files = read_files(&options);
+        current.are_files_used = false;
         let before = Some(&*current.settings.authenticator);
         let verifier = current.verifier.clone();
         let settings = read(&options, self.binds_certificates, verifier, before)?;
         current.options = options;
         current.settings = settings;
+        current.are_files_used = true;
+        self.record_read();
         publish(Arc::clone(&current.settings.authenticator));
         Ok(())
     }
 
+    /// Records that the files are those that are used.
+    fn record_read(&self) {
+        self.files_read_at.store(unix_ms() / 1_000, Ordering::Release);
+    }
+
     /// Reads the files again if one has changed.
     fn read_changed(&self, publish: impl Fn(Arc<Authenticator>)) {
-        if self.at_start.check_interval.is_zero() {
-            return;
-        }
-        let options = {
+        let options = self.current().options.clone();
+        let files = read_files(&options);
+        {
             let current = self.current();
-            if read_files(&current.options) == current.files {
+            if files == current.files {
+                if current.are_files_used {
+                    self.record_read();
+                }
                 return;
             }
-            current.options.clone()
-        };
+        }
         let error = self.replace(options, publish).err();
         Event::Auth(AuthEvent::Reloaded { error: error.as_deref() }).emit();
     }
 
-    /// Fetches the keys that are due.
-    fn refresh_keys(&self, schedule: &mut Schedule, publish: impl Fn(Arc<Authenticator>)) {
-        for (index, state) in self.issuers.iter().enumerate().filter(|(_, it)| it.is_remote) {
-            let now = schedule.clock.now();
-            if schedule.due[index] > now {
-                continue;
+    /// Fetches the keys of an issuer if they are due.
+    fn refresh_keys(
+        &self,
+        index: usize,
+        schedule: &mut Schedule,
+        publish: impl Fn(Arc<Authenticator>),
+    ) {
+        let (now, state) = (schedule.clock.now(), &self.issuers[index]);
+        if schedule.due > now {
+            return;
+        }
+        let location = &self.at_start.key_sets[index];
+        let requests = state.requests.load(Ordering::Acquire);
+        let fetcher = Arc::clone(&self.current().settings.fetcher);
+        let fetched = fetch::parse_url(location).and_then(|url| fetcher.fetch(&url, None));
+        let keys = fetched.and_then(|it| Ok((KeySet::parse(&it.body)?, it.max_age)));
+        match keys {
+            Ok((keys, max_age)) => {
+                let age = max_age.unwrap_or(AGE_DEFAULT).clamp(AGE_MIN, AGE_MAX);
+                (schedule.due, schedule.stale) = (now.after(age), now.after(AGE_MAX));
+                state.fetched_at.store(unix_ms() / 1_000, Ordering::Release);
+                self.set_keys(index, Some(Arc::new(keys)), requests, &publish);
+                state.answered.store(requests, Ordering::Release);
+                state.has_keys.store(true, Ordering::Release);
             }
-            let location = &self.at_start.key_sets[index];
-            let requests = state.requests.load(Ordering::Acquire);
-            let fetcher = Arc::clone(&self.current().settings.fetcher);
-            let fetched = fetch::parse_url(location).and_then(|url| fetcher.fetch(&url, None));
-            let keys = fetched.and_then(|it| Ok((KeySet::parse(&it.body)?, it.max_age)));
-            match keys {
-                Ok((keys, max_age)) => {
-                    let age = max_age.unwrap_or(AGE_DEFAULT).clamp(AGE_MIN, AGE_MAX);
-                    schedule.due[index] = now.after(age);
-                    schedule.stale[index] = now.after(AGE_MAX);
-                    state.fetched_at.store(unix_ms() / 1_000, Ordering::Release);
-                    self.set_keys(index, Some(Arc::new(keys)), requests, &publish);
-                    state.answered.store(requests, Ordering::Release);
-                    state.has_keys.store(true, Ordering::Release);
-                }
-                Err(error) => {
-                    state.failed.store(requests, Ordering::Release);
-                    let issuer = &self.at_start.issuers[index];
-                    Event::Auth(AuthEvent::KeySetFailed { issuer, location, error: &error }).emit();
-                    let has_keys = state.has_keys.load(Ordering::Acquire);
-                    let retry = if has_keys { FETCH_RETRY } else { FIRST_RETRY };
-                    schedule.due[index] = now.after(retry);
-                    if now >= schedule.stale[index] && has_keys {
-                        self.set_keys(index, None, requests, &publish);
-                        state.has_keys.store(false, Ordering::Release);
-                    }
+            Err(error) => {
+                state.failed.store(requests, Ordering::Release);
+                let issuer = &self.at_start.issuers[index];
+                Event::Auth(AuthEvent::KeySetFailed { issuer, location, error: &error }).emit();
+                let has_keys = state.has_keys.load(Ordering::Acquire);
+                let retry = if has_keys { FETCH_RETRY } else { FIRST_RETRY };
+                schedule.due = now.after(retry);
+                if now >= schedule.stale && has_keys {
+                    self.set_keys(index, None, requests, &publish);
+                    state.has_keys.store(false, Ordering::Release);
                 }
             }
         }
     }
 
-    /// Asks about a token.
-    fn introspect(
-        &self,
-        token: &str,
-        failures: &mut Failures,
-        now: Instant,
-    ) -> Option<Arc<IntrospectedToken>> {
+    /// Asks about a token. `None` if the options name no endpoint any more.
+    fn introspect(&self, question: &Question) -> Option<IntrospectedToken> {
         let (fetcher, introspector) = {
             let current = self.current();
             let Settings { fetcher, introspector, .. } = &current.settings;
             (Arc::clone(fetcher), introspector.clone())
         };
-        introspector.map(|it| Arc::new(it.introspect(&fetcher, token, failures, now)))
+        introspector.map(|it| it.introspect(&fetcher, question, &self.failures))
     }
 
     /// Replaces the keys of an issuer.
@@ -420,6 +496,11 @@ impl Configured {
         current.settings.authenticator = Arc::new(next);
         publish(Arc::clone(&current.settings.authenticator));
     }
+}
+
+/// A token about which the authorization server has said nothing.
+const fn not_introspected(digest: TokenDigest, why: NotIntrospected) -> IntrospectedToken {
+    IntrospectedToken { digest, answer: Err(why) }
 }
 
 /// Reads what the options say of authentication, and uses none of it.

@@ -199,7 +199,7 @@ impl Dispatcher {
         }
         let named = token_of(peer, request);
         let of_connection = known.filter(|known| !known.is_certificate()).map(Credential::token);
-        let certificate = peer.state.certificate();
+        let (certificate, client) = (peer.state.certificate(), peer.state.client);
         let token = named.or(of_connection);
         let key =
             known.filter(|_| named.is_none()).map_or(KeyProof::Unsupported, Credential::key_proof);
@@ -208,7 +208,7 @@ impl Dispatcher {
         let counters = &mut peer.outbox.counters.auth;
         let authenticated = match token {
             Some(token) => bearer::read_token(token.as_bytes()).and_then(|token| {
-                auth.authenticate(token, Proof { certificate, key }, time, counters)
+                auth.authenticate(token, Proof { certificate, key }, client, time, counters)
             }),
             None => auth.authenticate_certificate(certificate, time, counters),
         };

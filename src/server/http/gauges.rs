@@ -11,6 +11,7 @@ use corelane_engine::mesh::SharedCounter;
 use crate::connection::proxy_protocol::ProxyCounters;
 use crate::connection::tls::TlsCounters;
 use crate::server::acceptance::ConnectionCount;
+use crate::server::auth::AuthSource;
 use crate::server::diagnostics::ConfigReloads;
 use crate::server::traces::TraceSource;
 use crate::telemetry::lines::LineQueue;
@@ -35,6 +36,8 @@ pub struct SharedGauges {
     /// Spans that are exported.
     traces: Arc<TraceSource>,
     logs: NamedLogs,
+    /// What tokens are verified with.
+    auth: Arc<AuthSource>,
     reported: GaugeValues,
 }
 
@@ -60,15 +63,16 @@ pub struct GaugeValues {
 
 impl SharedGauges {
     /// Creates gauges with the counts of open HTTP and WebSocket connections, those of TLS, of
-    /// PROXY headers, of spans and of logs.
+    /// PROXY headers, of spans, of logs and of credentials.
     pub(in crate::server) fn new(
         connections: [Arc<ConnectionCount>; 2],
         tls: Option<Arc<TlsCounters>>,
         proxies: Option<Arc<ProxyCounters>>,
         traces: Arc<TraceSource>,
         logs: NamedLogs,
+        auth: Arc<AuthSource>,
     ) -> Self {
-        Self { connections, tls, proxies, traces, logs, ..Self::default() }
+        Self { connections, tls, proxies, traces, logs, auth, ..Self::default() }
     }
 
     /// Returns the numbers of TLS, if a listener is encrypted.
@@ -89,6 +93,11 @@ impl SharedGauges {
     /// Returns the numbers of lost lines by their log.
     pub(in crate::server) fn log_lines_lost(&self) -> Vec<(&'static str, u64)> {
         self.logs.iter().map(|(name, lines)| (*name, lines.lost_total())).collect()
+    }
+
+    /// Returns when what tokens are verified with was last read, by its source.
+    pub(in crate::server) fn credentials_read(&self) -> Vec<(Box<str>, u64)> {
+        self.auth.read_times()
     }
 
     /// Returns where reloads of the configuration are counted.

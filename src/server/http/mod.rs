@@ -263,6 +263,11 @@ impl HttpTransport {
         self.gauges.config_reloads().totals()
     }
 
+    /// Returns when what tokens are verified with was last read, by its source.
+    pub fn credentials_read(&self) -> Vec<(Box<str>, u64)> {
+        self.gauges.credentials_read()
+    }
+
     /// Returns the numbers of spans, if they are exported.
     pub fn traces(&self) -> Option<TraceTotals> {
         self.gauges.traces()

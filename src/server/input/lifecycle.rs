@@ -340,7 +340,7 @@ fn is_still_valid(shard: &mut Shard, key: Key, time: AuthTime) -> bool {
     if auth.is_current(known, time) {
         return true;
     }
-    let certificate = connection.state.certificate();
+    let (certificate, client) = (connection.state.certificate(), connection.state.client);
     let counters = &mut shard.outbox.counters.auth;
     let authenticated = match known.token() {
         _ if known.is_certificate() => auth.authenticate_certificate(certificate, time, counters),
@@ -348,7 +348,7 @@ fn is_still_valid(shard: &mut Shard, key: Key, time: AuthTime) -> bool {
         "" => return true,
         token => {
             let proof = Proof { certificate, key: known.key_proof() };
-            auth.authenticate(token, proof, time, counters)
+            auth.authenticate(token, proof, client, time, counters)
         }
     };
     match authenticated {

@@ -61,7 +61,7 @@ options! {
         ///
         /// Plain `http` is allowed for loopback addresses only.
         #[option("auth.key_sets", Words, restart)]
-        #[cost = "for a URL a request in an hour, and a thread"]
+        #[cost = "for a URL a request in an hour, and a thread each"]
         #[source = "RFC 7517"]
         pub key_sets: Vec<String> = Vec::new();
 
@@ -71,7 +71,7 @@ options! {
         /// A request, a WebSocket upgrade and a message over TCP and stdio wait for the answer, 5 s
         /// at most; messages that wait count as memory of handlers.
         #[option("auth.introspection", Text, restart)]
-        #[cost = "a request for each token in a minute, and a thread"]
+        #[cost = "a request for each token in a minute, and threads"]
         #[source = "RFC 7662"]
         pub introspection: Option<String> = None;
 
@@ -82,10 +82,26 @@ options! {
         #[source = "RFC 6749, section 2.3.1"]
         pub introspection_client: Vec<PathBuf> = Vec::new();
 
-        /// Tokens that wait to be introspected; clients with further ones get status 503.
+        /// Tokens that wait to be introspected. When there are more, the client address (IPv6: /64
+        /// prefix) with most of them loses its newest; its client gets status 503.
+        ///
+        /// Addresses have turns, and tokens that were valid before come first.
         #[option("auth.introspections_max", Count { min: 1, max: 10_000 }, restart)]
         #[cost = "the token each"]
-        pub introspections_max: u16 = 64, tiny 8;
+        pub introspections_max: u16 = 256, tiny 8;
+
+        /// Tokens that are introspected at once. A client address has a further one only while more
+        /// are free than it has.
+        #[option("auth.introspections_at_once_max", Count { min: 1, max: 256 }, restart)]
+        #[cost = "a thread and a connection each"]
+        pub introspections_at_once_max: u16 = 16, tiny 2;
+
+        /// Time for which a token that the introspection endpoint has called valid stays valid
+        /// while the endpoint does not answer; 0 refuses it at once. It begins a minute after the
+        /// last answer, and ends when the token expires.
+        #[option("auth.introspection_grace", Milliseconds { min: 0, max: 60 * MINUTE }, restart)]
+        #[cost = "a withdrawn token is accepted for that much longer if the endpoint is away"]
+        pub introspection_grace: Duration = Duration::from_mins(5);
 
         /// PEM files with the authorities that issue the certificates of the servers of
         /// `auth.key_sets` and `auth.introspection`; default is those of the system.

@@ -205,6 +205,7 @@ impl Transports {
             reloads: self.http.reloads(),
             traces: self.http.traces(),
             log_lines_lost: self.http.log_lines_lost(),
+            credentials_read: self.http.credentials_read(),
         }
     }
 

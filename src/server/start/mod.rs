@@ -494,7 +494,7 @@ impl Server {
         let traces = TraceSource::load(&options.traces, self.services.catalog.server_info());
         let traces = traces.map(Arc::new).map_err(io::Error::other)?;
         let audit = AuditLog::open(&options).map(Arc::new).map_err(io::Error::other)?;
-        let gauges = self.gauges(&connections, Arc::clone(&traces), &audit);
+        let gauges = self.gauges(&connections, Arc::clone(&traces), &audit, Arc::clone(&auth));
         let proxies = ListenerProxies::load(&options).map_err(io::Error::other)?;
         let running = RunningCalls::default();
         let builder = |endpoint| ShardBuilder {
@@ -542,12 +542,13 @@ impl Server {
         connections: &ConnectionCounts,
         traces: Arc<TraceSource>,
         audit: &AuditLog,
+        auth: Arc<AuthSource>,
     ) -> SharedGauges {
         let counted = [&connections.http, &connections.websocket].map(Arc::clone);
         let audit = audit.lines().map(|lines| ("audit", Arc::clone(lines)));
         let logs = self.logs.iter().cloned().chain(audit).collect();
         let (tls, proxies) = (self.tls.counters().cloned(), self.proxies.counters().cloned());
-        SharedGauges::new(counted, tls, proxies, traces, logs)
+        SharedGauges::new(counted, tls, proxies, traces, logs, auth)
     }
 
     fn start_threads(

@@ -50,6 +50,9 @@ pub struct Gauges {
     pub traces: Option<TraceTotals>,
     /// Lines that were lost, by their log.
     pub log_lines_lost: Vec<(&'static str, u64)>,
+    /// When what tokens are verified with was last read: `files` or the URL of a key set, and
+    /// seconds since 1970, 0 before the first time.
+    pub credentials_read: Vec<(Box<str>, u64)>,
 }
 
 /// Reloads of the configuration since the start.
@@ -79,6 +82,8 @@ pub struct OverloadGauges {
 /// The metric of the last reload.
 const RELOADED_AT: &str = "config_last_reload_timestamp_seconds";
 
+/// The metric of what tokens are verified with.
+const CREDENTIALS_READ: &str = "auth_credentials_read_timestamp_seconds";
 /// The metric of certificates.
 const EXPIRY: &str = "tls_certificate_expiry_timestamp_seconds";
 
@@ -133,6 +138,7 @@ impl Metrics<'_> {
         writeln!(out, "corelane_rate_keys {rate_keys}")?;
         self.write_proxy_headers(out)?;
         self.write_tls(out)?;
+        self.write_credentials(out)?;
         self.write_overload(out)?;
         self.write_queues(out)?;
         self.write_reloads(out)?;
@@ -242,6 +248,25 @@ impl Metrics<'_> {
     }
 }
 
+impl Metrics<'_> {
+    fn write_credentials(&self, out: &mut impl Write) -> fmt::Result {
+        let credentials_read = &self.gauges.credentials_read;
+        if !credentials_read.is_empty() {
+            let description = "Unix time at which the files of keys, or the key set at a URL, were \
+                               last found valid; 0 before the first time.";
+            write_head(out, CREDENTIALS_READ, "gauge", description)?;
+        }
+        for (source, at) in credentials_read {
+            writeln!(
+                out,
+                "corelane_{CREDENTIALS_READ}{{source=\"{}\"}} {at}",
+                escape_label(source)
+            )?;
+        }
+        Ok(())
+    }
+}
+
 /// Returns a text as the value of a label.
 fn escape_label(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
@@ -309,6 +334,7 @@ mod tests {
             reloads: ReloadTotals { succeeded: 5, failed: 2, succeeded_at: 1_700_000_000 },
             traces: Some(TraceTotals { exported: 3, dropped_full: 2, dropped_failed: 1 }),
             log_lines_lost: vec![("stderr", 4)],
+            credentials_read: vec![("files".into(), 7)],
         };
         Metrics { counters, gauges }.to_string()
     }
@@ -322,10 +348,10 @@ mod tests {
         let mut values = 0;
         counters.for_each(|_| values += 1);
         // Two errors, three transports, sessions, streams, keys, one of PROXY headers, two of TLS,
-        // four of overload, seven queues, three of reloads, three of spans, one of logs, shards,
-        // version, and the latency of the parity dialect.
+        // four of overload, seven queues, three of reloads, three of spans, one of logs, files of
+        // keys, shards, version, and the latency of the parity dialect.
         let latency = LatencyHistogram::BOUNDS_MS.len() + 3;
-        assert_eq!(samples, values - SUMS.len() + 31 + latency);
+        assert_eq!(samples, values - SUMS.len() + 32 + latency);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);

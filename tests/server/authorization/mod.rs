@@ -19,6 +19,8 @@ mod fuzzed;
 mod http;
 mod http_server;
 mod introspection;
+#[cfg(target_os = "linux")]
+mod introspection_flood;
 mod issuer;
 mod key_sets;
 mod proof_key;

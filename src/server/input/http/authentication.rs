@@ -154,7 +154,7 @@ fn check(
         return Ok(());
     }
     let token = read_token(incoming, auth.accepts_query_token(), auth.accepts_proofs());
-    let certificate = state.certificate();
+    let (certificate, client) = (state.certificate(), state.client);
     let credential = match token {
         Ok(Some(SentToken { text: token, is_bound })) => {
             let sent = is_bound.then(|| sent_proof(incoming, is_endpoint));
@@ -167,7 +167,7 @@ fn check(
                 return Ok(());
             }
             let key = sent.map_or(KeyProof::Bearer, KeyProof::Sent);
-            match auth.authenticate(&token, Proof { certificate, key }, time, counters) {
+            match auth.authenticate(&token, Proof { certificate, key }, client, time, counters) {
                 Err(AuthError::Pending) if part != RequestPart::RefusedHead => {
                     auth.wait(&token, incoming.key);
                     return Err(AuthError::Pending);
