@@ -97,6 +97,9 @@ fn token_of_handshake_names_the_caller() {
     let mut other = call(3, "whoami", json!({}));
     other["auth_token"] = json!("token-bob");
     assert_eq!(client.result(&other)["content"][0]["text"], "bob");
+    // It decides for its request.
+    let whoami = call(5, "whoami", json!({}));
+    assert_eq!(client.result(&whoami)["content"][0]["text"], "ada");
     let mut invalid = request(4, "ping");
     invalid["auth_token"] = json!("other");
     client.expect_error(&invalid, "response", "error.auth.unauthorized");
@@ -199,6 +202,9 @@ fn websocket_handshake_may_bring_the_token() {
         other["auth_token"] = json!("token-bob");
         let whoami = exchange(&mut client, &other);
         assert_eq!(whoami["result"]["content"][0]["text"], "bob");
+        // It decides for its request.
+        let whoami = exchange(&mut client, &call(3, "whoami", json!({})));
+        assert_eq!(whoami["result"]["content"][0]["text"], "ada");
         drop(client);
         for handshake in [handshake(), handshake_of("other")] {
             let mut client = WebSocketClient::connect(server.http());

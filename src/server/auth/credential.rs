@@ -127,6 +127,16 @@ impl Credential {
         matches!(self.kind, CredentialKind::Token) && is_equal(self.token.as_bytes(), token)
     }
 
+    /// Returns whether this is the token, also of a bound one.
+    pub fn names(&self, token: &str) -> bool {
+        is_equal(self.token.as_bytes(), token.as_bytes())
+    }
+
+    /// Returns whether both are of the same caller.
+    pub fn is_same_caller(&self, other: &Self) -> bool {
+        self.principal.is_same_caller(&other.principal)
+    }
+
     pub const fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }

@@ -147,20 +147,20 @@ fn answer(
     auth.complete(&token, time, &mut AuthCounters::default());
 }
 
-fn active_until(expires_at: u64) -> Result<TokenStatus, NotIntrospected> {
+fn active_until(expires_at: u64) -> TokenStatus {
     let members = serde_json::json!({"sub": "ada", "aud": "https://a/mcp", "exp": expires_at});
-    Ok(TokenStatus::Active(members.as_object().unwrap().clone()))
+    TokenStatus::Active(members.as_object().unwrap().clone())
 }
 
 #[test]
 fn known_token_goes_on_while_endpoint_is_away() {
     let (mut auth, queue) = introspecting();
     assert_eq!(authenticate(&mut auth, "t", at(1)).unwrap_err(), AuthError::Pending);
-    answer(&mut auth, &queue, false, active_until(9_999), at(1));
+    answer(&mut auth, &queue, false, Ok(active_until(9_999)), at(1));
     assert!(authenticate(&mut auth, "t", at(60)).is_ok());
     // It is asked about again, and accepted meanwhile.
     assert!(authenticate(&mut auth, "t", at(61)).is_ok());
-    answer(&mut auth, &queue, true, active_until(9_999), at(61));
+    answer(&mut auth, &queue, true, Ok(active_until(9_999)), at(61));
     assert!(authenticate(&mut auth, "t", at(120)).is_ok());
     // Later, a request waits until the server has not answered.
     assert_eq!(authenticate(&mut auth, "t", at(140)).unwrap_err(), AuthError::Pending);
@@ -178,7 +178,7 @@ fn known_token_goes_on_while_endpoint_is_away() {
 fn withdrawn_token_has_no_grace() {
     let (mut auth, queue) = introspecting();
     authenticate(&mut auth, "t", at(1)).unwrap_err();
-    answer(&mut auth, &queue, false, active_until(9_999), at(1));
+    answer(&mut auth, &queue, false, Ok(active_until(9_999)), at(1));
     assert!(authenticate(&mut auth, "t", at(61)).is_ok());
     answer(&mut auth, &queue, true, Ok(TokenStatus::Inactive), at(61));
     let error = authenticate(&mut auth, "t", at(61)).unwrap_err();
@@ -190,7 +190,7 @@ fn withdrawn_token_has_no_grace() {
 fn grace_ends_when_token_expires() {
     let (mut auth, queue) = introspecting();
     authenticate(&mut auth, "t", at(1)).unwrap_err();
-    answer(&mut auth, &queue, false, active_until(70), at(1));
+    answer(&mut auth, &queue, false, Ok(active_until(70)), at(1));
     assert!(authenticate(&mut auth, "t", at(69)).is_ok());
     assert_eq!(authenticate(&mut auth, "t", at(70)).unwrap_err(), AuthError::Pending);
 }
@@ -199,11 +199,11 @@ fn grace_ends_when_token_expires() {
 fn known_token_has_no_grace_after_reload() {
     let (mut auth, queue) = introspecting();
     authenticate(&mut auth, "t", at(1)).unwrap_err();
-    answer(&mut auth, &queue, false, active_until(9_999), at(1));
+    answer(&mut auth, &queue, false, Ok(active_until(9_999)), at(1));
     let authenticator = Arc::clone(&auth.verification.as_ref().unwrap().authenticator);
     auth.install(authenticator);
     assert_eq!(authenticate(&mut auth, "t", at(2)).unwrap_err(), AuthError::Pending);
     // It is asked about before tokens that are not known.
-    answer(&mut auth, &queue, true, active_until(9_999), at(2));
+    answer(&mut auth, &queue, true, Ok(active_until(9_999)), at(2));
     assert!(authenticate(&mut auth, "t", at(2)).is_ok());
 }

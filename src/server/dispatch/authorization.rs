@@ -1,8 +1,7 @@
 //! Whether the caller of a request may make it, decided on the values of the message.
 //!
-//! A request over HTTP is authenticated before its body is read. Connections of other transports
-//! have a credential of their own: that of the upgrade for WebSocket, otherwise `auth_token` of a
-//! message, in the params or in `_meta`, or else the certificate of the TLS client.
+//! A request over HTTP is authenticated before its body is read, one of another transport by
+//! `message_token`.
 //!
 //! The audit log (`auth.audit`) has the calls of marked tools, with caller and outcome. Invariant:
 //! a call is logged once, when it ends; nothing of its arguments and results is.
@@ -21,20 +20,15 @@ use corelane_protocol::params::{
 
 use super::admission::{Request, record_invalid};
 use super::{Dispatcher, MessageContext, write_request_error};
-use crate::connection::CloseReason;
+use crate::guard::auth::AuthError;
 use crate::guard::auth::access::AccessDenied;
 use crate::guard::auth::challenge::Scheme;
-use crate::guard::auth::proof::{KeyProof, Proof};
-use crate::guard::auth::{AuthError, InvalidToken, bearer};
-use crate::server::auth::{self, AuthTime, Credential};
-use crate::server::connection_state::{ConnectionState, FactsMemory, PeerState};
+use crate::server::auth;
+use crate::server::connection_state::PeerState;
 use crate::server::reply_to::{Outcome, PeerId, RefusalFields};
 use crate::telemetry::auth_event::{AuditedCall, AuthEvent};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
-
-/// The member of params or `_meta` with the token of a connection.
-const TOKEN_MEMBER: &str = "auth_token";
 
 impl Dispatcher {
     /// Checks the token of a message, and whether the caller may make the request.
@@ -80,7 +74,7 @@ impl Dispatcher {
         request: &Request<'_>,
     ) -> Result<(), Option<Error>> {
         if peer.state.transport != Transport::Http
-            && let Err(error) = self.authenticate_connection(ctx, peer, request)
+            && let Err(error) = self.authenticate_message(ctx, peer, request)
         {
             if error == AuthError::Pending {
                 return Err(self.hold_request(ctx, peer, request).err());
@@ -168,76 +162,6 @@ impl Dispatcher {
             _ => Ok(()),
         }
     }
-
-    /// Authenticates the connection of a message.
-    fn authenticate_connection(
-        &mut self,
-        ctx: MessageContext,
-        peer: &mut PeerState<'_>,
-        request: &Request<'_>,
-    ) -> Result<(), AuthError> {
-        let time = AuthTime::at(ctx.now, self.deferred.wall_clock);
-        let Self { auth, facts, .. } = self;
-        if facts
-            .keep_attached_principal(peer.state, |principal| auth.with_implied_scopes(principal))
-        {
-            return Ok(());
-        }
-        if !auth.verifies_tokens() {
-            facts.keep_credential(peer.state, None);
-            return Ok(());
-        }
-        let known = peer.state.credential();
-        let begins = matches!(request.method, Method::Initialize | Method::Discover);
-        if known.is_some_and(|known| auth.is_current(known, time)) && !begins {
-            return Ok(());
-        }
-        let is_of_parity = matches!(ctx.reply_to.peer_id, PeerId::Parity(_));
-        if is_of_parity && known.is_some_and(Credential::is_of_session) {
-            // The shard of its connection checks the token.
-            return Ok(());
-        }
-        let named = token_of(peer, request);
-        let of_connection = known.filter(|known| !known.is_certificate()).map(Credential::token);
-        let (certificate, client) = (peer.state.certificate(), peer.state.client);
-        let token = named.or(of_connection);
-        let key =
-            known.filter(|_| named.is_none()).map_or(KeyProof::Unsupported, Credential::key_proof);
-        let is_asked_again = known
-            .is_some_and(|known| token == Some(known.token()) && auth.is_verified(known, time));
-        let counters = &mut peer.outbox.counters.auth;
-        let authenticated = match token {
-            Some(token) => bearer::read_token(token.as_bytes()).and_then(|token| {
-                auth.authenticate(token, Proof { certificate, key }, client, time, counters)
-            }),
-            None => auth.authenticate_certificate(certificate, time, counters),
-        };
-        match authenticated {
-            Ok(credential) => {
-                facts.keep_credential(peer.state, Some(credential));
-                Ok(())
-            }
-            Err(AuthError::Missing) => {
-                // No rule names the certificate any more, if there was a credential.
-                facts.keep_credential(peer.state, None);
-                if auth.admits_anonymous() { Ok(()) } else { Err(AuthError::Missing) }
-            }
-            // The authorization server is asked again about a token that it has called valid.
-            Err(AuthError::Pending) if is_asked_again => Ok(()),
-            Err(AuthError::Pending) => {
-                if let (Some(token), PeerId::Connection(key)) = (token, ctx.reply_to.peer_id) {
-                    auth.wait(token, key);
-                }
-                Err(AuthError::Pending)
-            }
-            Err(error @ AuthError::Unavailable(_)) => Err(error),
-            Err(error) if is_of_parity => Err(end_session_token(facts, peer.state, error)),
-            Err(error) => {
-                end_credential(facts, peer.state);
-                Err(error)
-            }
-        }
-    }
 }
 
 /// Makes the error for a request of a connection that is not authenticated.
@@ -252,45 +176,6 @@ fn refuse_connection(ctx: MessageContext, peer: &mut PeerState<'_>, error: &Auth
         (_, Transport::WebSocket) => auth::refusal_error(error, MISSING_UPGRADE_TOKEN),
         _ => auth::refusal_error(error, MISSING_TOKEN),
     }
-}
-
-/// Ends the credential of a connection, and the connection with it, as its client needs another
-/// token.
-#[cold]
-fn end_credential(facts: &mut FactsMemory, state: &mut ConnectionState) {
-    facts.keep_credential(state, None);
-    let ends = !state.transport.is_only_connection();
-    state.violation = ends.then_some(CloseReason::InvalidCredential);
-}
-
-/// Ends the credential of a session of the parity dialect, and the session with it, unless its
-/// client can refresh the token: it has expired, or was accepted before. Returns the error of the
-/// message.
-#[cold]
-fn end_session_token(
-    facts: &mut FactsMemory,
-    state: &mut ConnectionState,
-    error: AuthError,
-) -> AuthError {
-    if error.is_expired() {
-        return error;
-    }
-    if state.credential().is_some_and(Credential::is_verified) {
-        return AuthError::InvalidToken(InvalidToken::WITHDRAWN);
-    }
-    end_credential(facts, state);
-    error
-}
-
-/// Returns the token in the params or `_meta` of a request. The token of a WebSocket is that of its
-/// upgrade.
-fn token_of<'r>(peer: &PeerState<'_>, request: &Request<'r>) -> Option<&'r str> {
-    if peer.state.transport == Transport::WebSocket {
-        return None;
-    }
-    let params = request.params().and_then(Value::as_object)?;
-    let meta = || params.find("_meta").and_then(Value::as_object)?.find(TOKEN_MEMBER);
-    params.find(TOKEN_MEMBER).or_else(meta).and_then(Value::as_str)
 }
 
 const MISSING_TOKEN: &str =

@@ -24,6 +24,8 @@ mod tasks;
 
 mod handler_calls;
 
+mod message_token;
+
 mod authorization;
 
 mod catalog_requests;
@@ -54,6 +56,7 @@ pub(super) use self::catalog_requests::notifies_list_changed;
 pub(super) use self::deferred::DeferredWork;
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
+pub(super) use self::message_token::ReplacedCredential;
 pub(super) use self::other_messages::ServedDialects;
 use super::audit::AuditLog;
 use super::auth::Authentication;
@@ -90,6 +93,8 @@ pub(super) struct Dispatcher {
     pub(super) facts: FactsMemory,
     pub(super) auth: Authentication,
     pub(super) audit: Arc<AuditLog>,
+    /// The credential of a connection whose present message has another token.
+    pub(super) replaced: Option<Box<ReplacedCredential>>,
     pub(super) rate: RateLimits,
     /// The number of shards.
     pub(super) shard_count: u16,
@@ -291,10 +296,17 @@ impl Dispatcher {
         peer: &mut PeerState<'_>,
         raw: &RawRequest<'_>,
     ) -> Outcome {
-        if peer.outbox.tracer.is_on() && !matches!(ctx.reply_to.peer_id, PeerId::Parity(_)) {
-            return self.dispatch_traced(ctx, peer, raw);
+        let is_traced =
+            peer.outbox.tracer.is_on() && !matches!(ctx.reply_to.peer_id, PeerId::Parity(_));
+        let outcome = if is_traced {
+            self.dispatch_traced(ctx, peer, raw)
+        } else {
+            self.dispatch_valid(ctx, peer, raw)
+        };
+        if self.replaced.is_some() {
+            self.restore_credential(peer);
         }
-        self.dispatch_valid(ctx, peer, raw)
+        outcome
     }
 
     /// Validates a request against its protocol era, then dispatches it by method.

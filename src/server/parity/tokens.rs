@@ -1,7 +1,7 @@
 //! Another token in a request of a session.
 //!
-//! Invariants: the token of a session is that of its connection; a request that is refused leaves
-//! the one before.
+//! Invariants: the token of a session is that of its connection; a request that is refused, or is
+//! of another caller, leaves the one before.
 
 use super::carrier::Carrier;
 use super::output::ParityPath;
@@ -24,8 +24,8 @@ impl ParityPath<'_> {
         previous
     }
 
-    /// After a message with another token: it is that of the connection, too. One that was refused
-    /// leaves the one before.
+    /// After a message with another token: it is that of the connection, too. One that was refused,
+    /// or is of another caller, leaves the one before.
     pub(super) fn complete_token(
         &mut self,
         carrier: Carrier<'_>,
@@ -34,7 +34,10 @@ impl ParityPath<'_> {
     ) {
         let Some(session) = self.parity.get_mut(key) else { return };
         let facts = &mut self.dispatcher.facts;
-        let known = session.state.credential().filter(|known| known.is_verified());
+        let known = session.state.credential().filter(|known| {
+            let is_own = |it: &Credential| !it.is_verified() || it.is_same_caller(known);
+            known.is_verified() && previous.as_ref().is_none_or(is_own)
+        });
         match (known, carrier) {
             (Some(known), Carrier::Connection(connection)) => {
                 let known = Some(known.clone());

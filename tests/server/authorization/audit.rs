@@ -126,6 +126,16 @@ fn call_of_marked_tool_is_logged_with_outcome() {
     let line = next(&lines);
     assert!(line.contains("caller=\"bob\"") && line.contains("outcome=\"cancelled\""), "{line}");
     assert!(!line.contains("request_id"), "over TCP: {line}");
+    // Another token names the caller of its message.
+    for (token, caller) in [(Some("key-ada"), "ada"), (None, "bob")] {
+        let mut message = modern(call("log_local"));
+        if let Some(token) = token {
+            message["params"]["_meta"]["auth_token"] = json!(token);
+        }
+        client.exchange(&message);
+        let line = next(&lines);
+        assert!(line.contains(&format!("caller=\"{caller}\"")), "{line}");
+    }
     drop(client);
     expect_shared_id_logged(&server, &lines);
     server.close();

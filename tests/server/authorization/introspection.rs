@@ -133,6 +133,7 @@ fn tokens_beyond_the_limit_get_503() {
     let introspection = HttpServer::gated(ok(&active()));
     let mut auth = introspecting(&authority, introspection.url("/introspect"));
     auth.introspections_max = 1;
+    auth.introspections_at_once_max = 1;
     let server = TestServer::with_catalog(options(auth), catalog());
     let address = server.http();
     let (responses_tx, responses) = channel();
@@ -243,7 +244,7 @@ fn tcp_message_waits_for_the_answer() {
     assert!(metrics.contains("queue=\"introspection\"} "), "{metrics}");
     introspection.open_gate();
     expect_caller(&other.receive(), 7, "ada (user)");
-    for (id, caller) in [(1, "ada (user)"), (2, "ada (user)"), (3, "ada (user)")] {
+    for (id, caller) in [(1, "ada (user)"), (2, "ada (user)"), (3, "bob (user)")] {
         expect_caller(&client.receive(), id, caller);
     }
     assert_eq!(introspection.count(), 1);

@@ -222,7 +222,7 @@ fn verifier_of_program_decides_first() {
 }
 
 /// Starts the program over standard input, with these API keys and a token in the environment.
-fn start_stdio(keys: &str, token: Option<&str>) -> Process {
+pub(crate) fn start_stdio(keys: &str, token: Option<&str>) -> Process {
     let mut command = Command::new(CORELANE);
     command.args(["stdio", "--auth-api-keys", keys]).env_clear();
     if let Some(token) = token {
