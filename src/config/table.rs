@@ -194,7 +194,7 @@ mod tests {
         let is_limit = |row: &&Row| {
             let others = ["profile", "log.level", "log.format", "overload.tool_calls"];
             !others.contains(&row.key)
-                && !["rate.rules", "rate.connections"].contains(&row.key)
+                && !["rate.rules", "rate.connections", "rate.failures"].contains(&row.key)
                 && !["tls.", "auth."].iter().any(|section| row.key.starts_with(section))
         };
         for row in rows().filter(is_limit) {

@@ -22,6 +22,9 @@ mod fetch;
 mod traces;
 
 mod audit;
+
+mod failure_limit;
+
 mod auth;
 mod extension_slot;
 mod owner_id;

@@ -1,4 +1,4 @@
-//! Rate limits of a server: of requests on each shard, of connections over all shards.
+//! Rate limits of a server: of requests on each shard, of connections and failures over all shards.
 //!
 //! A shard decides by its own state, except for rules with a small burst, whose state all shards
 //! share. Shards that are short of requests for a key ask the others for what they can spare
@@ -7,6 +7,7 @@
 //! The rules, and the limit of connections, are shared by all shards ([`RateSource`]).
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -20,6 +21,7 @@ use corelane_protocol::eras::{ClientNotification, Method};
 use corelane_protocol::error::{Error, ErrorKind};
 
 use super::connection_state::PeerState;
+use super::failure_limit::FailureLimit;
 use super::options::RateOptions;
 use super::outbox::Outbox;
 use super::reply_to::{ParityKey, PeerId, RefusalFields};
@@ -28,11 +30,12 @@ use crate::guard::pattern::TargetUri;
 use crate::guard::rate::ConnectionRates;
 use crate::guard::rate::bucket::Quota;
 use crate::guard::rate::limiter::{Caller, Exceeded, RateLimiter};
-use crate::guard::rate::rules::{LimitedMethod, RateRules, RateTarget, parse_quota};
+use crate::guard::rate::rules::{LimitedMethod, OtherRequest, RateRules, RateTarget, parse_quota};
 use crate::guard::rate::tables::{SmallBurstAccess, SmallBursts};
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::KEY_BYTES;
 use crate::service::Catalog;
+use crate::telemetry::counters::Counters;
 
 /// The rate limits of one shard; off by default.
 #[derive(Debug)]
@@ -128,6 +131,36 @@ impl RateLimits {
         let is_dropped = self.admit(catalog, peer, peer_id, now, method, "").is_err();
         peer.outbox.counters.requests.notifications_dropped += u64::from(is_dropped);
         is_dropped
+    }
+
+    /// Returns the address that counts: that of the request, or of the connection.
+    pub(super) fn client_of(&self, peer: &PeerState<'_>, peer_id: PeerId) -> Option<ClientAddress> {
+        address_of(peer, peer_id, &self.trusted)
+    }
+
+    /// Returns the client address of a peer at `address`.
+    pub(super) fn client_at(&self, address: IpAddr) -> Option<ClientAddress> {
+        self.trusted.client_at(address)
+    }
+
+    /// Checks a request that is no message of MCP against all limits.
+    ///
+    /// # Errors
+    ///
+    /// A limit is exceeded.
+    pub(super) fn admit_other(
+        &mut self,
+        caller: &Caller<'_>,
+        request: OtherRequest,
+        now: Instant,
+        counters: &mut Counters,
+    ) -> Result<(), Exceeded> {
+        let method = LimitedMethod::Other(request);
+        let target = RateTarget { method, name: "", uri: None, tool: "" };
+        let admitted = self.limiter.admit(caller, &target, now.nanoseconds());
+        counters.requests.rate_overflows += self.limiter.take_overflows();
+        counters.overload.refused_rate += u64::from(admitted.is_err());
+        admitted
     }
 
     /// Admits a request or notification, if all limits allow it.
@@ -250,7 +283,7 @@ fn refuse(peer: &mut PeerState<'_>, exceeded: Exceeded) -> Error {
 
 /// Returns the error of an exceeded limit. `data.retryAfterMs` is the time after which the next
 /// request may be admitted, rounded up.
-fn error_of(exceeded: &Exceeded) -> Error {
+pub(super) fn error_of(exceeded: &Exceeded) -> Error {
     let milliseconds = exceeded.retry_after.as_nanos().div_ceil(1_000_000).max(1);
     let message = format!("rate limit exceeded: {exceeded}; retry in {milliseconds} ms");
     let data = format!(r#"{{"retryable":true,"retryAfterMs":{milliseconds}}}"#);
@@ -281,6 +314,7 @@ pub(super) struct RateSource {
     /// What all shards count together.
     small_bursts: SharedBursts,
     connections: Mutex<ConnectionRates>,
+    failures: Arc<FailureLimit>,
 }
 
 impl RateSource {
@@ -290,14 +324,16 @@ impl RateSource {
     ///
     /// Which option is malformed, and why.
     pub fn load(options: &RateOptions, secret: &[u8; KEY_BYTES]) -> Result<Self, String> {
-        let (rules, quota) = parse(options)?;
+        let Parsed { rules, connections: quota, failures: failure_quota } = parse(options)?;
         let secret = SecureRng::new(secret, Purpose::RateHashes).next_u128().unwrap_or_default();
         let keys_max = options.keys_max as usize;
         let mut connections = ConnectionRates::new(secret, keys_max);
         connections.install(quota);
         let small_bursts = SharedBursts::default();
         let (rules, connections) = (rules.into(), Mutex::new(connections));
-        Ok(Self { rules, keys_max, secret, small_bursts, connections })
+        let failures = Arc::new(FailureLimit::new(secret, keys_max));
+        failures.install(failure_quota);
+        Ok(Self { rules, keys_max, secret, small_bursts, connections, failures })
     }
 
     /// Returns the limits of one of `shards` shards.
@@ -319,8 +355,9 @@ impl RateSource {
         options: &RateOptions,
         publish: impl FnOnce(Arc<RateRules>),
     ) -> Result<(), String> {
-        let (rules, quota) = parse(options)?;
-        self.connections().install(quota);
+        let Parsed { rules, connections, failures } = parse(options)?;
+        self.connections().install(connections);
+        self.failures.install(failures);
         publish(Arc::new(rules));
         Ok(())
     }
@@ -334,17 +371,33 @@ impl RateSource {
         self.connections().admit(client, now.nanoseconds())
     }
 
+    /// Returns the limit of failures, which all shards share.
+    pub const fn failures(&self) -> &Arc<FailureLimit> {
+        &self.failures
+    }
+
     fn connections(&self) -> MutexGuard<'_, ConnectionRates> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn parse(options: &RateOptions) -> Result<(RateRules, Option<Quota>), String> {
+/// What options say.
+struct Parsed {
+    rules: RateRules,
+    connections: Option<Quota>,
+    failures: Option<Quota>,
+}
+
+fn parse(options: &RateOptions) -> Result<Parsed, String> {
     let rules = RateRules::parse(&options.rules);
     let rules = rules.map_err(|error| format!("rate.rules: {error}"))?;
-    let quota = options.connections.as_deref().map(parse_quota).transpose();
-    let quota = quota.map_err(|error| format!("rate.connections: {error}"))?;
-    Ok((rules, quota))
+    let quota = |key, text: &Option<String>| {
+        let quota = text.as_deref().map(parse_quota).transpose();
+        quota.map_err(|error| format!("{key}: {error}"))
+    };
+    let connections = quota("rate.connections", &options.connections)?;
+    let failures = quota("rate.failures", &options.failures)?;
+    Ok(Parsed { rules, connections, failures })
 }
 
 #[cfg(test)]

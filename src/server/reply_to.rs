@@ -6,12 +6,11 @@
 //! Invariants: calls, client requests, streams and tasks refer to a [`PeerId`], never to a socket;
 //! the key of a peer that is gone is never valid again.
 
-use std::time::Duration;
-
 use corelane_base::slab::Key;
 use corelane_protocol::error::ErrorKind;
 use corelane_transport::http::fields::{Challenge, RateLimit, ResponseFields};
 
+use crate::guard::auth::challenge::whole_seconds;
 use crate::guard::rate::limiter::Exceeded;
 
 /// Identifies one MCP peer of a shard.
@@ -116,24 +115,5 @@ impl RefusalFields {
                 }
             }
         }
-    }
-}
-
-/// Returns seconds for `Retry-After`, rounded up so that the client does not come too early (RFC
-/// 9110, section 10.2.3).
-fn whole_seconds(time: Duration) -> u32 {
-    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
-    u32::try_from(seconds).unwrap_or(u32::MAX).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retry_after_is_rounded_up() {
-        let seconds =
-            [0, 1, 1_000, 1_001, 59_999].map(|ms| whole_seconds(Duration::from_millis(ms)));
-        assert_eq!(seconds, [1, 1, 1, 2, 60]);
     }
 }

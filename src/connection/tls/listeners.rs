@@ -1,9 +1,12 @@
 //! Configuration of encrypted listeners, which can be replaced while they accept.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::time::Instant;
 use corelane_base::trusted_proxies::TrustedProxies;
 use corelane_tls::{TlsErrorKind, TlsServer};
 
@@ -54,6 +57,17 @@ pub(super) enum HandshakeLimit {
     Shard,
     /// That of the client address.
     Address,
+    /// That of failures of the client address.
+    Failures,
+}
+
+/// Limits how often the handshakes of a client address may fail.
+pub trait HandshakeGuard: fmt::Debug + Send + Sync {
+    /// Returns whether a handshake of the address may begin.
+    fn admits(&self, client: Option<ClientAddress>, now: Instant) -> bool;
+
+    /// Counts a handshake of the address that has failed.
+    fn record_failure(&self, client: Option<ClientAddress>, now: Instant);
 }
 
 /// Handshakes of all shards since the start, and when the certificates expire.
@@ -64,7 +78,10 @@ pub struct TlsCounters {
     refused: AtomicU64,
     address_refused: AtomicU64,
     failed: [AtomicU64; FAILURES.len()],
+    failures_refused: AtomicU64,
     certificates: RwLock<Vec<CertificateExpiry>>,
+    /// How often an address may fail.
+    failures: OnceLock<Arc<dyn HandshakeGuard>>,
 }
 
 /// Reasons of failed handshakes, and their names in metrics.
@@ -95,8 +112,19 @@ impl TlsCounters {
         let counter = match limit {
             HandshakeLimit::Shard => &self.refused,
             HandshakeLimit::Address => &self.address_refused,
+            HandshakeLimit::Failures => &self.failures_refused,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Limits how often an address may fail.
+    pub fn limit_failures(&self, failures: Arc<dyn HandshakeGuard>) {
+        self.failures.set(failures).ok();
+    }
+
+    /// Returns how often an address may fail.
+    pub(super) fn failures(&self) -> Option<&dyn HandshakeGuard> {
+        self.failures.get().map(|failures| &**failures)
     }
 
     /// Replaces the certificates that are served.
@@ -110,13 +138,14 @@ impl TlsCounters {
     }
 
     /// Returns the number of handshakes by their result: `full`, `resumed`, `refused`,
-    /// `address_refused`, or why they failed.
+    /// `address_refused`, `failures_refused`, or why they failed.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let complete = [
             ("full", &self.full),
             ("resumed", &self.resumed),
             ("refused", &self.refused),
             ("address_refused", &self.address_refused),
+            ("failures_refused", &self.failures_refused),
         ];
         let failed = FAILURES.iter().map(|(_, name)| *name).zip(&self.failed);
         complete

@@ -28,7 +28,7 @@ use corelane_engine::ring::{
     Socket, Source, Waker,
 };
 
-pub use self::listeners::{TlsCounters, TlsLimits, TlsSlot};
+pub use self::listeners::{HandshakeGuard, TlsCounters, TlsLimits, TlsSlot};
 use self::sockets::TlsSockets;
 
 /// A ring whose encrypted sockets send and receive plaintext.

@@ -121,6 +121,9 @@ impl TlsSockets {
         slot: &TlsSlot,
     ) -> Result<(), HandshakeLimit> {
         let address = self.limits.trusted_proxies.address_of_connection(peer);
+        if self.counters.failures().is_some_and(|it| !it.admits(address, self.now)) {
+            return Err(HandshakeLimit::Failures);
+        }
         self.handshakes.begin(address, &self.limits)?;
         let Ok(filter) = TlsFilter::accept(&slot.current()) else {
             self.handshakes.end(address);
@@ -206,6 +209,13 @@ impl TlsSockets {
     fn end<R: Ring>(&mut self, ring: &mut R, socket: Socket, kind: TlsErrorKind, error: io::Error) {
         if let Some(handshake) = self.end_handshake(socket) {
             self.counters.count_failed(kind);
+            // A probe of the port connects and closes.
+            if kind != TlsErrorKind::Closed
+                && let Some(failures) = self.counters.failures()
+            {
+                let address = self.limits.trusted_proxies.address_of_connection(handshake.peer);
+                failures.record_failure(address, self.now);
+            }
             let event =
                 Event::TlsHandshakeFailed { peer: handshake.peer, cause: &error.to_string() };
             event.emit_within(&mut self.events, self.now);

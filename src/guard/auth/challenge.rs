@@ -3,6 +3,8 @@
 //! Source: RFC 6750, section 3; RFC 9449, section 7.1; RFC 9728, section 5.1; MCP 2026-07-28,
 //! basic/authorization.
 
+use std::time::Duration;
+
 use corelane_protocol::json::write;
 
 use super::AuthError;
@@ -57,6 +59,11 @@ impl Challenges {
                 let body = write_body("temporarily_unavailable", reason);
                 let retry_after_seconds = Some(RETRY_AFTER_SECONDS);
                 return Refusal { status: 503, challenge: None, retry_after_seconds, body };
+            }
+            AuthError::TooManyFailures(retry_after) => {
+                let body = write_body("too_many_failures", &error.detail());
+                let retry_after_seconds = Some(whole_seconds(*retry_after));
+                return Refusal { status: 429, challenge: None, retry_after_seconds, body };
             }
         };
         let mut parameters = Parameters::default();
@@ -176,6 +183,13 @@ const MISSING: &str = "the request has no bearer token";
 /// Value of `Retry-After` while a token cannot be verified.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
+/// Returns seconds for `Retry-After`, rounded up so that the client does not come too early (RFC
+/// 9110, section 10.2.3).
+pub fn whole_seconds(time: Duration) -> u32 {
+    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    u32::try_from(seconds).unwrap_or(u32::MAX).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +252,17 @@ mod tests {
              \"https://a/.well-known/oauth-protected-resource/mcp\", \
              error_description=\"lacks 'b'??\""
         );
+    }
+
+    #[test]
+    fn retry_after_is_rounded_up() {
+        let seconds =
+            [0, 1, 1_000, 1_001, 59_999].map(|ms| whole_seconds(Duration::from_millis(ms)));
+        assert_eq!(seconds, [1, 1, 1, 2, 60]);
+        let refusal =
+            challenges().refuse(&AuthError::TooManyFailures(Duration::from_millis(1_001)));
+        assert_eq!((refusal.status, refusal.retry_after_seconds), (429, Some(2)));
+        assert_eq!(refusal.challenge, None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Why a request is not authenticated.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// Why a request is not authenticated.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -22,6 +23,8 @@ pub enum AuthError {
     Unavailable(&'static str),
     /// Its token is being verified: the request may wait.
     Pending,
+    /// Its address has sent too many invalid tokens; the time after which it may send another one.
+    TooManyFailures(Duration),
 }
 
 impl AuthError {
@@ -30,6 +33,19 @@ impl AuthError {
         match self {
             Self::Unavailable(reason) => reason,
             _ => PENDING,
+        }
+    }
+
+    /// Returns whether it counts against the limit of failures of its address.
+    pub const fn is_failure(&self) -> bool {
+        matches!(self, Self::InvalidToken(_) | Self::UnprovedToken(_) | Self::InvalidProof(_))
+    }
+
+    /// Returns the time after which the client may try again, if too many failures are why.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::TooManyFailures(retry_after) => Some(*retry_after),
+            _ => None,
         }
     }
 
@@ -47,6 +63,7 @@ impl AuthError {
             Self::NonceNeeded(_) => "missing_nonce",
             Self::InvalidRequest(_) => "invalid_request",
             Self::Unavailable(_) | Self::Pending => "unavailable",
+            Self::TooManyFailures(_) => "too_many_failures",
         }
     }
 
@@ -69,10 +86,13 @@ impl AuthError {
             | Self::NonceNeeded(reason)
             | Self::InvalidRequest(reason) => (*reason).into(),
             Self::Unavailable(_) | Self::Pending => self.unavailable_reason().into(),
+            Self::TooManyFailures(_) => TOO_MANY_FAILURES.into(),
         }
     }
 }
 
+/// Why a token is not verified after too many failures of its address.
+pub const TOO_MANY_FAILURES: &str = "too many failures from this address";
 const PENDING: &str = "the token is being verified; try again";
 
 /// Why a token is not valid.

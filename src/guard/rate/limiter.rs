@@ -257,6 +257,7 @@ impl RateLimiter {
             _ if !keys.contains(Keys::METHOD) => 0,
             LimitedMethod::Request(method) => 1 + method as u64,
             LimitedMethod::Notification(_) => u64::MAX,
+            LimitedMethod::Other(request) => u64::MAX - 1 - request as u64,
         };
         let source = KeySource { seed, address, session, method, principal };
         if keys.contains(Keys::TOOL) {

@@ -31,7 +31,8 @@ use corelane_base::client_address::ClientAddress;
 use self::bucket::{Bucket, Quota, Share};
 use self::tables::{BucketTable, KeyedHash};
 
-/// The connections that each address has opened lately, over all shards.
+/// The connections that each address has opened lately, or what else it is limited in, over all
+/// shards.
 #[derive(Debug)]
 pub struct ConnectionRates {
     share: Option<Share>,
@@ -64,6 +65,20 @@ impl ConnectionRates {
         (self.share, self.overflow) = (share, Bucket::default());
     }
 
+    /// Returns whether a connection would be admitted, and counts nothing.
+    ///
+    /// # Errors
+    ///
+    /// The time after which the address may open another one.
+    pub fn check(&mut self, address: ClientAddress, now: u64) -> Result<(), Duration> {
+        let Some(share) = self.share else { return Ok(()) };
+        let key = self.key_of(address);
+        match self.table.place(key, now) {
+            Some(entry) => entry.bucket.clone().take(share, now),
+            None => self.overflow.clone().take(share, now),
+        }
+    }
+
     /// Admits a connection.
     ///
     /// # Errors
@@ -71,11 +86,16 @@ impl ConnectionRates {
     /// The time after which the address may open another one.
     pub fn admit(&mut self, address: ClientAddress, now: u64) -> Result<(), Duration> {
         let Some(share) = self.share else { return Ok(()) };
-        let mut hasher = self.hash.hasher();
-        address.hash(&mut hasher);
-        match self.table.place(hasher.finish(), now) {
+        let key = self.key_of(address);
+        match self.table.place(key, now) {
             Some(entry) => entry.bucket.take(share, now),
             None => self.overflow.take(share, now),
         }
+    }
+
+    fn key_of(&self, address: ClientAddress) -> u64 {
+        let mut hasher = self.hash.hasher();
+        address.hash(&mut hasher);
+        hasher.finish()
     }
 }

@@ -47,6 +47,64 @@ pub enum LimitedMethod<'a> {
     Request(Method),
     /// A notification, by its name on the wire.
     Notification(&'a str),
+    /// Another request.
+    Other(OtherRequest),
+}
+
+/// A request that is no message of MCP, by the name that rules have for it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OtherRequest {
+    /// GET of the list of open connections.
+    Connections,
+    /// DELETE of a session.
+    DeleteSession,
+    /// GET of the metadata of the protected resource.
+    Metadata,
+    /// GET of all counters.
+    Metrics,
+    /// OPTIONS.
+    Options,
+    /// GET of the HTML page.
+    Page,
+    /// GET of the counters on the page.
+    Status,
+    /// GET of an event stream.
+    Stream,
+    /// GET that is upgraded to WebSocket.
+    Upgrade,
+    /// A handshake of the parity dialect.
+    ParityHandshake,
+}
+
+impl OtherRequest {
+    const ALL: [Self; 10] = [
+        Self::Connections,
+        Self::DeleteSession,
+        Self::Metadata,
+        Self::Metrics,
+        Self::Options,
+        Self::Page,
+        Self::Status,
+        Self::Stream,
+        Self::Upgrade,
+        Self::ParityHandshake,
+    ];
+
+    /// Returns the name in rules.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connections => "http/connections",
+            Self::DeleteSession => "http/delete",
+            Self::Metadata => "http/metadata",
+            Self::Metrics => "http/metrics",
+            Self::Options => "http/options",
+            Self::Page => "http/page",
+            Self::Status => "http/status",
+            Self::Stream => "http/stream",
+            Self::Upgrade => "http/upgrade",
+            Self::ParityHandshake => "parity/handshake",
+        }
+    }
 }
 
 /// What a request is for, as rules of rates name it.
@@ -168,15 +226,19 @@ impl RateRules {
     pub(super) fn for_method(&self, method: LimitedMethod<'_>) -> u32 {
         match method {
             LimitedMethod::Request(method) => self.by_method[method as usize],
-            LimitedMethod::Notification(name) => {
-                let mut applying = 0;
-                for (index, rule) in self.rules.iter().enumerate() {
-                    let applies = !rule.keys.contains(Keys::TOOL) && rule.method.matches(name);
-                    applying |= u32::from(applies) << index;
-                }
-                applying
-            }
+            LimitedMethod::Notification(name) => self.for_name(name),
+            LimitedMethod::Other(request) => self.for_name(request.as_str()),
         }
+    }
+
+    /// Returns the rules for what is no request of MCP, one bit each.
+    fn for_name(&self, name: &str) -> u32 {
+        let mut applying = 0;
+        for (index, rule) in self.rules.iter().enumerate() {
+            let applies = !rule.keys.contains(Keys::TOOL) && rule.method.matches(name);
+            applying |= u32::from(applies) << index;
+        }
+        applying
     }
 }
 
@@ -222,9 +284,12 @@ fn parse_rule(line: &str) -> Result<RateRule, String> {
         write!(text, "{word} ").ok();
     }
     let quota = settings.quota()?;
-    let is_notification =
-        |pattern: &Pattern| ClientNotification::NAMES.iter().any(|name| pattern.matches(name));
-    let method = Pattern::of_methods(method, is_notification)?;
+    let is_other = |pattern: &Pattern| {
+        let mut others = OtherRequest::ALL.iter().map(|request| request.as_str());
+        others.any(|name| pattern.matches(name))
+            || ClientNotification::NAMES.iter().any(|name| pattern.matches(name))
+    };
+    let method = Pattern::of_methods(method, is_other)?;
     let policy = keys.policy().into();
     Ok(RateRule { text: text.into(), policy, quota, keys, method, name })
 }

@@ -224,6 +224,7 @@ pub const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
         AuthError::NonceNeeded(_) => &mut counters.missing_nonce,
         AuthError::InvalidRequest(_) => &mut counters.invalid_request,
         AuthError::Unavailable(_) | AuthError::Pending => &mut counters.unavailable,
+        AuthError::TooManyFailures(_) => &mut counters.too_many_failures,
     };
     *counter += 1;
 }
@@ -242,6 +243,12 @@ pub fn refusal_error(error: &AuthError, missing: &'static str) -> Error {
         AuthError::Unavailable(_) | AuthError::Pending => {
             Error::new(ErrorKind::TooManyRequests, error.unavailable_reason())
                 .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
+        }
+        AuthError::TooManyFailures(retry_after) => {
+            let milliseconds = retry_after.as_nanos().div_ceil(1_000_000).max(1);
+            let message = format!("{}; retry in {milliseconds} ms", error.detail());
+            let data = format!(r#"{{"retryable":true,"retryAfterMs":{milliseconds}}}"#);
+            Error::new(ErrorKind::RateLimited, message).with_data(data)
         }
     }
 }
@@ -284,7 +291,10 @@ pub(super) const fn count_check(
 #[cold]
 const fn count_failure(counters: &mut AuthCounters, error: &AuthError) {
     let counter = match error {
-        AuthError::Missing | AuthError::InvalidRequest(_) | AuthError::Pending => return,
+        AuthError::Missing
+        | AuthError::InvalidRequest(_)
+        | AuthError::Pending
+        | AuthError::TooManyFailures(_) => return,
         AuthError::InvalidToken(token) => match token.fault {
             TokenFault::Malformed => &mut counters.checks_malformed,
             TokenFault::Unsupported => &mut counters.checks_unsupported,

@@ -58,6 +58,7 @@ use crate::guard::auth::{
     AuthError, Authenticator, InvalidToken, TokenFault, Verified, VerifyError,
 };
 use crate::guard::pattern::{TargetName, TargetUri};
+use crate::server::failure_limit::FailureLimit;
 use crate::service::Catalog;
 use crate::telemetry::counters::AuthCounters;
 
@@ -77,6 +78,8 @@ pub(super) struct Authentication {
     verification: Option<Box<TokenVerification>>,
     /// What callers may do where no tokens are verified: those that the host names, and others.
     attached: Arc<Authenticator>,
+    /// How often an address may fail.
+    failures: Arc<FailureLimit>,
 }
 
 /// What a shard verifies tokens with.
@@ -121,7 +124,44 @@ impl Authentication {
     fn by_host(attached: Arc<Authenticator>, is_active: bool) -> Self {
         let access = &attached.access;
         let is_active = is_active || !access.is_empty() || access.has_audit();
-        Self { is_active, verification: None, attached }
+        Self { is_active, attached, ..Self::default() }
+    }
+
+    /// Limits how often an address may fail.
+    pub(super) fn limited_by(self, failures: &Arc<FailureLimit>) -> Self {
+        Self { failures: Arc::clone(failures), ..self }
+    }
+
+    /// Returns whether an address may fail once more.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError::TooManyFailures`].
+    pub(super) fn check_failures(
+        &self,
+        client: Option<ClientAddress>,
+        now: Instant,
+    ) -> Result<(), AuthError> {
+        self.failures.check(client, now).map_err(AuthError::TooManyFailures)
+    }
+
+    /// Counts a refused request of an address against its limit of failures, if it is one.
+    #[cold]
+    pub(super) fn record_failure(
+        &self,
+        error: &AuthError,
+        client: Option<ClientAddress>,
+        now: Instant,
+    ) {
+        if error.is_failure() {
+            self.failures.record(client, now);
+        }
+    }
+
+    /// Counts a failed handshake of an address against its limit of failures.
+    #[cold]
+    pub(super) fn record_failed_handshake(&self, client: Option<ClientAddress>, now: Instant) {
+        self.failures.record(client, now);
     }
 
     /// Returns whether callers are distinguished: by their tokens, or by the principals that the
@@ -312,7 +352,8 @@ impl Authentication {
             && expires_at.is_none_or(|expires_at| time.unix_seconds < expires_at)
     }
 
-    /// Returns the credential of a token that `client` sends with `proof`, and counts the check.
+    /// Returns the credential of a token that `client` sends with `proof`, and counts the check. A
+    /// token that is not known is not verified after too many failures of the client.
     ///
     /// # Errors
     ///
@@ -328,6 +369,9 @@ impl Authentication {
         let Some(active) = &mut self.verification else { return Err(NO_AUTHENTICATION) };
         let known = active.find(token, time);
         let is_hit = known.is_some();
+        if !is_hit && !active.was_introspected(token) {
+            self.failures.check(client, time.turn).map_err(AuthError::TooManyFailures)?;
+        }
         let credential = known.map_or_else(|| active.verify(token, client, time), Ok);
         let checked = credential.and_then(|it| active.check_binding(it, token, proof, time));
         count_check(counters, is_hit, &checked);
@@ -449,6 +493,12 @@ impl TokenVerification {
 }
 
 impl TokenVerification {
+    /// Returns whether the authorization server has called a token valid before.
+    fn was_introspected(&self, token: &str) -> bool {
+        self.authenticator.introspection.is_some()
+            && self.tokens.was_introspected(&digest_of(token))
+    }
+
     /// Asks again about a token that the authorization server has called valid, and returns its
     /// credential if it may be used meanwhile: for [`GRACE_SECONDS`], and as long as the server does
     /// not answer. `None` for other tokens.

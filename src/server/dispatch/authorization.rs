@@ -79,6 +79,8 @@ impl Dispatcher {
             if error == AuthError::Pending {
                 return Err(self.hold_request(ctx, peer, request).err());
             }
+            let client = self.rate.client_of(peer, ctx.reply_to.peer_id);
+            self.auth.record_failure(&error, client, ctx.now);
             return Err(Some(refuse_connection(ctx, peer, &error)));
         }
         if !self.has_access_rules() {

@@ -90,7 +90,8 @@ impl Dispatcher {
         let Self { auth, facts, .. } = self;
         let known = peer.state.credential();
         let of_connection = known.filter(|known| !known.is_certificate()).map(Credential::token);
-        let (certificate, client) = (peer.state.certificate(), peer.state.client);
+        let client = self.rate.client_of(peer, ctx.reply_to.peer_id);
+        let certificate = peer.state.certificate();
         let token = named.or(of_connection);
         let key =
             known.filter(|_| named.is_none()).map_or(KeyProof::Unsupported, Credential::key_proof);
@@ -122,7 +123,7 @@ impl Dispatcher {
                 }
                 Err(AuthError::Pending)
             }
-            Err(error @ AuthError::Unavailable(_)) => Err(error),
+            Err(error @ (AuthError::Unavailable(_) | AuthError::TooManyFailures(_))) => Err(error),
             Err(error) if is_of_parity => Err(end_session_token(facts, peer.state, error)),
             Err(error) => {
                 end_credential(facts, peer.state);
@@ -143,7 +144,8 @@ impl Dispatcher {
     ) -> Result<(), AuthError> {
         let Self { auth, facts, .. } = self;
         let token = bearer::read_token(token.as_bytes())?;
-        let (certificate, client) = (peer.state.certificate(), peer.state.client);
+        let client = self.rate.client_of(peer, ctx.reply_to.peer_id);
+        let certificate = peer.state.certificate();
         let proof = Proof { certificate, key: KeyProof::Unsupported };
         let counters = &mut peer.outbox.counters.auth;
         let credential = auth.authenticate(token, proof, client, time, counters);

@@ -340,7 +340,7 @@ fn is_still_valid(shard: &mut Shard, key: Key, time: AuthTime) -> bool {
     if auth.is_current(known, time) {
         return true;
     }
-    let (certificate, client) = (connection.state.certificate(), connection.state.client);
+    let certificate = connection.state.certificate();
     let counters = &mut shard.outbox.counters.auth;
     let authenticated = match known.token() {
         _ if known.is_certificate() => auth.authenticate_certificate(certificate, time, counters),
@@ -348,7 +348,8 @@ fn is_still_valid(shard: &mut Shard, key: Key, time: AuthTime) -> bool {
         "" => return true,
         token => {
             let proof = Proof { certificate, key: known.key_proof() };
-            auth.authenticate(token, proof, client, time, counters)
+            // It has sent nothing: failures of its address do not count.
+            auth.authenticate(token, proof, None, time, counters)
         }
     };
     match authenticated {

@@ -352,6 +352,11 @@ options! {
         /// request beyond a limit gets error 1002 or status 429. All rules that apply must admit
         /// it; 127.0.0.1 and `::1` have no limit by address without `trusted_proxies`.
         ///
+        /// Requests that are not MCP are `http/connections`, `http/delete`, `http/metadata`,
+        /// `http/metrics`, `http/options`, `http/page`, `http/status`, `http/stream` (GET of an
+        /// event stream), `http/upgrade` and `parity/handshake`; `/healthz`, `/readyz` and the
+        /// listener of operators have no limit.
+        ///
         /// The burst is what may come at once after a pause; default is LIMIT. A period may have a
         /// number (`10s`). Each value of the keys has a limit of its own; without keys all requests
         /// of the rule share one. A burst below four times the number of shards costs a lock, too.
@@ -368,6 +373,17 @@ options! {
         #[cost = "a lock for each new connection"]
         #[source = "RFC 6177: a client controls a /64"]
         pub connections: Option<String> = None;
+
+        /// Failed tokens and failed handshakes (TLS, parity dialect) of one client address (IPv6:
+        /// /64 prefix), such as `rate=30/min burst=60`; default is no limit. 127.0.0.1 and `::1`
+        /// are exempt without `trusted_proxies`.
+        ///
+        /// Beyond it no unknown token of the address is verified: a request with one gets error
+        /// 1002 or status 429. Tokens that the shard has verified before are accepted.
+        #[option("rate.failures", Text, reload)]
+        #[cost = "a lock for each token that is not known"]
+        #[source = "RFC 6177: a client controls a /64"]
+        pub failures: Option<String> = None;
 
         /// Open connections of one client address, of each transport; 0 leaves it to
         /// `address_share_percent`. 127.0.0.1 and `::1` are exempt without `trusted_proxies`.

@@ -12,6 +12,7 @@ use corelane_parity::write::{self, HandshakeAckParams, Resumption};
 use corelane_protocol::json::Value;
 
 use super::carrier::{Carrier, QueuedChunk, ResponseKind, SessionCarrier};
+use super::handshake_limits::RefusedCaller;
 use super::output::{ParityPath, close_code};
 use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
 use super::session::sent_error;
@@ -56,7 +57,8 @@ impl ParityPath<'_> {
             self.refresh_front(connection, key, value);
             return self.forward_message(connection, front, value, bytes);
         }
-        if !session.has_begun() {
+        let is_first = !session.has_begun();
+        if is_first {
             let offered = offered_features(&self.dispatcher.catalog, session.state.transport);
             settings.capabilities = settings.capabilities.intersect(&offered);
         }
@@ -96,6 +98,9 @@ impl ParityPath<'_> {
             }
             Err(rejection) => {
                 self.record_rejection(key, Some(value), &rejection.error);
+                if is_first {
+                    self.record_failed_handshake(carrier);
+                }
                 self.reject(carrier, key, &rejection);
             }
         }
@@ -179,7 +184,10 @@ impl ParityPath<'_> {
         if let Some(token) = handshake.auth_token {
             self.keep_token(key, token);
         }
-        if let Err(RefusedCaller { error, fields }) = self.authenticate(carrier, key) {
+        let admitted = self.limit_handshake(carrier, key);
+        if let Err(RefusedCaller { error, fields }) =
+            admitted.and_then(|()| self.authenticate(carrier, key))
+        {
             record_handshake(self, key, handshake, Some(&error));
             self.outbox.count_rejection(error.code);
             return self.fail_session(carrier, key, &error, fields);
@@ -362,17 +370,12 @@ impl ParityPath<'_> {
 
     /// Authenticates the client of a handshake, or of a message with another token.
     fn authenticate(&mut self, carrier: Carrier<'_>, key: ParityKey) -> Result<(), RefusedCaller> {
-        let Self { parity, connections, outbox, now, .. } = self;
+        // Without one the shard of its connection authenticates it.
+        let peer_addr = &self.peer_address(carrier);
+        let Self { parity, outbox, now, .. } = self;
         let Some(session) = parity.get_mut(key) else { return Ok(()) };
         let details = &carrier.origin_details(session.id);
-        let peer_addr = match carrier {
-            Carrier::Connection(connection) => {
-                connections.table.get(connection).and_then(|it| it.record.peer_address())
-            }
-            Carrier::Exchange { caller, .. } => caller.peer_addr.as_ref(),
-            // The shard of its connection authenticates it.
-            Carrier::Remote => None,
-        };
+        let peer_addr = peer_addr.as_ref();
         let mut peer = PeerState {
             origin: MessageOrigin { peer_addr, details },
             state: &mut session.state,
@@ -491,13 +494,6 @@ impl ParityPath<'_> {
             },
         }
     }
-}
-
-/// Why the caller of a message is refused, and the header fields of the response over HTTP.
-#[derive(Debug)]
-struct RefusedCaller {
-    error: ParityError,
-    fields: Option<RefusalFields>,
 }
 
 /// Returns the features that a catalog has over a transport. A session of the only connection of a

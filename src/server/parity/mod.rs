@@ -31,6 +31,8 @@ mod requests;
 
 mod tokens;
 
+mod handshake_limits;
+
 mod input;
 
 mod forwarded;

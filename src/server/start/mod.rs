@@ -72,6 +72,7 @@ use super::blocking_jobs::blocking_pool;
 use super::catalog_updates::{CatalogWriter, ServerFacts, StateFactory, UpdateExecutor, UpdateJob};
 use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;
+use super::failure_limit::FailureLimit;
 use super::http::SharedGauges;
 use super::options::Options;
 use super::overload::RunningCalls;
@@ -466,6 +467,15 @@ impl Server {
         self.build_shards(shards).map_err(io::Error::other)
     }
 
+    /// Reads the rate limits, and applies that of failures to TLS.
+    fn load_rate(&self, entropy: &Entropy) -> Result<Arc<RateSource>, String> {
+        let rate = RateSource::load(&self.options.rate, &entropy.secret)?;
+        if let Some(tls) = self.tls.counters() {
+            tls.limit_failures(Arc::<FailureLimit>::clone(rate.failures()));
+        }
+        Ok(Arc::new(rate))
+    }
+
     fn build_shards(&self, shards: usize) -> Result<(Vec<ShardBuilder>, Handle), StartError> {
         let auth = AuthSource::load(&self.options, self.host_callers.clone()).map(Arc::new);
         let auth = auth.map_err(io::Error::other)?;
@@ -483,8 +493,7 @@ impl Server {
         facts.check(&self.services.catalog)?;
         let requires_scopes = self.services.catalog.requires_scopes();
         let entropy = self.entropy.map_or_else(Entropy::from_system, Ok)?;
-        let rate = RateSource::load(&options.rate, &entropy.secret).map(Arc::new);
-        let rate = rate.map_err(io::Error::other)?;
+        let rate = self.load_rate(&entropy).map_err(io::Error::other)?;
         let replay_filter = Arc::new(ReplayFilter::new(REQUEST_STATES_REMEMBERED_MAX));
         let broadcast = Arc::new(Broadcast::new(sender.clone()));
         let catalog = Arc::clone(&self.services.catalog);
@@ -511,7 +520,7 @@ impl Server {
             blocking_pool: Arc::clone(&blocking),
             update_executor: update_executor.clone(),
             catalog_writer: Arc::clone(&catalog_writer),
-            auth: auth.shard_part(&entropy.secret, requires_scopes),
+            auth: auth.shard_part(&entropy.secret, requires_scopes).limited_by(rate.failures()),
             audit: Arc::clone(&audit),
             running: running.clone(),
             rate: Arc::clone(&rate),

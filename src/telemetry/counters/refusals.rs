@@ -61,6 +61,8 @@ group! {
         invalid_request,
         /// Requests whose token could not be verified at the time.
         unavailable,
+        /// Requests whose token was not verified, after too many failures of their address.
+        too_many_failures,
         /// Requests of callers who lack a scope or tier.
         denied,
         /// Checks of a token that the shard has verified before.

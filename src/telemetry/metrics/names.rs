@@ -111,6 +111,7 @@ pub(super) const FAMILIES: [Family; 12] = [
             ("missing_nonce", "missing_nonce"),
             ("invalid_request", "invalid_request"),
             ("unavailable", "unavailable"),
+            ("too_many_failures", "too_many_failures"),
             ("denied", "denied"),
         ],
     },

@@ -39,6 +39,8 @@ impl Status {
     pub const EXPECTATION_FAILED: Self = Self(417);
     /// 426: the path requires the protocol named in `Upgrade`.
     pub const UPGRADE_REQUIRED: Self = Self(426);
+    /// 429: too many requests in a time.
+    pub const TOO_MANY_REQUESTS: Self = Self(429);
     /// 431: the head is over the limit, or has too many fields.
     pub const REQUEST_HEADER_FIELDS_TOO_LARGE: Self = Self(431);
     /// 500: internal error.

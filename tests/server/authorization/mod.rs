@@ -16,7 +16,7 @@ mod client_errors;
 mod dpop;
 mod dpop_client;
 mod fuzzed;
-mod http;
+pub(crate) mod http;
 mod http_server;
 mod introspection;
 #[cfg(target_os = "linux")]

@@ -5,8 +5,10 @@
 
 mod connections;
 mod evasion;
+mod failures;
 mod http;
 mod lines;
+mod pages;
 mod reload;
 
 use std::net::{IpAddr, Ipv4Addr};

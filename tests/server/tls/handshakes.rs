@@ -150,3 +150,29 @@ fn garbage_with_end_of_handshake_takes_no_place() {
         assert_eq!(handshakes(&server, "refused"), 0);
     });
 }
+
+#[test]
+fn failed_handshakes_of_address_have_a_limit() {
+    let authority = Authority::new();
+    let mut options = authority.server_options();
+    options.engine.shards = Some(1);
+    options.rate.failures = Some("rate=2/h".to_owned());
+    let server = TestServer::start(options);
+    let fail = |last: u8| {
+        let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+        let mut stream = connect_from(from, server.http());
+        stream.write_all(b"{}\n").ok();
+        stream.read_to_end(&mut Vec::new()).ok();
+        [handshakes(&server, "not_tls"), handshakes(&server, "failures_refused")]
+    };
+    assert_eq!([fail(9), fail(9), fail(9)], [[1, 0], [2, 0], [2, 1]]);
+    assert_eq!([fail(10), fail(9)], [[3, 1], [3, 2]]);
+    // A probe of the port is no failure.
+    for _ in 0..3 {
+        let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 11));
+        connect_from(from, server.http()).shutdown(Shutdown::Both).unwrap();
+    }
+    while handshakes(&server, "closed") < 3 {}
+    assert_eq!(fail(11), [4, 2]);
+    server.close();
+}

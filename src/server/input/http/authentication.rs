@@ -263,6 +263,8 @@ fn refuse(shard: &mut Shard, incoming: &IncomingRequest<'_>, error: &AuthError) 
     shard.record_invalid(incoming.key);
     auth::count_refusal(&mut shard.outbox.counters.auth, error);
     let connection = shard.transports.connections.table.get(incoming.key);
+    let client = connection.and_then(|connection| connection.state.client);
+    shard.dispatcher.auth.record_failure(error, client, shard.now);
     let peer = connection.and_then(|connection| connection.record.peer());
     let request_id = str::from_utf8(shard.transports.http.request_id(incoming.echoed())).ok();
     shard.outbox.log(auth::unauthorized_event(error, peer, request_id));

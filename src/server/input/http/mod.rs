@@ -14,6 +14,7 @@ mod session;
 
 mod parity;
 mod post;
+mod rate;
 
 use corelane_base::slab::Key;
 use corelane_protocol::error::{Error, ErrorKind};
@@ -168,6 +169,12 @@ impl Shard {
             Authenticated::Served => {}
             Authenticated::Refused => return false,
             Authenticated::Waits => return true,
+        }
+        if self.dispatcher.rate.is_active()
+            && let Err(exceeded) = self.limit_rate(&incoming, &kind)
+        {
+            self.refuse_rate(&incoming, *exceeded);
+            return false;
         }
         match kind {
             RequestKind::Post { session_id, protocol_version } => {

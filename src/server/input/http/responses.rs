@@ -256,7 +256,7 @@ impl Shard {
     }
 
     /// Returns the body of an error response, which is counted.
-    fn error_text(
+    pub(super) fn error_text(
         &mut self,
         incoming: &IncomingRequest<'_>,
         id: Option<Id<'_>>,
