@@ -54,6 +54,9 @@ impl CloseFrame {
     const fn from_reason(reason: CloseReason) -> Self {
         match reason {
             CloseReason::Drain => Self::new(CloseCode::GOING_AWAY, "the server is shutting down"),
+            CloseReason::Lifetime => {
+                Self::new(CloseCode::GOING_AWAY, "the connection has reached its lifetime")
+            }
             CloseReason::IdleTimeout => Self::IDLE_TIMEOUT,
             CloseReason::MessageTimeout => Self::MESSAGE_TIMEOUT,
             CloseReason::PeerClosed => Self::new(CloseCode::NORMAL, ""),

@@ -205,6 +205,12 @@ impl ParityError {
             .with_details(r#"{"reason":"draining"}"#)
     }
 
+    /// The end of a connection that was open for as long as the server admits.
+    pub fn connection_lifetime() -> Self {
+        Self::new(ErrorCode::Internal, "the connection has reached its lifetime")
+            .with_details(r#"{"reason":"connection_lifetime"}"#)
+    }
+
     /// The end of a session on behalf of its client.
     pub fn session_ended() -> Self {
         let message = "the client has ended the session";

@@ -130,7 +130,7 @@ impl WebSocketTransport {
     /// its own accord.
     pub(super) fn count_connection_end(&mut self, ending: CloseReason, is_closed: bool) {
         match ending {
-            CloseReason::Drain => self.count_close(CloseCode::GOING_AWAY),
+            CloseReason::Drain | CloseReason::Lifetime => self.count_close(CloseCode::GOING_AWAY),
             CloseReason::IdleTimeout => self.count_close(CloseCode::NORMAL),
             // The timeout of a fragmented message.
             CloseReason::MessageTimeout => self.count_close(CloseCode::PROTOCOL),

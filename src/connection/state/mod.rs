@@ -214,6 +214,11 @@ impl<S> Connection<S> {
         self.sending.bytes()
     }
 
+    /// Returns whether it is read: it does not close.
+    pub const fn is_open(&self) -> bool {
+        self.close_state.is_open()
+    }
+
     /// Returns whether close was submitted to the ring.
     pub fn is_closed(&self) -> bool {
         self.close_state.phase() == Phase::Closing

@@ -20,6 +20,8 @@ pub enum CloseReason {
     PeerClosed,
     /// The credential of the peer is valid no more.
     InvalidCredential,
+    /// It was open for `connection_lifetime`.
+    Lifetime,
     /// The connection limit was reached; the connection was never served.
     Refused,
 }
@@ -36,6 +38,7 @@ impl CloseReason {
             Self::MessageTimeout => "message_timeout",
             Self::PeerClosed => "peer",
             Self::InvalidCredential => "invalid_credential",
+            Self::Lifetime => "lifetime",
             Self::Refused => "refused",
         }
     }

@@ -7,6 +7,8 @@
 //! Invariants: a certificate was verified by TLS before; its name is that of one kind: a URI has a
 //! colon, a DNS name has none, and a hash begins with `sha256:`, which no URI does.
 
+use std::collections::HashSet;
+
 use corelane_base::principal::{Principal, USER_TIER};
 #[cfg(feature = "_tls")]
 use sha2::{Digest, Sha256};
@@ -28,6 +30,55 @@ pub struct ClientCertificate {
     pub thumbprint: [u8; 32],
     /// Seconds since 1970 until which it is valid.
     pub expires_at: u64,
+    /// SHA-256 of its issuer and serial number, by which lists revoke it.
+    pub id: [u8; 32],
+}
+
+/// The certificates that the lists of their issuers revoke (RFC 5280, section 5).
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RevokedCertificates(HashSet<[u8; 32]>);
+
+impl RevokedCertificates {
+    /// Reads the revocation lists in PEM files. What is malformed is left out: TLS refuses it.
+    #[cfg(feature = "_tls")]
+    pub fn from_pem(pem: &[u8]) -> Self {
+        use x509_parser::pem::Pem;
+        use x509_parser::prelude::{CertificateRevocationList, FromDer};
+
+        let mut ids = HashSet::new();
+        for list in Pem::iter_from_buffer(pem).flatten() {
+            let Ok((_, list)) = CertificateRevocationList::from_der(&list.contents) else {
+                continue;
+            };
+            let issuer = list.issuer().as_raw();
+            let revoked = list.iter_revoked_certificates();
+            ids.extend(revoked.map(|revoked| id_of(issuer, revoked.raw_serial())));
+        }
+        Self(ids)
+    }
+
+    /// Reads nothing: this build has no TLS.
+    #[cfg(not(feature = "_tls"))]
+    pub fn from_pem(_: &[u8]) -> Self {
+        Self::default()
+    }
+
+    /// Adds those of another one.
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Returns whether a certificate is revoked.
+    pub fn contains(&self, certificate: &ClientCertificate) -> bool {
+        self.0.contains(&certificate.id)
+    }
+}
+
+/// Returns what names a certificate: the hash of its issuer (DER) and serial number.
+#[cfg(feature = "_tls")]
+fn id_of(issuer: &[u8], serial: &[u8]) -> [u8; 32] {
+    let digest = Sha256::new().chain_update(issuer.len().to_le_bytes());
+    digest.chain_update(issuer).chain_update(serial).finalize().into()
 }
 
 impl ClientCertificate {
@@ -47,6 +98,7 @@ impl ClientCertificate {
             name: name.into(),
             thumbprint: sha256(der),
             expires_at: u64::try_from(expires_at).unwrap_or_default(),
+            id: id_of(certificate.issuer().as_raw(), certificate.raw_serial()),
         })
     }
 
@@ -177,7 +229,7 @@ mod tests {
     }
 
     fn certificate(name: &str) -> ClientCertificate {
-        ClientCertificate { name: name.into(), thumbprint: [1; 32], expires_at: 100 }
+        ClientCertificate { name: name.into(), thumbprint: [1; 32], expires_at: 100, id: [1; 32] }
     }
 
     #[test]

@@ -111,6 +111,14 @@ pub enum VerifyError {
 }
 
 impl Authenticator {
+    /// Returns whether the verification of a token may cost more than the hash for API keys: a
+    /// signature check, or what the verifier of the program does.
+    pub fn needs_check(&self, token: &str) -> bool {
+        let is_jwt = || self.jwt.is_some() && jwt::is_jwt(token);
+        self.verifier.is_some()
+            || self.api_keys.find(token).is_none() && (self.introspection.is_some() || is_jwt())
+    }
+
     /// Verifies a token at the time `unix_seconds`.
     ///
     /// Cost: a SHA-256 of the token for API keys, one signature check for a JWT.

@@ -115,8 +115,12 @@ mod tests {
     fn bound_token_needs_its_certificate() {
         let plain = Principal::new("ada");
         let bound = plain.clone().with_binding(Binding::Certificate([7; 32]));
-        let certificate =
-            |byte| ClientCertificate { name: "a".into(), thumbprint: [byte; 32], expires_at: 9 };
+        let certificate = |byte| ClientCertificate {
+            name: "a".into(),
+            thumbprint: [byte; 32],
+            expires_at: 9,
+            id: [byte; 32],
+        };
         let (own, other) = (certificate(7), certificate(8));
         let check = |principal: &Principal, certificate: Option<&ClientCertificate>| {
             let proof = Proof { certificate, ..Proof::default() };

@@ -96,6 +96,8 @@ pub(super) struct Acceptor {
     pressure: PressureStep,
     rates: Arc<RateSource>,
     pub proxies: ProxyRules,
+    /// When the ages of connections are looked at, if they have a limit.
+    pub age_check_at: Instant,
     events: EventThrottle,
     close_events: EventThrottle,
     descriptor_events: MinuteThrottle,
@@ -140,6 +142,7 @@ impl Acceptor {
             pressure: PressureStep::None,
             rates,
             proxies,
+            age_check_at: Instant::ORIGIN,
             events: EventThrottle::default(),
             close_events: EventThrottle::default(),
             descriptor_events: MinuteThrottle::default(),
@@ -453,6 +456,7 @@ pub(super) const fn count_close(reason: CloseReason, outbox: &mut Outbox) {
         CloseReason::IdleTimeout => connections.closed_idle_timeout += 1,
         CloseReason::MessageTimeout => connections.closed_message_timeout += 1,
         CloseReason::InvalidCredential => connections.closed_invalid_credential += 1,
+        CloseReason::Lifetime => connections.closed_lifetime += 1,
         CloseReason::PeerClosed => connections.closed_by_peer += 1,
         // Rejected connections are counted when they are rejected.
         CloseReason::Refused => {}

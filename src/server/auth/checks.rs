@@ -7,7 +7,10 @@
 //! [`WAITING_MAX`] are served within that many turns; a further one does not wait.
 //!
 //! Open connections whose credential is to be verified again have half as many checks of their own
-//! in each turn, so that requests and open connections do not keep each other from a check.
+//! in each turn, so that requests and open connections do not keep each other from a check. Those
+//! that need no signature check, because of an API key, a certificate or a token that was verified
+//! since, take none: up to [`OPEN_MAX`] of them are visited in a turn, so that withdrawn
+//! credentials of many connections end within some turns.
 //!
 //! Proofs (DPoP, RFC 9449) have nonces, and are known on all shards. Invariants: a proof is
 //! accepted once, by one shard, as long as it could be sent again; while more proofs are remembered
@@ -36,6 +39,8 @@ use crate::telemetry::event::Event;
 
 /// Requests that wait, at most.
 const WAITING_MAX: usize = 1_024;
+/// Open connections that are visited in one turn.
+const OPEN_MAX: u16 = 256;
 
 /// The checks of one shard.
 #[derive(Debug)]
@@ -50,8 +55,10 @@ pub(super) struct TurnChecks {
     resumed: u16,
     /// Open connections whose credential is to be verified again.
     open: VecDeque<Key>,
-    /// Checks that are left to those of them that this turn has taken.
+    /// Checks that are left to them in this turn.
     left_to_open: u16,
+    /// How many more of them are visited in this turn.
+    visits_left: u16,
 }
 
 impl TurnChecks {
@@ -64,6 +71,7 @@ impl TurnChecks {
             resumed: 0,
             open: VecDeque::new(),
             left_to_open: 0,
+            visits_left: 0,
         }
     }
 
@@ -121,19 +129,31 @@ impl TurnChecks {
         !self.open.is_empty()
     }
 
-    /// Takes the open connections whose credential is verified again in the turn that began at
-    /// `turn`, before anything else. They have their checks.
-    pub(super) fn take_open(&mut self, turn: Instant) -> Vec<Key> {
+    /// Gives open connections their checks in the turn that began at `turn`, before anything else.
+    pub(super) fn begin_open(&mut self, turn: Instant) {
         self.begin_turn(turn);
-        let count = self.open.len().min(self.per_turn_max.div_ceil(2).into());
-        let taken: Vec<Key> = self.open.drain(..count).collect();
-        self.left_to_open = u16::try_from(taken.len()).unwrap_or(u16::MAX);
-        taken
+        (self.left_to_open, self.visits_left) = (self.per_turn_max.div_ceil(2), OPEN_MAX);
+    }
+
+    /// Takes the next open connection whose credential is verified again in this turn, if there are
+    /// checks left to it.
+    pub(super) fn next_open(&mut self) -> Option<Key> {
+        let next = match (self.left_to_open, self.visits_left) {
+            (0, _) | (_, 0) => None,
+            _ => self.open.pop_front(),
+        };
+        if next.is_some() {
+            self.visits_left -= 1;
+        } else {
+            (self.left_to_open, self.visits_left) = (0, 0);
+        }
+        next
     }
 
     fn begin_turn(&mut self, turn: Instant) {
         if turn != self.turn {
-            (self.turn, self.taken, self.resumed, self.left_to_open) = (turn, 0, 0, 0);
+            (self.turn, self.taken, self.resumed) = (turn, 0, 0);
+            (self.left_to_open, self.visits_left) = (0, 0);
         }
     }
 
@@ -370,10 +390,31 @@ mod tests {
             checks.push_open(*key);
         }
         while checks.take(at(1)) {}
-        assert_eq!(checks.take_open(at(1)), keys[..2]);
-        assert!(checks.take(at(1)) && checks.take(at(1)) && !checks.take(at(1)));
-        assert_eq!(checks.take_open(at(2)), keys[2..]);
-        assert!(!checks.has_open() && checks.take_open(at(2)).is_empty());
+        checks.begin_open(at(1));
+        for key in &keys[..2] {
+            assert_eq!(checks.next_open(), Some(*key));
+            assert!(checks.take(at(1)));
+        }
+        assert_eq!(checks.next_open(), None);
+        assert!(!checks.take(at(1)) && checks.has_open());
+        checks.begin_open(at(2));
+        assert_eq!((checks.next_open(), checks.next_open()), (Some(keys[2]), None));
+        assert!(!checks.has_open());
+        // What they have not used is not left to requests.
+        assert_eq!([(); 5].map(|()| checks.take(at(2))), [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn open_connections_without_check_are_visited_together() {
+        let (mut checks, keys) = (TurnChecks::new(1), keys(300));
+        for key in &keys {
+            checks.push_open(*key);
+        }
+        let visited = |checks: &mut TurnChecks, ms| {
+            checks.begin_open(at(ms));
+            std::iter::from_fn(|| checks.next_open()).count()
+        };
+        assert_eq!((visited(&mut checks, 1), visited(&mut checks, 2)), (256, 44));
     }
 
     #[test]

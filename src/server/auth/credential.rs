@@ -23,6 +23,11 @@ pub struct Credential {
     pub(super) version: u32,
 }
 
+/// The credential of a connection while a message with another token is dispatched; `None` if it
+/// has none.
+#[derive(Debug)]
+pub struct OwnCredential(pub Option<Credential>);
+
 /// What is verified.
 #[derive(Clone)]
 enum CredentialKind {

@@ -40,7 +40,7 @@ use self::checks::{ProofChecks, TurnChecks, count_check};
 pub(super) use self::checks::{
     count_refusal, parity_refusal_error, refusal_error, unauthorized_event,
 };
-pub(super) use self::credential::Credential;
+pub(super) use self::credential::{Credential, OwnCredential};
 use self::introspection::{NO_ANSWER, PendingTokens, TOO_MANY_QUESTIONS};
 use self::key_requests::{KeyRequests, KeyState};
 use self::question_queue::Question;
@@ -48,7 +48,7 @@ use self::question_queue::Question;
 pub use self::source::check_auth;
 pub(super) use self::source::{AuthSource, AuthUpdate, HOW_TO_KNOW_CALLERS, HostCallers};
 use crate::guard::auth::access::{AccessDenied, AccessTarget};
-use crate::guard::auth::certificates::ClientCertificate;
+use crate::guard::auth::certificates::{ClientCertificate, RevokedCertificates};
 use crate::guard::auth::challenge::Challenges;
 use crate::guard::auth::introspection::{IntrospectedToken, NotIntrospected};
 use crate::guard::auth::metadata::ResourceMetadata;
@@ -80,6 +80,11 @@ pub(super) struct Authentication {
     attached: Arc<Authenticator>,
     /// How often an address may fail.
     failures: Arc<FailureLimit>,
+    /// The credential of a connection whose present message has another token.
+    pub(super) replaced: Option<Box<OwnCredential>>,
+    /// Certificates of clients that were revoked since the start. TLS refuses later connections
+    /// with them.
+    pub(super) revoked: Arc<RevokedCertificates>,
 }
 
 /// What a shard verifies tokens with.
@@ -283,10 +288,16 @@ impl Authentication {
         }
     }
 
-    /// Takes the open connections whose credential is verified again in this turn.
-    pub(super) fn take_to_verify(&mut self, turn: Instant) -> Vec<Key> {
-        let active = self.verification.as_mut().filter(|active| active.checks.has_open());
-        active.map(|active| active.checks.take_open(turn)).unwrap_or_default()
+    /// Gives the open connections whose credential is verified again their checks of this turn.
+    pub(super) fn begin_open(&mut self, turn: Instant) {
+        if let Some(active) = self.verification.as_mut().filter(|active| active.checks.has_open()) {
+            active.checks.begin_open(turn);
+        }
+    }
+
+    /// Takes the next open connection whose credential is verified again in this turn.
+    pub(super) fn next_open(&mut self) -> Option<Key> {
+        self.verification.as_mut()?.checks.next_open()
     }
 
     /// Returns whether callers without a token are served.
@@ -463,7 +474,9 @@ impl TokenVerification {
         {
             return renewed;
         }
-        self.take_check(turn)?;
+        if self.authenticator.needs_check(token) {
+            self.take_check(turn)?;
+        }
         match self.authenticator.verify(token, unix_seconds) {
             Ok(Verified { principal, known_until }) => {
                 let principal = Arc::new(principal);
@@ -500,8 +513,8 @@ impl TokenVerification {
     }
 
     /// Asks again about a token that the authorization server has called valid, and returns its
-    /// credential if it may be used meanwhile: for [`GRACE_SECONDS`], and as long as the server does
-    /// not answer. `None` for other tokens.
+    /// credential if it may be used meanwhile: for [`GRACE_SECONDS`], and as long as the server
+    /// does not answer. `None` for other tokens.
     #[cold]
     fn renew(
         &mut self,
@@ -606,8 +619,12 @@ impl TokenVerification {
             }
             // Counted for each request that it refuses.
             Err(error) => {
-                if !matches!(error, AuthError::Unavailable(_)) {
+                if !matches!(error, AuthError::Unavailable(_))
+                    && self.tokens.was_introspected(&token.digest)
+                {
                     self.tokens.forget(&token.digest);
+                    // What was opened with it ends.
+                    self.check_at = self.check_at.map(|_| Instant::ORIGIN);
                 }
                 self.pending.refuse(token.digest, error, time.unix_seconds);
             }

@@ -5,10 +5,10 @@
 //! `_meta`, or else the certificate of the TLS client. Where callers without a token are served,
 //! only the token of `initialize` becomes that of the connection.
 //!
-//! Invariants: a token in a message decides for its message. Another one than that of the connection
-//! does not change the connection, unless it is a later token of the same caller; one that is
-//! invalid refuses its message only. What lasts as long as the connection needs the token of the
-//! connection: its handshake, and subscriptions.
+//! Invariants: a token in a message decides for its message. Another one than that of the
+//! connection does not change the connection, unless it is a later token of the same caller; one
+//! that is invalid refuses its message only. What lasts as long as the connection needs the token
+//! of the connection: its handshake, and subscriptions.
 //!
 //! The token of a request of the parity dialect is that of its session while the request is
 //! dispatched (`parity::tokens`).
@@ -22,17 +22,13 @@ use super::{Dispatcher, MessageContext};
 use crate::connection::CloseReason;
 use crate::guard::auth::proof::{KeyProof, Proof};
 use crate::guard::auth::{AuthError, InvalidToken, bearer};
-use crate::server::auth::{AuthTime, Authentication, Credential};
+use crate::server::auth::{AuthTime, Authentication, Credential, OwnCredential};
 use crate::server::connection_state::{ConnectionState, FactsMemory, PeerState};
 use crate::server::reply_to::PeerId;
 use crate::telemetry::label::Transport;
 
 /// The member of params or `_meta` with the token of a message.
 const TOKEN_MEMBER: &str = "auth_token";
-
-/// The credential of a connection while a message with another token is dispatched.
-#[derive(Debug)]
-pub struct ReplacedCredential(Option<Credential>);
 
 impl Dispatcher {
     /// Authenticates the sender of a message. Its credential is that of the connection until
@@ -168,21 +164,21 @@ impl Dispatcher {
         }
         let own = known.cloned();
         facts.keep_credential(peer.state, Some(credential));
-        self.replaced = Some(Box::new(ReplacedCredential(own)));
+        auth.replaced = Some(Box::new(OwnCredential(own)));
         Ok(())
     }
 
     /// Gives a connection its credential back after a message with another token.
     #[cold]
     pub(super) fn restore_credential(&mut self, peer: &mut PeerState<'_>) {
-        if let Some(own) = self.replaced.take() {
+        if let Some(own) = self.auth.replaced.take() {
             self.facts.keep_credential(peer.state, own.0);
         }
     }
 }
 
 /// Returns whether the token of a message becomes that of its connection: this has none of its own,
-/// and serves nobody without one.
+/// and callers without a token are not served.
 fn becomes_own(auth: &Authentication, state: &ConnectionState, method: Method) -> bool {
     let begins = method == Method::Initialize && state.lifecycle.revision().is_none();
     match state.credential() {
@@ -191,8 +187,8 @@ fn becomes_own(auth: &Authentication, state: &ConnectionState, method: Method) -
     }
 }
 
-/// Returns whether a token is a later one of the caller of a connection, whose own ends before it or
-/// has ended.
+/// Returns whether a token is a later one of the caller of a connection, whose own ends before it
+/// or has ended.
 fn renews(own: &Principal, other: &Principal, is_current: bool) -> bool {
     let has_same_rights = || {
         own.tier() == other.tier()

@@ -56,7 +56,6 @@ pub(super) use self::catalog_requests::notifies_list_changed;
 pub(super) use self::deferred::DeferredWork;
 pub(super) use self::handlers::Handlers;
 use self::handlers::NewHandler;
-pub(super) use self::message_token::ReplacedCredential;
 pub(super) use self::other_messages::ServedDialects;
 use super::audit::AuditLog;
 use super::auth::Authentication;
@@ -93,8 +92,6 @@ pub(super) struct Dispatcher {
     pub(super) facts: FactsMemory,
     pub(super) auth: Authentication,
     pub(super) audit: Arc<AuditLog>,
-    /// The credential of a connection whose present message has another token.
-    pub(super) replaced: Option<Box<ReplacedCredential>>,
     pub(super) rate: RateLimits,
     /// The number of shards.
     pub(super) shard_count: u16,
@@ -303,7 +300,7 @@ impl Dispatcher {
         } else {
             self.dispatch_valid(ctx, peer, raw)
         };
-        if self.replaced.is_some() {
+        if self.auth.replaced.is_some() {
             self.restore_credential(peer);
         }
         outcome

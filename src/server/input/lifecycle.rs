@@ -267,7 +267,8 @@ pub fn end_expired_credentials(shard: &mut Shard) {
     if shard.dispatcher.auth.begins_check(shard.now) {
         check_credentials(shard, time);
     }
-    for key in shard.dispatcher.auth.take_to_verify(shard.now) {
+    shard.dispatcher.auth.begin_open(shard.now);
+    while let Some(key) = shard.dispatcher.auth.next_open() {
         if !is_still_valid(shard, key, time) {
             end_authenticated(shard, key);
         }
@@ -294,7 +295,7 @@ fn check_credentials(shard: &mut Shard, time: AuthTime) {
 }
 
 /// Ends what was opened with the credential of a connection.
-fn end_authenticated(shard: &mut Shard, key: Key) {
+pub fn end_authenticated(shard: &mut Shard, key: Key) {
     if end_parity(shard, key) {
         return;
     }

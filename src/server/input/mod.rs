@@ -15,6 +15,8 @@ mod http;
 
 mod lifecycle;
 
+mod endings;
+
 use std::io;
 
 use corelane_base::slab::Key;
@@ -23,6 +25,7 @@ use corelane_engine::ring::{ReceiveBuffer, Ring, Socket};
 use corelane_protocol::error::Error;
 use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseError};
 
+pub(super) use self::endings::{end_old_connections, end_revoked, next_age_check};
 pub(super) use self::lifecycle::end_expired_credentials;
 use super::connection_state::{
     ConnectionState, HttpExchange, MessageOrigin, PeerState, ResponseOwner,

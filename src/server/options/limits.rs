@@ -22,6 +22,16 @@ options! {
         #[source = "RFC 8259, section 9"]
         pub nesting_max: usize = 64, tiny 8;
 
+        /// Time for which a connection is open; 0 is no limit. Then nothing more is read, what runs
+        /// is answered, streams end with their result, and it is closed.
+        ///
+        /// So clients behind a load balancer connect to new servers, and their certificates are
+        /// verified again. A WebSocket gets close code 1001. stdio has no limit.
+        #[option("connection_lifetime", Milliseconds { min: 0, max: 30 * DAY }, reload)]
+        #[cost = "a pass over all connections in a tenth of it, 10 s at most"]
+        #[source = "RFC 9110, section 7.6.1; RFC 6455, section 7.4.1"]
+        pub connection_lifetime: Duration = Duration::ZERO;
+
         /// Requests in flight per connection; one more gets error -32603.
         ///
         /// That one may be retried. The connection is still read, because the next message may be

@@ -27,6 +27,8 @@ pub struct ShardLimits {
     /// Limits of WebSocket messages.
     pub websocket: MessageRules,
     pub sessions: SessionLimits,
+    /// Time for which a connection is open; zero is no limit.
+    pub connection_lifetime: Duration,
     pub requests_in_flight_max: usize,
     pub request_timeout: Duration,
     pub client_request_timeout: Duration,

@@ -40,6 +40,7 @@ use super::overload::OverloadRules;
 use super::owner_id::TaskId;
 use super::subscriptions::CatalogLists;
 use crate::guard::auth::Authenticator;
+use crate::guard::auth::certificates::RevokedCertificates;
 use crate::guard::auth::introspection::IntrospectedToken;
 use crate::guard::pressure::PressureStep;
 use crate::guard::rate::limiter::{ShareGift, ShareRequest};
@@ -128,6 +129,8 @@ pub(super) enum BroadcastMessage {
     Authenticator(Arc<Authenticator>),
     /// The authorization server has said what a token is.
     Introspected(Arc<IntrospectedToken>),
+    /// These client certificates are revoked.
+    Revoked(Arc<RevokedCertificates>),
 }
 
 impl BroadcastMessage {

@@ -156,8 +156,9 @@ impl Handle {
 
     /// Reads certificates, private keys, OCSP responses, ticket keys, authorities and revocation
     /// lists again ([`ListenerTlsOptions`]), for connections that are accepted from now on; open
-    /// ones keep theirs. Whether a listener is encrypted, and the limits of handshakes, stay. Does
-    /// nothing if the server started without a certificate.
+    /// ones keep theirs, and end if the certificate of their client is revoked. Whether a listener
+    /// is encrypted, and the limits of handshakes, stay. Does nothing if the server started without
+    /// a certificate. Waits for space in the inboxes: must not be called on a shard's thread.
     ///
     /// # Errors
     ///
@@ -165,7 +166,10 @@ impl Handle {
     ///
     /// [`ListenerTlsOptions`]: crate::server::options::ListenerTlsOptions
     pub fn reload_tls(&self, options: &Options) -> Result<(), String> {
-        self.tls.reload(&options.tls)
+        self.tls.reload(&options.tls)?;
+        let revoked = Arc::new(self.tls.revoked());
+        self.broadcast.send(&BroadcastMessage::Revoked(revoked));
+        Ok(())
     }
 
     /// Reads API keys, key sets in files and rules again
@@ -208,6 +212,15 @@ impl Handle {
                 AuthUpdate::Authenticator(keys) => BroadcastMessage::Authenticator(keys),
                 AuthUpdate::Introspected(token) => BroadcastMessage::Introspected(token),
             });
+        })
+    }
+
+    /// Starts the thread that looks at the files of TLS until the returned value is dropped, if one
+    /// is needed.
+    pub(super) fn watch_tls(&self) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
+        let broadcast = Arc::clone(&self.broadcast);
+        self.tls.watch(self.options.tls.check_interval, move |revoked| {
+            broadcast.send(&BroadcastMessage::Revoked(Arc::new(revoked)));
         })
     }
 

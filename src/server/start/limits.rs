@@ -78,6 +78,7 @@ pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
             linger_timeout: STREAM_RETENTION,
             lingering_streams_max: LINGERING_STREAMS_MAX,
         },
+        connection_lifetime: options.limits.connection_lifetime,
         requests_in_flight_max: options.limits.requests_in_flight_max as usize,
         request_timeout: options.limits.request_timeout,
         client_request_timeout: options.limits.client_request_timeout,

@@ -361,7 +361,7 @@ impl Server {
         let (threads, handle) = self.start_threads(&placement, sources)?;
         log_listening(&self.options, &addresses, admin_address, &self.tls);
         let mut guards = self.start_guards(&handle)?;
-        guards.extend(self.tls.watch(self.options.tls.check_interval)?);
+        guards.extend(handle.watch_tls()?);
         Ok(Running::new(addresses, admin_address, handle, threads, guards))
     }
 

@@ -278,7 +278,6 @@ impl ShardBuilder {
             slow_handlers: slow_handlers(&self.options, shard),
             waiting: WaitingRequests::new(self.options.stdio.sequential, (&limits).into()),
             held: HeldMessages::default(),
-            replaced: None,
             dialects: served_dialects(&self.options),
             facts: FactsMemory::default(),
             auth: self.auth,

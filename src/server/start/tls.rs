@@ -19,6 +19,7 @@ use corelane_tls::{
 };
 
 use crate::connection::tls::{TlsCounters, TlsLimits, TlsSlot};
+use crate::guard::auth::certificates::RevokedCertificates;
 use crate::server::options::{ClientCertificateMode, ListenerTlsOptions, Options};
 use crate::telemetry::certificate::CertificateExpiry;
 use crate::telemetry::event::Event;
@@ -147,11 +148,22 @@ impl ListenerTls {
         is_changed.then(|| configured.read(&options, &mut files))
     }
 
+    /// Reads which certificates of clients are revoked.
+    pub(super) fn revoked(&self) -> RevokedCertificates {
+        let mut revoked = RevokedCertificates::default();
+        let options = self.0.as_ref().map(|configured| configured.files().options.clone());
+        for path in options.iter().flat_map(|options| &options.revocation_lists) {
+            revoked.extend(RevokedCertificates::from_pem(&fs::read(path).unwrap_or_default()));
+        }
+        revoked
+    }
+
     /// Starts a thread that looks at the files after each interval, until the returned value is
-    /// dropped.
+    /// dropped. `publish` gets the certificates that are revoked then.
     pub(super) fn watch(
         self: &Arc<Self>,
         interval: Duration,
+        publish: impl Fn(RevokedCertificates) + Send + 'static,
     ) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
         if self.0.is_none() || interval.is_zero() {
             return Ok(None);
@@ -165,7 +177,10 @@ impl ListenerTls {
                 match tls.reload_changed() {
                     None if unix_seconds() < warn_at => continue,
                     None => {}
-                    Some(Ok(())) => Event::TlsReloaded { error: None }.emit(),
+                    Some(Ok(())) => {
+                        publish(tls.revoked());
+                        Event::TlsReloaded { error: None }.emit();
+                    }
                     Some(Err(error)) => Event::TlsReloaded { error: Some(&error) }.emit(),
                 }
                 warn_at = unix_seconds() + DAY_SECONDS;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use corelane_base::slab::Key;
+use corelane_base::time::Instant;
 use corelane_engine::mesh::ShardId;
 use corelane_engine::ring::Ring;
 use corelane_parity::error::ParityError;
@@ -22,6 +23,7 @@ use crate::server::diagnostics::{
 };
 use crate::server::dispatch::notifies_list_changed;
 use crate::server::handlers::HandlerEvent;
+use crate::server::input::end_revoked;
 use crate::server::memory::MemoryLimit;
 use crate::server::overload::OverloadRules;
 use crate::server::shard::{Broadcaster, Recipients, Shard, held_memory};
@@ -114,6 +116,7 @@ impl Shard {
             }
             BroadcastMessage::Limits(limits, overload) => {
                 self.limits = limits;
+                self.transports.acceptor.age_check_at = Instant::ORIGIN;
                 if !overload.guards_memory() {
                     self.transports.acceptor.set_pressure(PressureStep::None);
                 }
@@ -124,6 +127,10 @@ impl Shard {
             BroadcastMessage::RateRules(rules) => self.dispatcher.rate.install(rules),
             BroadcastMessage::Authenticator(authenticator) => {
                 self.dispatcher.auth.install(authenticator);
+            }
+            BroadcastMessage::Revoked(certificates) => {
+                end_revoked(self, &certificates);
+                self.dispatcher.auth.revoked = certificates;
             }
             BroadcastMessage::Introspected(token) => {
                 let time = AuthTime::at(self.now, self.dispatcher.deferred.wall_clock);

@@ -33,7 +33,7 @@ use super::calls::CancelReason;
 use super::connection_state::ConnectionState;
 use super::dispatch::DeferredWork;
 use super::extension_slot::ExtensionSlot;
-use super::input::end_expired_credentials;
+use super::input::{end_expired_credentials, end_old_connections, next_age_check};
 use super::outbox::Effect;
 use super::reply_to::PeerId;
 use super::shard::{NextWork, Shard, Transports};
@@ -225,16 +225,21 @@ impl Shard {
         }
     }
 
-    /// Keeps the certificate of a TLS client, if clients are authenticated.
+    /// Keeps the certificate of a TLS client, as a credential, and because it may be revoked.
     fn keep_certificate(&mut self, socket: Socket, certificate: &[u8]) {
         let Self { transports, dispatcher, .. } = self;
         let table = &mut transports.connections.table;
         let connection = table.key_of(socket).and_then(|key| table.get_mut(key));
-        if dispatcher.auth.verifies_tokens()
-            && let Some(connection) = connection
+        if let Some(connection) = connection
             && let Some(certificate) = ClientCertificate::parse(certificate)
         {
+            // Its handshake may have begun before the list was read.
+            let is_revoked = dispatcher.auth.revoked.contains(&certificate);
             dispatcher.facts.keep_certificate(&mut connection.state, certificate);
+            if is_revoked && let Some(key) = table.key_of(socket) {
+                let reason = CloseReason::InvalidCredential;
+                self.outbox.push(Effect::Close { key, reason });
+            }
         }
     }
 }
@@ -268,6 +273,7 @@ impl<R: Ring> Driver<R> for Shard {
         self.expire_sessions();
         self.dispatcher.expire(now, &mut self.outbox);
         end_expired_credentials(self);
+        end_old_connections(self);
         self.expire_input();
         self.advance_drain(ring);
         self.apply_outbox(ring);
@@ -331,6 +337,7 @@ impl<R: Ring> Driver<R> for Shard {
             self.dispatcher.next_deadline(),
             self.transports.next_deadline(),
             self.phase.next_deadline(),
+            next_age_check(self),
         ])
     }
 

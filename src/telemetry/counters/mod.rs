@@ -75,6 +75,8 @@ group! {
         closed_memory_limit,
         /// Closed because the credential of the peer is valid no more.
         closed_invalid_credential,
+        /// Connections closed because they were open for `connection_lifetime`.
+        closed_lifetime,
         /// Closed by a drain.
         closed_draining,
     }

@@ -72,6 +72,7 @@ pub(super) const FAMILIES: [Family; 12] = [
             ("closed_protocol_violation", "protocol_violation"),
             ("closed_memory_limit", "memory_limit"),
             ("closed_invalid_credential", "invalid_credential"),
+            ("closed_lifetime", "lifetime"),
             ("closed_draining", "draining"),
         ],
     },

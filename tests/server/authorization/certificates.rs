@@ -278,3 +278,36 @@ fn removed_rule_ends_open_connections() {
     assert!(rest.is_empty());
     server.close();
 }
+
+#[test]
+fn revoked_certificate_ends_open_connections() {
+    let (authority, tls) = (Authority::new(), Tls::new());
+    let mut options = tls.options(&authority, by_certificate());
+    let path = authority.write("crl.pem", &tls.clients.revocation_list(&[]));
+    options.tls.revocation_lists = vec![path.into()];
+    let server = TestServer::with_catalog(options.clone(), catalog());
+    let message = corelane_test_support::messages::modern(call("whoami"));
+    let request = modern_request(server.http(), "/mcp", &call("whoami"), "");
+    let [mut revoked, mut kept] = [7, 8].map(|number| {
+        let client = tls.client_of(Some(&tls.clients.numbered_client(number)));
+        let (mut tcp, mut http) = (client.open(server.tcp()), client.open(server.http()));
+        tcp.write_all(format!("{message}\n").as_bytes()).unwrap();
+        assert!(read_line(&mut tcp)["result"].is_object());
+        http.write_all(request.as_bytes()).unwrap();
+        assert_eq!(read(&mut http).text(), "client (user)");
+        (tcp, http)
+    });
+    authority.write("crl.pem", &tls.clients.revocation_list(&[7]));
+    server.handle().reload_tls(&options).unwrap();
+    let mut rest = Vec::new();
+    std::io::Read::read_to_end(&mut revoked.0, &mut rest).unwrap();
+    std::io::Read::read_to_end(&mut revoked.1, &mut rest).unwrap();
+    assert!(rest.is_empty());
+    kept.0.write_all(format!("{message}\n").as_bytes()).unwrap();
+    assert!(read_line(&mut kept.0)["result"].is_object());
+    kept.1.write_all(request.as_bytes()).unwrap();
+    assert_eq!(read(&mut kept.1).text(), "client (user)");
+    drop((revoked, kept));
+    let counters = server.close();
+    assert_eq!(counters.connections.closed_invalid_credential, 2, "{counters}");
+}

@@ -24,6 +24,7 @@ mod handshake;
 mod idle_timeouts;
 mod ids;
 mod interactive_catalog;
+mod lifetimes;
 mod logs;
 mod memory;
 mod mutations;
