@@ -146,7 +146,7 @@ pub mod internal {
     };
     pub use crate::guard::auth::proof::SentProof;
     pub use crate::guard::breaker::{
-        BreakerRules, BreakerState, CallOutcome, CircuitBreaker, Permit,
+        BreakerRules, BreakerState, CallOutcome, CallerGroup, CircuitBreaker, Permit,
     };
     pub use crate::guard::origin::{CachedOriginGuard, OriginGuard, OriginOptions, RejectedHeader};
     pub use crate::guard::pressure::MemoryReading;

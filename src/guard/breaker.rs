@@ -8,6 +8,9 @@
 //!     └────────────────── all probes have succeeded ──────────────────────────────────┘
 //! ```
 //!
+//! It opens for all callers, so that one whose own calls fail does not open it: the share of callers
+//! whose calls fail has to be reached, too.
+//!
 //! Invariants: a closed breaker refuses no call; an open one admits none; a half-open one admits at
 //! most `probes_max` calls that are neither refused nor abandoned; each opening lasts at least
 //! `wait`, and twice as long as the one before while the breaker does not stay closed.
@@ -85,6 +88,25 @@ pub enum CallOutcome {
 pub struct Permit {
     /// The number of changes of state before the call.
     epoch: u32,
+    caller: CallerGroup,
+}
+
+/// One of 64 groups of callers. Most callers are alone in theirs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CallerGroup(u8);
+
+impl CallerGroup {
+    /// Returns the group of the caller with this hash.
+    #[inline]
+    pub const fn of_hash(hash: u64) -> Self {
+        Self((hash >> 58) as u8)
+    }
+
+    /// Returns a set of this group alone.
+    #[inline]
+    const fn bit(self) -> u64 {
+        1 << self.0
+    }
 }
 
 /// A call that is refused; it may be repeated after this time.
@@ -136,21 +158,26 @@ impl CircuitBreaker {
         *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::default() };
     }
 
-    /// Admits a call, or refuses it.
+    /// Admits a call of a caller, or refuses it.
     ///
     /// # Errors
     ///
     /// The breaker is open, or half-open and all probes are admitted.
     #[inline]
-    pub fn admit(&mut self, rules: &BreakerRules, now: Instant) -> Result<Permit, Refused> {
-        if self.state == BreakerState::Closed {
-            return Ok(Permit { epoch: self.epoch });
+    pub fn admit(
+        &mut self,
+        rules: &BreakerRules,
+        caller: CallerGroup,
+        now: Instant,
+    ) -> Result<Permit, Refused> {
+        if self.state != BreakerState::Closed {
+            self.admit_probe(rules, now)?;
         }
-        self.admit_probe(rules, now)
+        Ok(Permit { epoch: self.epoch, caller })
     }
 
     #[cold]
-    fn admit_probe(&mut self, rules: &BreakerRules, now: Instant) -> Result<Permit, Refused> {
+    fn admit_probe(&mut self, rules: &BreakerRules, now: Instant) -> Result<(), Refused> {
         let half_open_at = self.since.after(self.wait);
         if self.state == BreakerState::Open {
             if now < half_open_at {
@@ -162,7 +189,7 @@ impl CircuitBreaker {
             return Err(Refused { retry_after: rules.wait.min(PROBE_RETRY) });
         }
         self.probes += 1;
-        Ok(Permit { epoch: self.epoch })
+        Ok(())
     }
 
     /// Records the end of an admitted call, `duration` after its admission.
@@ -170,7 +197,7 @@ impl CircuitBreaker {
     pub fn record(
         &mut self,
         rules: &BreakerRules,
-        Permit { epoch }: Permit,
+        Permit { epoch, caller }: Permit,
         outcome: CallOutcome,
         duration: Duration,
         now: Instant,
@@ -186,11 +213,15 @@ impl CircuitBreaker {
         if outcome == CallOutcome::Abandoned {
             return;
         }
-        let totals = self.calls.add(rules.window, is_failed, is_slow, now);
+        let call = EndedCall { caller, is_failed, is_slow };
+        let totals = self.calls.add(rules.window, call, now);
+        let is_share = |part, percent| {
+            totals.is_share(part, percent) && self.calls.is_share_of_callers(percent)
+        };
         if totals.has_bad_calls()
             && totals.calls >= rules.calls_min
-            && (totals.is_share(totals.failed, rules.failed_percent)
-                || totals.is_share(totals.slow, rules.slow_percent))
+            && (is_share(totals.failed, rules.failed_percent)
+                || is_share(totals.slow, rules.slow_percent))
         {
             self.change(Trigger::ShareReached, rules, now);
         }
@@ -243,12 +274,29 @@ const PARTS: u8 = 10;
 /// Calls in a window, by part.
 #[derive(Clone, Debug, Default)]
 struct CallWindow {
-    parts: [CallTotals; PARTS as usize],
+    parts: [WindowPart; PARTS as usize],
     totals: CallTotals,
     /// The part that calls are added to.
     current: usize,
     /// When the next part begins.
     ends: Instant,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct WindowPart {
+    totals: CallTotals,
+    /// The groups of callers with calls.
+    callers: u64,
+    /// Those of them with a failed or slow call.
+    bad_callers: u64,
+}
+
+/// A call that counts.
+#[derive(Clone, Copy, Debug)]
+struct EndedCall {
+    caller: CallerGroup,
+    is_failed: bool,
+    is_slow: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -275,17 +323,17 @@ impl CallTotals {
 impl CallWindow {
     /// Adds a call that has ended; returns the totals of the window.
     #[inline]
-    fn add(
-        &mut self,
-        window: Duration,
-        is_failed: bool,
-        is_slow: bool,
-        now: Instant,
-    ) -> CallTotals {
+    fn add(&mut self, window: Duration, call: EndedCall, now: Instant) -> CallTotals {
+        let EndedCall { caller, is_failed, is_slow } = call;
         if now >= self.ends {
             self.advance(window, now);
         }
-        for totals in [&mut self.parts[self.current], &mut self.totals] {
+        let part = &mut self.parts[self.current];
+        part.callers |= caller.bit();
+        if is_failed || is_slow {
+            part.bad_callers |= caller.bit();
+        }
+        for totals in [&mut part.totals, &mut self.totals] {
             totals.calls = totals.calls.saturating_add(1);
             if is_failed || is_slow {
                 totals.failed = totals.failed.saturating_add(is_failed.into());
@@ -293,6 +341,24 @@ impl CallWindow {
             }
         }
         self.totals
+    }
+
+    /// Returns whether more than `percent` of the callers have bad calls in most parts of the
+    /// window in which they call; `true` if there is only one.
+    #[cold]
+    fn is_share_of_callers(&self, percent: u8) -> bool {
+        let mut left = self.parts.iter().fold(0, |all, part| all | part.callers);
+        let callers = left.count_ones();
+        let mut bad = 0;
+        while left != 0 {
+            let caller = left & left.wrapping_neg();
+            left ^= caller;
+            let count = |set: fn(&WindowPart) -> u64| {
+                self.parts.iter().filter(|part| set(part) & caller != 0).count()
+            };
+            bad += u32::from(2 * count(|part| part.bad_callers) > count(|part| part.callers));
+        }
+        callers <= 1 || bad * 100 > callers * u32::from(percent)
     }
 
     fn clear(&mut self) {
@@ -307,10 +373,11 @@ impl CallWindow {
         let steps = u8::try_from(elapsed).unwrap_or(PARTS).min(PARTS - 1) + 1;
         for _ in 0..steps {
             self.current = (self.current + 1) % usize::from(PARTS);
-            self.parts[self.current] = CallTotals::default();
+            self.parts[self.current] = WindowPart::default();
         }
         self.ends = now.after(part);
-        self.totals = self.parts.iter().fold(CallTotals::default(), |sum, part| CallTotals {
+        let parts = self.parts.iter().map(|part| part.totals);
+        self.totals = parts.fold(CallTotals::default(), |sum, part| CallTotals {
             calls: sum.calls.saturating_add(part.calls),
             failed: sum.failed.saturating_add(part.failed),
             slow: sum.slow.saturating_add(part.slow),
@@ -335,14 +402,26 @@ mod tests {
 
     const QUICK: Duration = Duration::from_millis(1);
 
+    const ONE: CallerGroup = CallerGroup(1);
+
     fn at(milliseconds: u64) -> Instant {
         Instant::from_nanoseconds(1_000_000 * milliseconds)
     }
 
     /// Runs a call; returns whether it was admitted.
     fn run(breaker: &mut CircuitBreaker, outcome: CallOutcome, milliseconds: u64) -> bool {
+        run_of(breaker, ONE, outcome, milliseconds)
+    }
+
+    /// Runs a call of a caller; returns whether it was admitted.
+    fn run_of(
+        breaker: &mut CircuitBreaker,
+        caller: CallerGroup,
+        outcome: CallOutcome,
+        milliseconds: u64,
+    ) -> bool {
         let now = at(milliseconds);
-        let admitted = breaker.admit(&RULES, now);
+        let admitted = breaker.admit(&RULES, caller, now);
         if let Ok(permit) = admitted {
             breaker.record(&RULES, permit, outcome, QUICK, now);
         }
@@ -374,8 +453,38 @@ mod tests {
         assert_eq!(breaker.state(), BreakerState::Closed, "three calls count");
         assert!(run(&mut breaker, CallOutcome::Succeeded, 1));
         assert_eq!(breaker.state(), BreakerState::Open);
-        let refused = breaker.admit(&RULES, at(2_001)).unwrap_err();
+        let refused = breaker.admit(&RULES, ONE, at(2_001)).unwrap_err();
         assert_eq!(refused.retry_after, Duration::from_secs(3));
+    }
+
+    #[test]
+    fn one_caller_does_not_open_breaker() {
+        let mut breaker = CircuitBreaker::default();
+        let others = [2, 3, 4].map(CallerGroup);
+        for second in 0..20 {
+            for other in others {
+                // One call of each fails.
+                let is_failed = second == u64::from(other.0);
+                let outcome = if is_failed { CallOutcome::Failed } else { CallOutcome::Succeeded };
+                assert!(run_of(&mut breaker, other, outcome, 1_000 * second));
+            }
+            for _ in 0..100 {
+                assert!(run(&mut breaker, CallOutcome::Failed, 1_000 * second));
+            }
+        }
+        // The calls of two of four callers fail, and then those of three.
+        for (failing, from) in [(1, 20), (2, 40)] {
+            assert_eq!(breaker.state(), BreakerState::Closed);
+            for second in from..from + 20 {
+                for (index, caller) in [ONE].iter().chain(&others).enumerate() {
+                    let is_failed = index <= failing;
+                    let outcome =
+                        if is_failed { CallOutcome::Failed } else { CallOutcome::Succeeded };
+                    run_of(&mut breaker, *caller, outcome, 1_000 * second);
+                }
+            }
+        }
+        assert_eq!(breaker.state(), BreakerState::Open);
     }
 
     #[test]
@@ -383,7 +492,7 @@ mod tests {
         let mut breaker = CircuitBreaker::default();
         for milliseconds in [99, 100, 99, 100] {
             assert_eq!(breaker.state(), BreakerState::Closed);
-            let permit = breaker.admit(&RULES, at(0)).unwrap();
+            let permit = breaker.admit(&RULES, ONE, at(0)).unwrap();
             let (outcome, duration) = (CallOutcome::Succeeded, Duration::from_millis(milliseconds));
             breaker.record(&RULES, permit, outcome, duration, at(milliseconds));
         }
@@ -403,9 +512,9 @@ mod tests {
     fn breaker_closes_after_successful_probes() {
         let mut breaker = open();
         assert!(!run(&mut breaker, CallOutcome::Succeeded, 4_999));
-        let probes = [0; 2].map(|_| breaker.admit(&RULES, at(5_000)).unwrap());
+        let probes = [0; 2].map(|_| breaker.admit(&RULES, ONE, at(5_000)).unwrap());
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
-        assert!(breaker.admit(&RULES, at(5_000)).is_err());
+        assert!(breaker.admit(&RULES, ONE, at(5_000)).is_err());
         for probe in probes {
             assert_eq!(breaker.state(), BreakerState::HalfOpen);
             breaker.record(&RULES, probe, CallOutcome::Succeeded, QUICK, at(5_001));
@@ -416,17 +525,17 @@ mod tests {
     #[test]
     fn abandoned_probe_leaves_its_place() {
         let mut breaker = open();
-        let probes = [0; 2].map(|_| breaker.admit(&RULES, at(5_000)).unwrap());
+        let probes = [0; 2].map(|_| breaker.admit(&RULES, ONE, at(5_000)).unwrap());
         breaker.record(&RULES, probes[0], CallOutcome::Abandoned, QUICK, at(5_001));
-        assert!(breaker.admit(&RULES, at(5_001)).is_ok());
-        assert!(breaker.admit(&RULES, at(5_001)).is_err());
+        assert!(breaker.admit(&RULES, ONE, at(5_001)).is_ok());
+        assert!(breaker.admit(&RULES, ONE, at(5_001)).is_err());
     }
 
     #[test]
     fn wait_doubles_while_breaker_flaps() {
         let mut breaker = open();
         let waits = |breaker: &mut CircuitBreaker, milliseconds| {
-            breaker.admit(&RULES, at(milliseconds)).unwrap_err().retry_after.as_secs()
+            breaker.admit(&RULES, ONE, at(milliseconds)).unwrap_err().retry_after.as_secs()
         };
         assert!(run(&mut breaker, CallOutcome::Failed, 5_000));
         assert_eq!(waits(&mut breaker, 5_000), 10);
@@ -451,12 +560,12 @@ mod tests {
     #[test]
     fn call_of_earlier_state_is_not_counted() {
         let mut breaker = CircuitBreaker::default();
-        let late = [0; 2].map(|_| breaker.admit(&RULES, at(0)).unwrap());
+        let late = [0; 2].map(|_| breaker.admit(&RULES, ONE, at(0)).unwrap());
         for _ in 0..4 {
             assert!(run(&mut breaker, CallOutcome::Failed, 0));
         }
         breaker.record(&RULES, late[0], CallOutcome::Failed, QUICK, at(1));
-        assert!(breaker.admit(&RULES, at(5_000)).is_ok());
+        assert!(breaker.admit(&RULES, ONE, at(5_000)).is_ok());
         breaker.record(&RULES, late[1], CallOutcome::Failed, QUICK, at(5_000));
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
     }

@@ -24,7 +24,7 @@ use super::connection_state::PeerState;
 use super::failure_limit::FailureLimit;
 use super::options::RateOptions;
 use super::outbox::Outbox;
-use super::reply_to::{ParityKey, PeerId, RefusalFields};
+use super::reply_to::{PeerId, RefusalFields};
 use super::shard_message::{RateMessage, ShardMessage};
 use crate::guard::pattern::TargetUri;
 use crate::guard::rate::ConnectionRates;
@@ -181,11 +181,7 @@ impl RateLimits {
         let caller = Caller {
             principal: peer.principal(),
             address: address_of(peer, peer_id, &self.trusted),
-            session: match peer_id {
-                PeerId::Connection(key) => key.to_bits(),
-                PeerId::HttpSession(key) => !key.to_bits(),
-                PeerId::Parity(ParityKey(key)) => key.to_bits() ^ 1 << 63,
-            },
+            session: peer_id.to_bits(),
         };
         let admitted = self.limiter.admit(&caller, &target, now.nanoseconds());
         peer.outbox.counters.requests.rate_overflows += self.limiter.take_overflows();

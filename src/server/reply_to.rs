@@ -22,6 +22,18 @@ pub(super) enum PeerId {
     Parity(ParityKey),
 }
 
+impl PeerId {
+    /// Returns a number that differs between the peers of a shard.
+    #[inline]
+    pub(super) const fn to_bits(self) -> u64 {
+        match self {
+            Self::Connection(key) => key.to_bits(),
+            Self::HttpSession(key) => !key.to_bits(),
+            Self::Parity(ParityKey(key)) => key.to_bits() ^ 1 << 63,
+        }
+    }
+}
+
 /// Names a session of the parity dialect on this shard.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) struct ParityKey(pub(super) Key);

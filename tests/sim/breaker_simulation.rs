@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use corelane::internal::{BreakerRules, BreakerState, CallOutcome, CircuitBreaker, Permit};
+use corelane::internal::{
+    BreakerRules, BreakerState, CallOutcome, CallerGroup, CircuitBreaker, Permit,
+};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
 
@@ -84,7 +86,8 @@ impl Run {
             self.check_change(before)?;
         }
         let before = self.breaker.state();
-        let admitted = self.breaker.admit(&self.rules, self.now);
+        let caller = CallerGroup::of_hash(0);
+        let admitted = self.breaker.admit(&self.rules, caller, self.now);
         self.check_change(before)?;
         let state = self.breaker.state();
         match admitted {

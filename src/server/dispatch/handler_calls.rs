@@ -1,6 +1,7 @@
 //! Requests that a handler serves: inline ones respond at once, others are started and respond
 //! later.
 
+use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -31,10 +32,11 @@ use crate::server::handlers::reports::TimedHandler;
 #[cfg(feature = "tokio")]
 use crate::server::handlers::tokio_handlers;
 use crate::server::overload::{Admission, CallPermit, EndOfCall, outcome_of};
-use crate::server::reply_to::Outcome;
+use crate::server::reply_to::{Outcome, PeerId};
 use crate::server::shard_message::Requester;
 use crate::service::{
-    BlockingWork, CallToolRequest, Dispatch, Features, LocalWork, call_tool_at, tool_position,
+    BlockingWork, BuildNameHasher, CallToolRequest, Dispatch, Features, LocalWork, call_tool_at,
+    tool_position,
 };
 
 /// The capabilities of which a client needs at least one to receive input requests.
@@ -136,7 +138,7 @@ impl Dispatcher {
         let end = 'call: {
             if self.deferred.overload.has_breakers() && is_tool_call {
                 tool = self.tool_position(request);
-                match self.admit_tool(tool, ctx) {
+                match self.admit_tool(tool, ctx, peer) {
                     Ok(admitted) => admission = admitted,
                     Err(error) => break 'call Err(error),
                 }
@@ -198,9 +200,11 @@ impl Dispatcher {
         &self,
         tool: Option<usize>,
         ctx: MessageContext,
+        peer: &PeerState<'_>,
     ) -> Result<Option<Admission>, Error> {
         let Some(tool) = tool else { return Ok(None) };
-        self.deferred.overload.admit(&self.catalog, tool, ctx.now)
+        let caller = caller_number(ctx.reply_to.peer_id, peer);
+        self.deferred.overload.admit(&self.catalog, tool, caller, ctx.now)
     }
 
     /// Records the end of an admitted call that has ended. Returns the permit of one whose handler
@@ -397,6 +401,20 @@ impl Dispatcher {
                 .map(|call| call_tool_at(catalog, tool, &call, id, out)),
         };
         started.unwrap_or_else(Dispatch::Failed)
+    }
+}
+
+/// Returns a number that differs between authenticated callers, or else between client addresses;
+/// between peers whose address is exempt from limits by address.
+#[inline]
+fn caller_number(peer_id: PeerId, peer: &PeerState<'_>) -> u64 {
+    match (peer.principal(), peer.state.client) {
+        (Some(principal), _) => {
+            let hash = |text: &str| BuildNameHasher::new().hash_one(text);
+            hash(principal.id()) ^ hash(principal.issuer()).rotate_left(1)
+        }
+        (None, Some(address)) => address.to_bits(),
+        (None, None) => peer_id.to_bits(),
     }
 }
 

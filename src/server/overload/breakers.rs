@@ -15,7 +15,7 @@ use corelane_engine::ring::cycles::{CycleCount, CycleRate};
 use super::EndOfCall;
 use super::running::RunningCalls;
 use crate::guard::breaker::{
-    BreakerRules, BreakerState, CallOutcome, CircuitBreaker, Permit, Refused,
+    BreakerRules, BreakerState, CallOutcome, CallerGroup, CircuitBreaker, Permit, Refused,
 };
 use crate::service::{BuildNameHasher, Catalog, tool_at};
 use crate::telemetry::counters::OverloadCounters;
@@ -33,6 +33,8 @@ pub(super) struct ToolBreakers {
     changes: Cell<Changes>,
     throttle: RefCell<EventThrottle>,
     shared: RunningCalls,
+    /// Odd; groups callers so that no client knows the group of another.
+    secret: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +119,7 @@ impl ToolBreakers {
             table: RefCell::default(),
             changes: Cell::default(),
             throttle: RefCell::default(),
+            secret: shared.draw() | 1,
             shared,
         }
     }
@@ -150,11 +153,13 @@ impl ToolBreakers {
     }
 
     /// Admits a call of the tool at `position` in the catalog; `None` if there is no such tool.
+    /// `caller` differs between callers.
     #[inline]
     pub(super) fn admit(
         &self,
         catalog: &Catalog,
         position: usize,
+        caller: u64,
     ) -> Result<Option<Admission>, Refused> {
         let table = &mut *self.table.borrow_mut();
         let mut index = table.by_position.get(position).copied().unwrap_or(NO_BREAKER);
@@ -167,7 +172,8 @@ impl ToolBreakers {
         let now = self.now.get();
         let ToolBreaker { breaker, tool } = &mut table.breakers[index as usize];
         let before = breaker.state();
-        let admitted = breaker.admit(&table.rules.breaker, now);
+        let caller = CallerGroup::of_hash(caller.wrapping_mul(self.secret));
+        let admitted = breaker.admit(&table.rules.breaker, caller, now);
         if breaker.state() != before {
             self.report(tool, before, breaker.state());
         }
@@ -353,7 +359,7 @@ mod tests {
     /// Calls a tool, with this end; returns whether the call is admitted.
     fn call(breakers: &Rc<ToolBreakers>, catalog: &Catalog, tool: &str, end: EndOfCall) -> bool {
         let position = tool_position(catalog, tool).unwrap();
-        let admitted = breakers.admit(catalog, position);
+        let admitted = breakers.admit(catalog, position, 0);
         let admission = admitted.map(|admission| admission.expect("a tool of the catalog"));
         admission.map(|admission| breakers.record_inline(admission, end, CycleCount::now())).is_ok()
     }
@@ -374,7 +380,7 @@ mod tests {
         for (tool, is_admitted) in [("a", true), ("b", false), ("d", true), ("b", false)] {
             assert_eq!(call(&breakers, &other, tool, succeeded), is_admitted, "{tool}");
         }
-        assert!(breakers.admit(&other, 3).unwrap().is_none());
+        assert!(breakers.admit(&other, 3, 0).unwrap().is_none());
         assert_eq!(breakers.shared.open_breakers().count(), 1);
     }
 

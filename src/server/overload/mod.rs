@@ -191,6 +191,7 @@ impl Overload {
     }
 
     /// Admits a call of the tool at `position` in the catalog; `None` if there is no such tool.
+    /// `caller` differs between callers.
     ///
     /// # Errors
     ///
@@ -200,10 +201,11 @@ impl Overload {
         &self,
         catalog: &Catalog,
         position: usize,
+        caller: u64,
         now: Instant,
     ) -> Result<Option<Admission>, Error> {
         self.breakers.set_now(now);
-        self.breakers.admit(catalog, position).map_err(|refused| self.refuse(refused))
+        self.breakers.admit(catalog, position, caller).map_err(|refused| self.refuse(refused))
     }
 
     /// Returns the permit of an admitted call that ends in a later turn.

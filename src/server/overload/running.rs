@@ -106,6 +106,11 @@ impl RunningCalls {
         self.0.all.all.count()
     }
 
+    /// Returns a random number, the same for each shard.
+    pub(super) fn draw(&self) -> u64 {
+        self.0.hasher.hash_one(())
+    }
+
     /// The number of circuit breakers that are not closed.
     pub fn open_breakers(&self) -> &SharedCounter {
         &self.0.open_breakers
