@@ -18,8 +18,8 @@ use crate::config::table::Row;
 use crate::config::{ConfigIssue, EffectiveConfig, MachineLimits, Options, machine};
 use crate::files::{Files, Prompts};
 use crate::server::{
-    StartFault, check_audit_file, check_auth, check_tls, check_traces, find_start_faults,
-    probe_ring,
+    StartFault, check_audit_file, check_auth, check_tls, check_traces, find_readable_secrets,
+    find_start_faults, probe_ring,
 };
 use crate::service::Catalog;
 
@@ -105,6 +105,9 @@ impl Findings {
                 let hint = "correct the files or their paths";
                 self.errors.push(("tls.certificates", Diagnostic::new(error, hint)));
             }
+        }
+        for warning in find_readable_secrets(options) {
+            print_diagnostic("warning", &warning);
         }
         if let Err(error) = check_auth(options).and_then(|()| check_audit_file(&options.auth)) {
             let hint = "correct the option or the file";

@@ -18,6 +18,7 @@
 pub mod options;
 
 mod fetch;
+mod secret_file;
 
 mod traces;
 
@@ -91,6 +92,8 @@ pub use self::extension_slot::ExtensionSlot;
 #[cfg(feature = "tower")]
 pub use self::http::request_id;
 pub use self::options::Options;
+#[cfg(feature = "cli")]
+pub use self::secret_file::find_readable_secrets;
 pub use self::shard::Shard;
 pub use self::shard_message::Busy;
 #[cfg(all(test, feature = "cli"))]

@@ -7,10 +7,10 @@
 //! about, which is not asked about again for [`UNANSWERED_SECONDS`].
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use std::{fmt, fs};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -27,6 +27,7 @@ use crate::guard::auth::introspection::{IntrospectedToken, NotIntrospected, Toke
 use crate::guard::auth::token_table::TokenDigest;
 use crate::server::fetch::{self, Fetcher, Form};
 use crate::server::options::AuthOptions;
+use crate::server::secret_file;
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
 
@@ -197,7 +198,7 @@ impl Introspector {
         let authorization = match &options.introspection_client[..] {
             [] => None,
             [path] => {
-                let text = fs::read_to_string(path).map_err(|error| error.to_string());
+                let text = secret_file::read_text(path);
                 let authorization = text.and_then(|text| basic_authorization(&text));
                 let name = path.display();
                 Some(

@@ -16,6 +16,7 @@ use crate::guard::auth::metadata::{ResourceMetadata, TokenMetadata};
 use crate::guard::auth::{Authenticator, TokenVerifier, is_scope};
 use crate::server::fetch::{self, Fetcher};
 use crate::server::options::{AuthOptions, DpopMode};
+use crate::server::secret_file;
 
 /// What the options and files say.
 #[derive(Debug)]
@@ -131,7 +132,7 @@ fn read_access(options: &AuthOptions) -> Result<AccessRules, String> {
 fn read_api_keys(options: &AuthOptions, access: &AccessRules) -> Result<ApiKeys, String> {
     let mut api_keys = ApiKeys::default();
     for path in &options.api_keys {
-        let text = fs::read_to_string(path);
+        let text = secret_file::read_text(path);
         let text = text.map_err(|error| format!("auth.api_keys: {}: {error}", path.display()))?;
         let keys = ApiKeys::parse(&text).and_then(|keys| {
             let unknown = keys.tiers().find(|tier| !access.has_tier(tier)).map(str::to_owned);
@@ -171,8 +172,7 @@ fn read_jwt(options: &AuthOptions, before: Option<&Authenticator>) -> Result<Jwt
             let known = jwt.and_then(|jwt| jwt.issuers.iter().find(|it| *it.name == **name));
             known.map_or((None, 0), |issuer| (issuer.keys.clone(), issuer.answered))
         } else {
-            let text = fs::read(Path::new(location)).map_err(|error| error.to_string());
-            let keys = text.and_then(|text| KeySet::parse(&text));
+            let keys = secret_file::read(Path::new(location)).and_then(|text| KeySet::parse(&text));
             let keys = keys.map_err(|error| format!("auth.key_sets: {location}: {error}"))?;
             (Some(Arc::new(keys)), 0)
         };

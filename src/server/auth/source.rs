@@ -96,6 +96,8 @@ struct Current {
     files: Vec<Option<Vec<u8>>>,
     /// Whether these contents are valid, and used.
     are_files_used: bool,
+    /// Other contents, found by the last look.
+    changed: Option<Vec<Option<Vec<u8>>>>,
 }
 
 impl std::fmt::Debug for Current {
@@ -148,9 +150,14 @@ impl AuthSource {
         );
         let has_proofs = options.dpop != DpopMode::Off;
         let used_proofs = has_proofs.then(|| ExpiringSet::new(options.dpop_proofs_max as usize));
-        let (files, are_files_used) = (read_files(options), true);
-        let current =
-            Current { files, are_files_used, options: options.clone(), verifier, settings };
+        let current = Current {
+            files: read_files(options),
+            are_files_used: true,
+            changed: None,
+            options: options.clone(),
+            verifier,
+            settings,
+        };
         Ok(Self::Tokens(Box::new(Configured {
             at_start: options.clone(),
             binds_certificates,
@@ -327,10 +334,15 @@ impl Configured {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the time until the next look at the files.
+    fn look_interval(&self) -> Duration {
+        let interval = self.at_start.check_interval;
+        if self.current().changed.is_some() { interval.min(SECOND_LOOK) } else { interval }
+    }
+
     /// Looks at the files in each interval until `ended` is.
     fn watch_files(&self, ended: &Receiver<()>, publish: impl Fn(AuthUpdate)) {
-        let interval = self.at_start.check_interval;
-        while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+        while ended.recv_timeout(self.look_interval()) == Err(RecvTimeoutError::Timeout) {
             self.read_changed(|authenticator| publish(AuthUpdate::Authenticator(authenticator)));
         }
     }
@@ -417,13 +429,20 @@ impl Configured {
         let options = self.current().options.clone();
         let files = read_files(&options);
         {
-            let current = self.current();
+            let mut current = self.current();
             if files == current.files {
+                current.changed = None;
                 if current.are_files_used {
                     self.record_read();
                 }
                 return;
             }
+            // A file may be written just now: the next look has to find the same.
+            if current.changed.as_ref() != Some(&files) {
+                current.changed = Some(files);
+                return;
+            }
+            current.changed = None;
         }
         let error = self.replace(options, publish).err();
         Event::Auth(AuthEvent::Reloaded { error: error.as_deref() }).emit();
@@ -519,6 +538,8 @@ pub const HOW_TO_KNOW_CALLERS: &str = concat!(
     "or auth.client_certificates"
 );
 
+/// Time after which changed files are looked at again, before they are used.
+const SECOND_LOOK: Duration = Duration::from_millis(200);
 /// Time until a fetch that has failed is repeated, while there are no keys.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// Time until a fetch that has failed is repeated, while there are keys.
@@ -529,3 +550,39 @@ const AGE_DEFAULT: Duration = Duration::from_hours(1);
 const AGE_MIN: Duration = Duration::from_mins(5);
 /// The greatest age of keys, also of those that cannot be fetched again.
 const AGE_MAX: Duration = Duration::from_hours(24);
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn changed_file_is_used_after_two_equal_looks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("api.keys");
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        let key = |id: &str| format!("{id}:{}\n", "0".repeat(64));
+        write(&key("ada"));
+        let mut options = Options::tiny();
+        options.auth.api_keys = vec![path.clone()];
+        options.auth.check_interval = Duration::from_secs(10);
+        let source = AuthSource::load(&options, HostCallers::default()).unwrap();
+        let AuthSource::Tokens(configured) = &source else { panic!("it verifies tokens") };
+        let published = Cell::new(0);
+        let look = || {
+            configured.read_changed(|_| published.set(published.get() + 1));
+            published.get()
+        };
+        assert_eq!(look(), 0);
+        write("bob:");
+        assert_eq!(look(), 0);
+        assert_eq!(configured.look_interval(), SECOND_LOOK);
+        // Written to its end meanwhile.
+        write(&key("bob"));
+        assert_eq!(look(), 0);
+        assert_eq!(look(), 1);
+        assert_eq!(look(), 1);
+        assert!(configured.look_interval() > SECOND_LOOK);
+    }
+}

@@ -1,11 +1,12 @@
 //! What requests over HTTP are checked with, as the options say.
 
-use std::{fmt, fs, io};
+use std::{fmt, io};
 
 use crate::guard::auth::bearer;
 use crate::guard::auth::token_table::{TokenDigest, digest_of};
 use crate::guard::origin::{InvalidEntry, OriginGuard, OriginOptions};
 use crate::server::options::{HttpOptions, Options};
+use crate::server::secret_file;
 
 /// What requests over HTTP are checked with.
 #[derive(Clone, Debug)]
@@ -57,7 +58,7 @@ pub(super) fn operator_guard(options: &Options) -> Result<OriginGuard, InvalidEn
 pub(super) fn operator_token(options: &Options) -> Result<Option<TokenDigest>, String> {
     let Some(path) = &options.admin.token else { return Ok(None) };
     let named = |error: &dyn fmt::Display| format!("admin.token: {}: {error}", path.display());
-    let text = fs::read_to_string(path).map_err(|error| named(&error))?;
+    let text = secret_file::read_text(path).map_err(|error| named(&error))?;
     match bearer::read_token(text.trim().as_bytes()) {
         Ok(token) if token.len() >= TOKEN_BYTES_MIN => Ok(Some(digest_of(token))),
         Ok(_) => Err(named(&format!("the token is shorter than {TOKEN_BYTES_MIN} characters"))),

@@ -77,6 +77,7 @@ use super::http::SharedGauges;
 use super::options::Options;
 use super::overload::RunningCalls;
 use super::rate::RateSource;
+use super::secret_file::find_readable_secrets;
 use super::shard_message::Broadcast;
 use super::traces::TraceSource;
 use crate::guard::auth::TokenVerifier;
@@ -353,6 +354,9 @@ impl Server {
         self.tls.warn_of_expiry();
         self.proxies = ListenerProxies::load(&self.options).map_err(io::Error::other)?;
         for warning in find_unknown_names(&self.options, &self.services.catalog) {
+            Event::OptionWarning { warning: &warning }.emit();
+        }
+        for warning in find_readable_secrets(&self.options) {
             Event::OptionWarning { warning: &warning }.emit();
         }
         let Bound { listeners, addresses, admin_address } =

@@ -21,12 +21,16 @@ use corelane_tls::{
 use crate::connection::tls::{TlsCounters, TlsLimits, TlsSlot};
 use crate::guard::auth::certificates::RevokedCertificates;
 use crate::server::options::{ClientCertificateMode, ListenerTlsOptions, Options};
+use crate::server::secret_file;
 use crate::telemetry::certificate::CertificateExpiry;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::Transport;
 
 #[expect(clippy::disallowed_types, reason = "locked while files are read, by no shard")]
 type Mutex<T> = std::sync::Mutex<T>;
+
+/// Time after which a changed file is looked at again, before it is used.
+const SECOND_LOOK: Duration = Duration::from_millis(200);
 
 /// Interval of warnings of certificates that expire.
 const DAY_SECONDS: i64 = 24 * 60 * 60;
@@ -139,13 +143,23 @@ impl ListenerTls {
     }
 
     /// [`ListenerTls::reload`] with the options of the last time, if a file has changed since it
-    /// was read.
-    fn reload_changed(&self) -> Option<Result<(), String>> {
+    /// was read, and has not since the look before, of which `seen` has the change: a file may be
+    /// written just now.
+    fn reload_changed(&self, seen: &mut Option<Vec<Option<Stamp>>>) -> Option<Result<(), String>> {
         let configured = self.0.as_ref()?;
         let mut files = configured.files();
         let options = files.options.clone();
-        let is_changed = Files::new(&options).stamps != files.stamps;
-        is_changed.then(|| configured.read(&options, &mut files))
+        let stamps = Files::new(&options).stamps;
+        if stamps == files.stamps {
+            *seen = None;
+            return None;
+        }
+        if seen.as_ref() != Some(&stamps) {
+            *seen = Some(stamps);
+            return None;
+        }
+        *seen = None;
+        Some(configured.read(&options, &mut files))
     }
 
     /// Reads which certificates of clients are revoked.
@@ -173,8 +187,11 @@ impl ListenerTls {
         let (stop, stopped): (Sender<()>, _) = channel();
         let run = move || {
             let mut warn_at = unix_seconds() + DAY_SECONDS;
-            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                match tls.reload_changed() {
+            let (mut seen, mut wait) = (None, interval);
+            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                let reloaded = tls.reload_changed(&mut seen);
+                wait = if seen.is_some() { interval.min(SECOND_LOOK) } else { interval };
+                match reloaded {
                     None if unix_seconds() < warn_at => continue,
                     None => {}
                     Some(Ok(())) => {
@@ -290,7 +307,7 @@ fn read_server(
     let mut expiries = Vec::new();
     let pairs = options.certificates.iter().zip(&options.keys);
     for (index, (certificate, key)) in pairs.enumerate() {
-        let [chain, private] = [read(certificate)?, read(key)?];
+        let [chain, private] = [read(certificate)?, read_secret(key)?];
         let names = [certificate, key].map(|path| path.display().to_string());
         let identity = Identity::from_pem((&chain, &names[0]), (&private, &names[1]))?;
         let staple = options
@@ -316,7 +333,7 @@ fn ticket_keys(paths: &[PathBuf], random: &TicketKeys) -> Result<TicketKeys, Str
     if paths.is_empty() {
         return Ok(random.clone());
     }
-    let named = |path: &PathBuf| Ok((read(path)?, path.display().to_string()));
+    let named = |path: &PathBuf| Ok((read_secret(path)?, path.display().to_string()));
     let texts = paths.iter().map(named).collect::<Result<Vec<_>, String>>()?;
     TicketKeys::from_texts(texts.iter().map(|(text, name)| (&text[..], &name[..])))
 }
@@ -342,4 +359,8 @@ fn trusted_clients(options: &ListenerTlsOptions) -> Result<TrustedClients, Strin
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn read_secret(path: &Path) -> Result<Vec<u8>, String> {
+    secret_file::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -10,8 +10,6 @@ mod messages;
 mod exporter;
 
 use std::any::Any;
-#[cfg(feature = "otlp")]
-use std::fs;
 use std::io;
 
 use corelane_engine::mesh::ShardId;
@@ -23,6 +21,8 @@ use self::exporter::Exporter;
 use super::options::TraceOptions;
 #[cfg(feature = "otlp")]
 use super::options::{SecretFields, TraceSampler};
+#[cfg(feature = "otlp")]
+use super::secret_file;
 #[cfg(feature = "otlp")]
 use crate::guard::secure_rng::{Purpose, SecureRng};
 #[cfg(feature = "otlp")]
@@ -132,7 +132,7 @@ fn header_fields(options: &TraceOptions) -> Result<SecretFields, String> {
     let mut fields = options.header_fields.clone();
     for path in &options.headers {
         let name = path.display();
-        let text = fs::read_to_string(path);
+        let text = secret_file::read_text(path);
         let text = text.map_err(|error| format!("traces.headers: {name}: {error}"))?;
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
         for (number, line) in lines {
