@@ -109,7 +109,9 @@ impl Principal {
         &self.id
     }
 
-    /// Returns who issued the credential; empty for API keys, `mtls` for TLS client certificates.
+    /// Returns who issued the credential: an authorization server, `api_key`, `mtls` for TLS client
+    /// certificates, or `introspection` for a token without issuer; what the program says for
+    /// callers that it names.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }

@@ -201,6 +201,26 @@ fn format_line<S: Subscriber + for<'a> LookupSpan<'a>>(
     fields.format(level, format, unix_ms)
 }
 
+/// Writes what is not printable ASCII as the escapes of JSON: text of clients could otherwise look
+/// like other lines, or act on a terminal.
+fn escape(line: Vec<u8>) -> Vec<u8> {
+    let is_printable = |byte: &u8| (b' '..=b'~').contains(byte);
+    if line.iter().all(is_printable) {
+        return line;
+    }
+    let mut escaped = Vec::with_capacity(line.len());
+    for letter in String::from_utf8_lossy(&line).chars() {
+        if letter == ' ' || letter.is_ascii_graphic() {
+            escaped.extend(u8::try_from(letter));
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            escaped.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
+        }
+    }
+    escaped
+}
+
 /// The message of an event, and the other fields of an event or span.
 #[derive(Debug, Default)]
 struct Fields {
@@ -275,6 +295,7 @@ impl Fields {
                 line.push(b'}');
             }
         }
+        let mut line = escape(line);
         line.push(b'\n');
         line
     }
@@ -431,6 +452,20 @@ mod tests {
         drop(LineWriter::start(lines, writer.into(), OnFailure::Discard).unwrap());
         let line: serde_json::Value = serde_json::from_reader(&mut reader).unwrap();
         assert_eq!(line["message"], "a line");
+    }
+
+    #[test]
+    fn line_is_printable_ascii() {
+        let log = || warn!(name = "\u{202e}\u{1b}[31m\u{9b}é\u{1f600}", "from\ra ü\tclient");
+        assert_eq!(
+            logged(LogFormat::Text, log),
+            "2026-07-28T09:30:00.125Z WARN from a \\u00fc client \
+             name=\"\\u202e\\u001b[31m\\u009b\\u00e9\\ud83d\\ude00\"\n"
+        );
+        let line = logged(LogFormat::Json, log);
+        assert!(line.trim_end().bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()));
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["name"], "\u{202e}\u{1b}[31m\u{9b}é\u{1f600}");
     }
 
     #[test]

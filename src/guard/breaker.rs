@@ -8,8 +8,8 @@
 //!     └────────────────── all probes have succeeded ──────────────────────────────────┘
 //! ```
 //!
-//! It opens for all callers, so that one whose own calls fail does not open it: the share of callers
-//! whose calls fail has to be reached, too.
+//! It opens for all callers, so that one whose own calls fail does not open it: the share of
+//! callers whose calls fail has to be reached, too.
 //!
 //! Invariants: a closed breaker refuses no call; an open one admits none; a half-open one admits at
 //! most `probes_max` calls that are neither refused nor abandoned; each opening lasts at least

@@ -122,13 +122,19 @@ pub fn parse_endpoint(text: &str, server: &Url) -> Result<Url, String> {
     }
 }
 
-/// Parses the reference to a document that the server at `server` names: a URL, or a path on the
-/// same server (RFC 3986, section 4.2).
+/// Parses the reference to a document that the server at `server` names in a challenge: a URL, or a
+/// path on the same server (RFC 3986, section 4.2). One on another host is accepted only if the
+/// challenge cannot be forged on its way: over `https`, or on this machine.
 pub fn parse_reference(text: &str, server: &Url) -> Result<Url, String> {
-    match server.join(text) {
-        Ok(url) => parse_endpoint(url.as_str(), server),
-        Err(error) => Err(format!("'{text}' is not a URL: {error}")),
+    let url = server.join(text).map_err(|error| format!("'{text}' is not a URL: {error}"))?;
+    let url = parse_endpoint(url.as_str(), server)?;
+    let is_trusted = server.scheme() == "https" || is_loopback(server);
+    if !is_trusted && url.origin() != server.origin() {
+        return Err(format!(
+            "'{text}' is on another host than {server}, whose challenge may be forged without https"
+        ));
     }
+    Ok(url)
 }
 
 /// Returns `url` with the well-known path `name` before its own path.
@@ -255,5 +261,20 @@ mod tests {
         ] {
             assert!(!resource_contains(&url(resource), &server), "{resource}");
         }
+    }
+
+    #[test]
+    fn reference_to_other_host_needs_trusted_challenge() {
+        let other = "https://other/metadata";
+        for (server, is_followed) in [
+            ("https://mcp/mcp", true),
+            ("http://127.0.0.1:8080/mcp", true),
+            ("http://localhost:8080/mcp", true),
+            ("http://mcp/mcp", false),
+            ("http://192.0.2.1/mcp", false),
+        ] {
+            assert_eq!(parse_reference(other, &url(server)).is_ok(), is_followed, "{server}");
+        }
+        assert!(parse_reference("/metadata", &url("https://mcp/mcp")).is_ok());
     }
 }

@@ -107,7 +107,8 @@ fn read_line(line: &str) -> Result<ApiKey, &'static str> {
     if !scopes.clone().all(super::is_scope) {
         return Err("a scope has a character that scopes do not have");
     }
-    let principal = Principal::new(id).with_tier(tier).with_scopes(scopes);
+    let principal =
+        Principal::new(id).with_issuer(super::API_KEY_ISSUER).with_tier(tier).with_scopes(scopes);
     Ok(ApiKey { hash, principal })
 }
 

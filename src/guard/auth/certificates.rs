@@ -17,9 +17,6 @@ use super::access::AccessRules;
 use super::{AuthError, InvalidToken, TokenFault};
 use crate::guard::pattern::Pattern;
 
-/// The issuer of principals of certificates, which keeps them apart from those of tokens.
-const ISSUER: &str = "mtls";
-
 /// A certificate whose private key the client of a connection has.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientCertificate {
@@ -185,7 +182,7 @@ impl CertificateRules {
         }
         let scopes = access.expand_scopes(rule.scopes.iter().map(|scope| &**scope));
         Ok(Principal::new(&*certificate.name)
-            .with_issuer(ISSUER)
+            .with_issuer(super::CERTIFICATE_ISSUER)
             .with_tier(&*rule.tier)
             .with_scopes(scopes)
             .with_expiry(certificate.expires_at))

@@ -78,15 +78,18 @@ impl IntrospectionRules {
     ) -> Result<Verified, InvalidToken> {
         let issuer = members.get("iss").and_then(Value::as_str);
         let is_known = |issuer: &str| self.issuers.iter().any(|known| **known == *issuer);
-        if issuer.is_some_and(|issuer| !self.issuers.is_empty() && !is_known(issuer)) {
+        let is_refused = |issuer: &str| {
+            super::is_own_issuer(issuer) || (!self.issuers.is_empty() && !is_known(issuer))
+        };
+        if issuer.is_some_and(is_refused) {
             return Err(OTHER_ISSUER);
         }
         let forgotten_at = unix_seconds.saturating_add(KNOWN_SECONDS);
         let mut claims = members.clone();
         claims.remove("active");
-        if let [only] = &*self.issuers {
-            claims.entry("iss").or_insert_with(|| Value::from(&**only));
-        }
+        let issuer =
+            if let [only] = &*self.issuers { &**only } else { super::INTROSPECTION_ISSUER };
+        claims.entry("iss").or_insert_with(|| Value::from(issuer));
         let client = claims.get("client_id").cloned();
         if let Some(client) = client {
             claims.entry("sub").or_insert(client);
@@ -107,6 +110,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::guard::auth::api_keys::ApiKeys;
+    use corelane_base::principal::Principal;
 
     const NOW: u64 = 1_000;
 
@@ -161,6 +166,35 @@ mod tests {
         assert!(matches!(TokenStatus::parse(br#"{"active":true}"#), Ok(TokenStatus::Active(_))));
         for body in ["", "[]", "{}", r#"{"active":"true"}"#, r#"{"active":1}"#] {
             assert!(TokenStatus::parse(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+
+    /// SHA-256 of `key`.
+    const HASH_OF_KEY: &str = "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683";
+
+    #[test]
+    fn subject_without_issuer_is_no_other_caller() {
+        let claims =
+            ClaimRules { audiences: vec!["https://a/mcp".into()], ..ClaimRules::default() };
+        let rules = IntrospectionRules { issuers: Vec::new(), claims, grace_seconds: 0 };
+        let check = |members: &Value| {
+            rules.check(members.as_object().unwrap(), NOW, &AccessRules::default())
+        };
+        let token = json!({"sub": "ada", "aud": "https://a/mcp"});
+        let introspected = check(&token).unwrap().principal;
+        let keys = ApiKeys::parse(&format!("ada:{HASH_OF_KEY}")).unwrap();
+        let of_key = keys.find("key").unwrap();
+        let of_program = Principal::new("ada");
+        let of_server = Principal::new("ada").with_issuer("https://as.test");
+        let all = [&introspected, of_key, &of_program, &of_server];
+        for (index, one) in all.iter().enumerate() {
+            assert_eq!(one.id(), "ada");
+            assert!(all[index + 1..].iter().all(|other| !one.is_same_caller(other)), "{one:?}");
+        }
+        for issuer in ["api_key", "mtls", "introspection"] {
+            let mut token = token.clone();
+            token["iss"] = json!(issuer);
+            assert_eq!(check(&token).unwrap_err(), OTHER_ISSUER);
         }
     }
 }

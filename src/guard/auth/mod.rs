@@ -96,6 +96,17 @@ pub struct Verified {
     pub known_until: u64,
 }
 
+/// Issuers of callers that no authorization server has named, which keep them apart from callers of
+/// the same id of another source.
+const API_KEY_ISSUER: &str = "api_key";
+const CERTIFICATE_ISSUER: &str = "mtls";
+const INTROSPECTION_ISSUER: &str = "introspection";
+
+/// Returns whether an authorization server must not have the name.
+fn is_own_issuer(issuer: &str) -> bool {
+    [API_KEY_ISSUER, CERTIFICATE_ISSUER, INTROSPECTION_ISSUER].contains(&issuer)
+}
+
 /// Time for which the word of a [`TokenVerifier`] holds for a principal without expiry.
 const KNOWN_SECONDS: u64 = 60;
 

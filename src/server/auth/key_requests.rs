@@ -1,18 +1,23 @@
 //! Requests of shards for keys of issuers, to the threads that fetch them.
 //!
-//! Invariants: an issuer is asked at most once in [`REFETCH_SECONDS`], however many tokens name
-//! keys that it does not have; a shard never waits.
+//! Invariants: an issuer is asked at most once in [`REFETCH_SECONDS`], or
+//! [`FAILED_REFETCH_SECONDS`], however many tokens name keys that it does not have; a shard never
+//! waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
-/// Time between two requests for the keys of one issuer.
-const REFETCH_SECONDS: u64 = 30;
+/// Time between two requests for the keys of one issuer: tokens with keys that do not exist can
+/// delay a new key by that much.
+const REFETCH_SECONDS: u64 = 5;
+
+/// [`REFETCH_SECONDS`] after a request that has failed.
+const FAILED_REFETCH_SECONDS: u64 = 30;
 
 /// Time after a fetch in which a key that is missing does not exist. It is asked for once all the
 /// same, in case the issuer has just made it.
-const FRESH_SECONDS: u64 = 30;
+const FRESH_SECONDS: u64 = 5;
 
 /// What a shard knows of the keys of an issuer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -75,7 +80,10 @@ impl KeyRequests {
             return KeyState::Current;
         };
         let requested_at = state.requested_at.load(Ordering::Relaxed);
-        if unix_seconds.saturating_sub(requested_at) >= REFETCH_SECONDS {
+        let has_failed =
+            state.failed.load(Ordering::Acquire) > state.answered.load(Ordering::Acquire);
+        let interval = if has_failed { FAILED_REFETCH_SECONDS } else { REFETCH_SECONDS };
+        if unix_seconds.saturating_sub(requested_at) >= interval {
             state.requested_at.store(unix_seconds, Ordering::Relaxed);
             state.requests.fetch_add(1, Ordering::AcqRel);
             state.wake();
@@ -105,12 +113,16 @@ mod tests {
         assert!(woken.try_recv().is_ok());
         assert_eq!(requests.request(1, 0, 101), KeyState::Pending);
         // The keys are here.
-        assert_eq!(requests.request(1, 1, 129), KeyState::Current);
+        issuers[1].answered.store(1, Ordering::Release);
+        assert_eq!(requests.request(1, 1, 104), KeyState::Current);
         assert!(woken.try_recv().is_err());
-        assert_eq!(requests.request(1, 1, 130), KeyState::Pending);
+        assert_eq!(requests.request(1, 1, 105), KeyState::Pending);
         assert!(woken.try_recv().is_ok());
         issuers[1].failed.store(2, Ordering::Release);
-        assert_eq!(requests.request(1, 1, 131), KeyState::Current);
+        assert_eq!(requests.request(1, 1, 134), KeyState::Current);
+        assert!(woken.try_recv().is_err());
+        assert_eq!(requests.request(1, 1, 135), KeyState::Pending);
+        assert!(woken.try_recv().is_ok());
     }
 
     #[test]
@@ -121,7 +133,7 @@ mod tests {
         let requests = KeyRequests { issuers: [state].into() };
         assert_eq!(requests.request(0, 0, 100), KeyState::Current);
         assert!(woken.try_recv().is_ok());
-        assert_eq!(requests.request(0, 0, 129), KeyState::Current);
-        assert_eq!(requests.request(0, 0, 130), KeyState::Pending);
+        assert_eq!(requests.request(0, 0, 104), KeyState::Current);
+        assert_eq!(requests.request(0, 0, 105), KeyState::Pending);
     }
 }

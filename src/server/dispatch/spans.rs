@@ -11,6 +11,7 @@ use corelane_protocol::jsonrpc::Id;
 
 use super::{Dispatcher, MessageContext, RawRequest};
 use crate::server::connection_state::PeerState;
+use crate::server::owner_id::log_id;
 use crate::server::reply_to::Outcome;
 use crate::service::context::request::find_header;
 use crate::telemetry::label::Transport;
@@ -101,7 +102,7 @@ fn describe_peer(span: &mut OpenSpan, peer: &PeerState<'_>, raw: &RawRequest<'_>
         span.set("mcp.protocol.version", revision.as_str());
     }
     if let Some(session) = peer.origin.details.session_id {
-        span.set_text("mcp.session.id", &String::from_utf8_lossy(&session.to_text()));
+        span.set_text("mcp.session.id", &log_id(&String::from_utf8_lossy(&session.to_text())));
     }
     match peer.state.transport {
         Transport::Tcp | Transport::Http | Transport::WebSocket => {

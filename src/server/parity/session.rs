@@ -22,7 +22,7 @@ use super::resume_tokens::Generations;
 use crate::connection::PendingWork;
 use crate::server::connection_state::{ConnectionState, Standing};
 use crate::server::dispatch::DeferredWork;
-use crate::server::owner_id::SessionId;
+use crate::server::owner_id::{SessionId, log_id};
 use crate::server::reply_to::ReplyTo;
 use crate::telemetry::counters::ParityCounters;
 use crate::telemetry::event::parity::{RequestRecord, SentError, SessionFields};
@@ -170,7 +170,7 @@ impl ParitySession {
     /// Returns what a log line has of the session.
     pub(super) fn log_fields(&self) -> SessionFields {
         let tier = self.state.principal().map_or(ANONYMOUS_TIER, |principal| principal.tier());
-        let (session, transport) = (self.id.to_string(), self.state.transport);
+        let (session, transport) = (log_id(&self.id.to_string()), self.state.transport);
         SessionFields { session, transport, tier: tier.into() }
     }
 }
