@@ -9,6 +9,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use super::grammar::is_token_byte;
 use super::head::{Field, Head};
 
 /// The field that trusted proxies write.
@@ -147,8 +148,9 @@ fn read_element(text: &[u8]) -> Option<(Element, &[u8])> {
             Some((&separator @ (b',' | b';'), behind)) => (separator, behind),
             Some(_) => {
                 is_empty = false;
-                let (name, value) = rest.split_at(rest.iter().position(|&byte| byte == b'=')?);
-                let (value, behind) = read_value(&value[1..])?;
+                let length = rest.iter().position(|&byte| !is_token_byte(byte))?;
+                let (name, value) = rest.split_at_checked(length).filter(|_| length > 0)?;
+                let (value, behind) = read_value(value.strip_prefix(b"=")?)?;
                 if name.eq_ignore_ascii_case(b"for") && node.replace(value).is_some() {
                     return None;
                 }
@@ -176,7 +178,9 @@ fn read_value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let Some(quoted) = text.strip_prefix(b"\"") else {
         let length = text.iter().position(|byte| matches!(byte, b',' | b';' | b' ' | b'\t'));
         let (value, behind) = text.split_at(length.unwrap_or(text.len()));
-        return Some((value.to_vec(), behind));
+        // Addresses without quotes are common, although they are no tokens.
+        let is_plain = |byte: &u8| is_token_byte(*byte) || matches!(byte, b':' | b'[' | b']');
+        return value.iter().all(is_plain).then(|| (value.to_vec(), behind));
     };
     let mut value = Vec::new();
     let mut bytes = quoted.iter().enumerate();
@@ -329,6 +333,9 @@ mod tests {
             "for=192.0.2.1;for=192.0.2.2",
             "for=192.0.2.1 x",
             "for=\"[2001:db8::1\"",
+            "for=203.0.113.9;x, for=192.0.2.1",
+            "for=203.0.113.9;x, for=192.0.2.1;proto=https",
+            "for=203.0.113.9;x=\", for=192.0.2.1;host=\";y=z\"",
         ] {
             assert_eq!(by_elements(value), ForwardedClient::Invalid, "{value}");
         }
