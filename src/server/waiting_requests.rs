@@ -125,6 +125,11 @@ impl WaitingRequests {
         Some(PaddedBuffer::new(text))
     }
 
+    /// Records that a request that was held is to be dispatched again.
+    pub(super) const fn begin_start(&mut self) {
+        self.is_starting = true;
+    }
+
     /// Records that the request is dispatched.
     pub(super) const fn end_start(&mut self) {
         self.is_starting = false;

@@ -305,6 +305,10 @@ impl Shard {
     #[cold]
     fn start_requests<R: Ring>(&mut self, ring: &mut R, key: Key) {
         loop {
+            if self.dispatcher.held.contains(key) {
+                // The answer about its token resumes the connection.
+                return self.transports.connections.account_memory(key);
+            }
             let connections = &mut self.transports.connections;
             let Some(connection) = connections.table.get_mut(key) else { return };
             if connection.queued_bytes() > connections.shared.options.outgoing_bytes_max {
@@ -328,7 +332,10 @@ impl Shard {
     /// Starts requests that wait before further input is read. Returns whether none may be read.
     fn holds_back_input<R: Ring>(&mut self, ring: &mut R, key: Key) -> bool {
         if let Some(text) = self.dispatcher.held.take(key) {
+            // It does not wait for those that came after it.
+            self.dispatcher.waiting.begin_start();
             self.dispatch_kept_line(key, text);
+            self.dispatcher.waiting.end_start();
             if self.dispatcher.held.contains(key) {
                 // Its token is still asked about, and something else has resumed the connection.
                 return true;
