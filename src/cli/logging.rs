@@ -53,7 +53,7 @@ impl Log {
         // Fails only if a subscriber is installed already; that one stays.
         tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).ok();
         let of_panics = Arc::clone(&lines);
-        panic::set_hook(Box::new(move |panic| of_panics.push(&panic_lines(panic))));
+        panic::set_hook(Box::new(move |panic| of_panics.push_always(&panic_lines(panic))));
         Ok(Self { handle: LogHandle(handle), lines, _writer: writer })
     }
 

@@ -57,6 +57,9 @@ fn read_authenticator(
     verifier: Option<Arc<dyn TokenVerifier>>,
     before: Option<&Authenticator>,
 ) -> Result<Authenticator, String> {
+    if options.introspection.is_some() && options.verified_tokens_max == 0 {
+        return Err("auth.introspection needs auth.verified_tokens_max above 0".to_owned());
+    }
     let access = read_access(options)?;
     let certificates = CertificateRules::parse(&options.client_certificates, &access)
         .map_err(|error| format!("auth.client_certificates: {error}"))?;

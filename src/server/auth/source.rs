@@ -96,6 +96,8 @@ struct Current {
     files: Vec<Option<Vec<u8>>>,
     /// Whether these contents are valid, and used.
     are_files_used: bool,
+    /// Number of options before these.
+    generation: u64,
     /// Other contents, found by the last look.
     changed: Option<Vec<Option<Vec<u8>>>>,
 }
@@ -153,6 +155,7 @@ impl AuthSource {
         let current = Current {
             files: read_files(options),
             are_files_used: true,
+            generation: 0,
             changed: None,
             options: options.clone(),
             verifier,
@@ -408,6 +411,8 @@ impl Configured {
         let mut current = self.current();
         current.files = read_files(&options);
         current.are_files_used = false;
+        current.generation += 1;
+        current.changed = None;
         let before = Some(&*current.settings.authenticator);
         let verifier = current.verifier.clone();
         let settings = read(&options, self.binds_certificates, verifier, before)?;
@@ -426,10 +431,16 @@ impl Configured {
 
     /// Reads the files again if one has changed.
     fn read_changed(&self, publish: impl Fn(Arc<Authenticator>)) {
-        let options = self.current().options.clone();
+        let (options, generation) = {
+            let current = self.current();
+            (current.options.clone(), current.generation)
+        };
         let files = read_files(&options);
         {
             let mut current = self.current();
+            if current.generation != generation {
+                return;
+            }
             if files == current.files {
                 current.changed = None;
                 if current.are_files_used {

@@ -112,7 +112,11 @@ pub(super) fn identify_refused(shard: &mut Shard, incoming: &IncomingRequest<'_>
         && repeats_token(shard, incoming) != Some(true)
     {
         // Without a valid token it has no caller.
-        check(shard, incoming, true, RequestPart::RefusedHead).ok();
+        if let Err(error) = check(shard, incoming, true, RequestPart::RefusedHead) {
+            let connection = shard.transports.connections.table.get(incoming.key);
+            let client = connection.and_then(|connection| connection.state.client);
+            shard.dispatcher.auth.record_failure(&error, client, shard.now);
+        }
     }
 }
 
