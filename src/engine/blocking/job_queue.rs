@@ -172,9 +172,10 @@ impl<K: Clone + Eq + Hash, J: HandsOn> JobQueue<K, J> {
         self.turns.first(&self.owners).is_some() || self.next_waiting(room).is_some()
     }
 
-    /// Returns when the next job was added.
-    pub(super) fn next_queued_at(&self) -> Option<Instant> {
-        let next = self.first_of(&self.turns).or_else(|| self.first_of(&self.waiting))?;
+    /// Returns when the next job was added; one that waits for room counts if `needs_room`.
+    pub(super) fn next_queued_at(&self, needs_room: bool) -> Option<Instant> {
+        let waiting = || self.first_of(&self.waiting).filter(|_| needs_room);
+        let next = self.first_of(&self.turns).or_else(waiting)?;
         Some(self.jobs.get(next)?.queued_at)
     }
 

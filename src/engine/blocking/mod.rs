@@ -155,8 +155,8 @@ impl<J: Job> BlockingPool<J> {
     }
 
     /// [`BlockingPool::spawn`] of a job whose waiting time is measured. `decide` receives how long
-    /// the job has waited that leaves the queue next, `None` if none waits or its time was not
-    /// measured, and returns whether the queue is treated as full.
+    /// the job has waited that leaves the queue next, `None` if none waits, or only for room that
+    /// `job` does not need, or if its time was not measured, and returns whether the queue is treated as full.
     pub fn spawn_timed(
         &self,
         owner: J::Owner,
@@ -166,7 +166,8 @@ impl<J: Job> BlockingPool<J> {
         let mut state = self.shared.lock();
         let now = self.shared.clock.now();
         state.queue.set_now(now);
-        let next = state.queue.next_queued_at().filter(|at| *at != Instant::ORIGIN);
+        let needs_room = Job::bytes(&job) > 0;
+        let next = state.queue.next_queued_at(needs_room).filter(|at| *at != Instant::ORIGIN);
         let is_full = decide(next.map(|queued_at| now.since(queued_at)));
         let jobs_max = if is_full { state.queue.len() } else { usize::MAX };
         self.spawn_within(jobs_max, state, owner, job)
@@ -385,7 +386,8 @@ impl<J: Job> WaitingJob<J> {
     pub fn withdraw(self) -> Option<J> {
         let mut state = self.shared.lock();
         let job = state.queue.remove(self.id);
-        self.shared.unlock(state);
+        // The job behind it may have room.
+        self.shared.unlock_with_thread(state);
         job
     }
 }
