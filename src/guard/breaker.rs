@@ -215,13 +215,13 @@ impl CircuitBreaker {
         }
         let call = EndedCall { caller, is_failed, is_slow };
         let totals = self.calls.add(rules.window, call, now);
-        let is_share = |part, percent| {
-            totals.is_share(part, percent) && self.calls.is_share_of_callers(percent)
+        let is_share = |part, percent, callers| {
+            totals.is_share(part, percent) && self.calls.is_share_of_callers(percent, callers)
         };
         if totals.has_bad_calls()
             && totals.calls >= rules.calls_min
-            && (is_share(totals.failed, rules.failed_percent)
-                || is_share(totals.slow, rules.slow_percent))
+            && (is_share(totals.failed, rules.failed_percent, |part| part.failed_callers)
+                || is_share(totals.slow, rules.slow_percent, |part| part.slow_callers))
         {
             self.change(Trigger::ShareReached, rules, now);
         }
@@ -287,8 +287,10 @@ struct WindowPart {
     totals: CallTotals,
     /// The groups of callers with calls.
     callers: u64,
-    /// Those of them with a failed or slow call.
-    bad_callers: u64,
+    /// Those of them with a failed call.
+    failed_callers: u64,
+    /// Those of them with a slow call.
+    slow_callers: u64,
 }
 
 /// A call that counts.
@@ -330,8 +332,11 @@ impl CallWindow {
         }
         let part = &mut self.parts[self.current];
         part.callers |= caller.bit();
-        if is_failed || is_slow {
-            part.bad_callers |= caller.bit();
+        if is_failed {
+            part.failed_callers |= caller.bit();
+        }
+        if is_slow {
+            part.slow_callers |= caller.bit();
         }
         for totals in [&mut part.totals, &mut self.totals] {
             totals.calls = totals.calls.saturating_add(1);
@@ -343,10 +348,10 @@ impl CallWindow {
         self.totals
     }
 
-    /// Returns whether more than `percent` of the callers have bad calls in most parts of the
-    /// window in which they call; `true` if there is only one.
+    /// Returns whether more than `percent` of the callers, or all, are among the bad ones in most
+    /// parts of the window in which they call; `true` if there is only one.
     #[cold]
-    fn is_share_of_callers(&self, percent: u8) -> bool {
+    fn is_share_of_callers(&self, percent: u8, bad_callers: fn(&WindowPart) -> u64) -> bool {
         let mut left = self.parts.iter().fold(0, |all, part| all | part.callers);
         let callers = left.count_ones();
         let mut bad = 0;
@@ -356,9 +361,9 @@ impl CallWindow {
             let count = |set: fn(&WindowPart) -> u64| {
                 self.parts.iter().filter(|part| set(part) & caller != 0).count()
             };
-            bad += u32::from(2 * count(|part| part.bad_callers) > count(|part| part.callers));
+            bad += u32::from(2 * count(bad_callers) > count(|part| part.callers));
         }
-        callers <= 1 || bad * 100 > callers * u32::from(percent)
+        callers <= 1 || bad == callers || bad * 100 > callers * u32::from(percent)
     }
 
     fn clear(&mut self) {
@@ -483,6 +488,17 @@ mod tests {
                     run_of(&mut breaker, *caller, outcome, 1_000 * second);
                 }
             }
+        }
+        assert_eq!(breaker.state(), BreakerState::Open);
+    }
+
+    #[test]
+    fn breaker_opens_when_calls_of_all_callers_fail() {
+        let rules = BreakerRules { failed_percent: 100, ..RULES };
+        let mut breaker = CircuitBreaker::default();
+        for caller in [1, 2, 1, 2].map(CallerGroup) {
+            let permit = breaker.admit(&rules, caller, at(0)).unwrap();
+            breaker.record(&rules, permit, CallOutcome::Failed, QUICK, at(0));
         }
         assert_eq!(breaker.state(), BreakerState::Open);
     }
