@@ -426,7 +426,7 @@ impl fmt::Display for Counters {
             } else if group == group_before {
                 write!(formatter, " {name}={value}")
             } else {
-                let separator = if group_before.is_empty() { "" } else { " · " };
+                let separator = if group_before.is_empty() { "" } else { " | " };
                 write!(formatter, "{separator}{group} {name}={value}")
             };
             group_before = group;
@@ -436,7 +436,7 @@ impl fmt::Display for Counters {
             if table {
                 writeln!(formatter, "errors.{code:<33}{count:>16}")?;
             } else {
-                write!(formatter, " · error {code}={count}")?;
+                write!(formatter, " | error {code}={count}")?;
             }
         }
         Ok(())
@@ -475,7 +475,7 @@ mod tests {
         counters.errors.count(-32602);
         assert_eq!(
             counters.to_string(),
-            "connections accepted=2 open=2 · requests tools_call=7 · errors sent=1 · error -32602=1"
+            "connections accepted=2 open=2 | requests tools_call=7 | errors sent=1 | error -32602=1"
         );
         let table = format!("{counters:#}");
         let has_zero = |line: &str| line.starts_with("input_errors.utf8") && line.ends_with(" 0");

@@ -138,7 +138,7 @@ pub(crate) fn client_request_counters(sdk: Sdk, feature: &str, era: Era) -> (Val
     let options = ["--log", "debug"];
     let (summary, events) = run_with_stderr(sdk, feature, era.mode(), Transport::Stdio, &options);
     let groups = events.lines().filter(|line| line.contains(" counters ")).map(|line| {
-        let group = line.split(" \u{b7} ").find_map(|group| group.strip_prefix("client_requests "));
+        let group = line.split(" | ").find_map(|group| group.strip_prefix("client_requests "));
         group.unwrap_or_default().to_owned()
     });
     (summary, groups.collect())
