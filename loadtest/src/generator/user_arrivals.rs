@@ -113,7 +113,7 @@ impl UserArrivals {
         } else if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back(at);
         } else {
-            self.uncounted += 1;
+            self.uncounted += u64::from(at >= self.measured_from);
         }
         Some(Arrival { at, place: place.map(|place| place as usize) })
     }
@@ -141,9 +141,10 @@ impl UserArrivals {
         at
     }
 
-    /// Returns the arrivals so far.
-    pub(super) const fn counts(&self) -> ArrivalCounts {
-        self.counts
+    /// Returns the arrivals so far. Users of the warm-up that wait count as placed.
+    pub(super) fn counts(&self) -> ArrivalCounts {
+        let early = self.waiting.iter().take_while(|at| **at < self.measured_from).count() as u64;
+        ArrivalCounts { placed: self.counts.placed + early, ..self.counts }
     }
 
     /// Ends the arrivals at `now`; returns those that were due and have no place: how many of them

@@ -371,6 +371,9 @@ impl ScenarioBuilder<'_> {
         if plan.repeat == Some(0) {
             return Err(PlanError::new("repeat = 0: no step would be executed; write 1 or more"));
         }
+        if users == 0 && plan.level_keys().has_arrivals() {
+            return Err(PlanError::new("rate: none of the users is for this scenario: use more"));
+        }
         if plan.event_stream {
             self.check_event_stream()?;
         }

@@ -77,10 +77,13 @@ pub(super) fn event_streams_note(plan: &Plan, metrics: &UserMetrics) -> Option<S
                     write era = \"legacy\", or [listen] instead";
         return Some(note.into());
     }
-    let EventStreamCounts { refused, status, unsupported, .. } = metrics.streams;
+    let EventStreamCounts { opened, refused, status, unsupported, .. } = metrics.streams;
     match (unsupported, refused, status) {
         (1.., ..) => Some("the server has no event stream: it answered GET with status 405".into()),
-        (0, 0, _) => None,
+        (0, 0, _) => {
+            let has_none = wants_event_streams(plan) && opened == 0;
+            has_none.then(|| "no event stream has opened".into())
+        }
         (0, _, 0) => Some(format!("{refused} event streams closed before they opened")),
         (0, ..) => Some(format!("{refused} event streams were refused, one with status {status}")),
     }

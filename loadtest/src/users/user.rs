@@ -262,6 +262,7 @@ impl User {
     pub fn replace(&mut self, kind: &Scenario, number: u32, seed: u64) {
         let is_ending = self.is_ending;
         *self = Self::new(self.scenario, kind, number, seed);
+        self.is_ending = is_ending;
         self.state = if is_ending { UserState::Away } else { UserState::Joining };
     }
 

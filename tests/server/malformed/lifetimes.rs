@@ -22,7 +22,7 @@ fn call_is_answered_before_lifetime_closes() {
         let server = TestServer::start(options.clone());
         let mut idle = server.connect_initialized(LEGACY);
         let mut client = server.connect_initialized(LEGACY);
-        client.send(call(1, "slow", json!({"steps": 10, "step_ms": 10})));
+        client.send(call(1, "slow", json!({"steps": 100, "step_ms": 10})));
         client.ping();
         end_connections(&server, &options);
         let ids: Vec<_> =

@@ -213,10 +213,10 @@ impl<R: Ring> Lifecycle<R> {
         if let (true, Some(streams)) = (is_unsupported, &mut self.event_streams) {
             streams.set_unsupported();
         }
-        if let Some(status) = refusal {
-            // A session that has ended is followed by a new one, with a stream of its own.
+        // A session that has ended is followed by a new one, with a stream of its own.
+        if let Some(status) = refusal.filter(|status| *status != NOT_FOUND) {
             let counts = &mut ctx.recorder.period.users.streams;
-            counts.refused += u64::from(status != NOT_FOUND);
+            counts.refused += 1;
             counts.status = if counts.status == 0 { status } else { counts.status };
         }
         if let Some(user) = self.user_of_stream(index) {

@@ -27,8 +27,9 @@ fn excessive_rate_is_saturated_with_any_connections() {
         let truth = server.answered_within(Duration::ZERO, Duration::from_secs(2));
         assert!((totals.rate - f64::from(truth) / 2.0).abs() <= 2.0, "{truth} {}", ended.stdout);
         assert!(totals.rate <= 101.0 && totals.backlog >= 98, "{totals:?}");
+        // A slope: it also depends on where in the window the server was delayed.
         let growth = totals.backlog_growth.unwrap();
-        assert!((growth - (150.0 - totals.rate)).abs() <= 2.0, "{totals:?}");
+        assert!((growth - (150.0 - totals.rate)).abs() <= 7.5, "{totals:?}");
     }
 }
 

@@ -32,8 +32,12 @@ fn arrivals_without_place_are_due_and_unsent() {
     let steps = "[[scenario.step]]\ntool = \"slow\"\narguments = {}\n";
     let result = run(plan(&shop, "users = 4\nrate = 100", steps));
     let (totals, found) = (&result.totals, users(&result));
-    assert_eq!((found.arrived, found.waited, totals.due, totals.sent), (30, 26, 30, 4));
-    assert_eq!((totals.failures["unsent"], totals.failures["timeout"]), (26, 4));
+    assert_eq!((found.arrived, totals.due), (30, 30));
+    // A machine that is busy for long may leave some of the four unsent, too.
+    assert!(totals.sent <= 4 && found.waited >= 26, "{totals:?} {found:?}");
+    let failures = |kind| totals.failures.get(kind).copied().unwrap_or_default();
+    assert_eq!(failures("timeout"), totals.sent);
+    assert_eq!(failures("unsent"), 30 - totals.sent);
     let failed = result.verdict.reason_texts().join("\n");
     assert!(failed.contains("none of 30 due requests got a good answer"), "{failed}");
 }
@@ -64,7 +68,7 @@ fn run_that_ends_before_its_stages_is_noted() {
     let shop = Shop::new(Transport::Tcp, ShopModel::default());
     let result = run(plan(&shop, "stages = [{ users = 2, over = \"1m\" }]", BUY));
     let note = "the stages of a scenario take 1m, and the run 300ms: it ended before them";
-    assert_eq!(result.verdict.notes, [note]);
+    assert!(result.verdict.notes.iter().any(|it| it == note), "{:?}", result.verdict.notes);
 }
 
 #[test]

@@ -13,7 +13,7 @@ const PING: &str = "[[scenario.step]]\nmethod = \"ping\"\n";
 fn plan(target: &str, keys: &str) -> Plan {
     let text = format!(
         "target = \"{target}\"\nera = \"legacy\"\nwarm_up = \"0s\"\nresponse_timeout = \"2s\"\n\
-         [[phase]]\nduration = \"400ms\"\n[[scenario]]\nevent_stream = true\n{keys}\n{PING}"
+         [[phase]]\nduration = \"1s\"\n[[scenario]]\nevent_stream = true\n{keys}\n{PING}"
     );
     let mut plan: Plan = toml::from_str(&text).unwrap();
     plan.apply_users();
