@@ -155,8 +155,9 @@ impl<J: Job> BlockingPool<J> {
     }
 
     /// [`BlockingPool::spawn`] of a job whose waiting time is measured. `decide` receives how long
-    /// the job has waited that leaves the queue next, `None` if none waits, or only for room that
-    /// `job` does not need, or if its time was not measured, and returns whether the queue is treated as full.
+    /// the job has waited that leaves the queue next, and returns whether the queue is treated as
+    /// full. It receives `None` if none waits, or only for room that `job` does not need, or if its
+    /// time was not measured.
     pub fn spawn_timed(
         &self,
         owner: J::Owner,
