@@ -92,6 +92,7 @@ impl LineQueue {
 
     /// Adds a line with its terminator even if the queue is full: for those that are few, and that
     /// other programs wait for.
+    #[cfg(any(feature = "cli", test))]
     pub fn push_always(&self, line: &[u8]) {
         self.append(self.lock(), line);
     }
@@ -122,6 +123,7 @@ impl LineQueue {
     }
 
     /// Has later losses reported by lines of `lost_line`.
+    #[cfg(feature = "cli")]
     pub fn set_lost_line(&self, lost_line: fn(u64) -> Vec<u8>) {
         self.lock().lost_line = lost_line;
     }
@@ -198,6 +200,7 @@ pub type FailureReport = Box<dyn Fn(Option<&io::Error>) + Send>;
 /// What becomes of a line that cannot be written.
 pub enum OnFailure {
     /// It is lost.
+    #[cfg_attr(not(any(feature = "cli", test)), expect(dead_code, reason = "for the commands"))]
     Discard,
     /// It is written again after a second, and to another output at once. The first error is
     /// reported, and `None` when lines are written again.
