@@ -209,12 +209,12 @@ fn escape(line: Vec<u8>) -> Vec<u8> {
         return line;
     }
     let mut escaped = Vec::with_capacity(line.len());
-    for letter in String::from_utf8_lossy(&line).chars() {
-        if letter == ' ' || letter.is_ascii_graphic() {
-            escaped.extend(u8::try_from(letter));
+    for character in String::from_utf8_lossy(&line).chars() {
+        if character == ' ' || character.is_ascii_graphic() {
+            escaped.extend(u8::try_from(character));
             continue;
         }
-        for unit in letter.encode_utf16(&mut [0; 2]) {
+        for unit in character.encode_utf16(&mut [0; 2]) {
             escaped.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
         }
     }

@@ -62,7 +62,7 @@ pub(super) fn operator_token(options: &Options) -> Result<Option<TokenDigest>, S
     match bearer::read_token(text.trim().as_bytes()) {
         Ok(token) if token.len() >= TOKEN_BYTES_MIN => Ok(Some(digest_of(token))),
         Ok(_) => Err(named(&format!("the token is shorter than {TOKEN_BYTES_MIN} characters"))),
-        Err(_) => Err(named(&"it has no token: letters, digits and -._~+/ of one line")),
+        Err(_) => Err(named(&"a token is one line of A-Z, a-z, 0-9 and -._~+/")),
     }
 }
 
