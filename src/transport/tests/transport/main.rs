@@ -3,6 +3,8 @@
 
 #[path = "../../../../fuzz/bodies/frames.rs"]
 mod frames_fuzz;
+#[path = "../../../../fuzz/bodies/proxies.rs"]
+mod proxies_fuzz;
 #[path = "../../../../fuzz/bodies/requests.rs"]
 mod requests_fuzz;
 #[path = "../../../../fuzz/bodies/responses.rs"]
@@ -16,6 +18,8 @@ mod splits;
 mod checks;
 #[cfg(test)]
 mod client_parser;
+#[cfg(test)]
+mod damaged_addresses;
 #[cfg(test)]
 mod damaged_responses;
 #[cfg(test)]
