@@ -261,6 +261,25 @@ impl Affinity {
     pub const fn apply(&self) {}
 }
 
+/// By how much the niceness of a thread in the background is higher: it has about a quarter of a
+/// CPU that another thread keeps busy, and a thread that wakes up interrupts it.
+#[cfg(target_os = "linux")]
+const BACKGROUND_NICENESS: i32 = 5;
+
+/// Has the calling thread yield to others, if the system allows it.
+#[cfg(target_os = "linux")]
+pub fn yield_to_others() {
+    use rustix::process::{getpriority_process, setpriority_process};
+    // On Linux this is the thread only (setpriority(2)).
+    if let Ok(niceness) = getpriority_process(None) {
+        setpriority_process(None, niceness + BACKGROUND_NICENESS).ok();
+    }
+}
+
+/// Does nothing: the priority is that of the process here.
+#[cfg(not(target_os = "linux"))]
+pub const fn yield_to_others() {}
+
 /// Returns the CPUs that this process may use, or `None` if the system does not report them.
 #[cfg(target_os = "linux")]
 fn allowed_cpus() -> io::Result<Option<Vec<u16>>> {

@@ -3,6 +3,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::net::SocketAddr;
 
 use corelane_base::client_address::ClientAddress;
@@ -22,7 +23,7 @@ pub(super) struct PendingHandshakes {
     handshakes: IdMap<Socket, Handshake>,
     /// Number of the last one.
     begun: u64,
-    /// Sockets with input, in order of arrival.
+    /// Sockets with input that are not in a step, in order of arrival.
     ready: VecDeque<(Socket, u64)>,
     /// In order of the deadlines, since all have the same time. Some are complete.
     deadlines: VecDeque<(Instant, Socket, u64)>,
@@ -38,6 +39,19 @@ pub(super) struct Handshake {
     pub(super) address: Option<ClientAddress>,
     /// Input that waits for its turn.
     input: Vec<u8>,
+    /// A step is being done.
+    is_in_step: bool,
+    /// The end of the stream behind the input.
+    pub(super) end: Option<io::Result<()>>,
+}
+
+/// Input of a handshake whose turn it is.
+#[derive(Debug)]
+pub(super) struct HandshakeInput {
+    /// Number of the handshake.
+    pub(super) number: u64,
+    pub(super) address: Option<ClientAddress>,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl PendingHandshakes {
@@ -50,7 +64,14 @@ impl PendingHandshakes {
         address: Option<ClientAddress>,
     ) {
         self.begun += 1;
-        let handshake = Handshake { number: self.begun, peer, address, input: Vec::new() };
+        let handshake = Handshake {
+            number: self.begun,
+            peer,
+            address,
+            input: Vec::new(),
+            is_in_step: false,
+            end: None,
+        };
         self.handshakes.insert(socket, handshake);
         self.deadlines.push_back((deadline, socket, self.begun));
     }
@@ -65,17 +86,62 @@ impl PendingHandshakes {
         if handshake.input.len() + bytes.len() > HANDSHAKE_BYTES_MAX {
             return Err(TlsError::long_handshake());
         }
-        if handshake.input.is_empty() {
+        if handshake.input.is_empty() && !handshake.is_in_step {
             self.ready.push_back((socket, handshake.number));
         }
         handshake.input.extend_from_slice(bytes);
         Ok(())
     }
 
-    /// Takes the input of a handshake.
-    pub(super) fn take_input(&mut self, socket: Socket) -> Vec<u8> {
-        let handshake = self.handshakes.get_mut(&socket);
-        handshake.map(|handshake| std::mem::take(&mut handshake.input)).unwrap_or_default()
+    /// Keeps the end of the stream of a handshake, unless nothing is to be done before it: then it
+    /// is returned.
+    pub(super) fn keep_end(
+        &mut self,
+        socket: Socket,
+        result: io::Result<()>,
+    ) -> Option<io::Result<()>> {
+        match self.handshakes.get_mut(&socket) {
+            Some(handshake) if handshake.is_in_step || !handshake.input.is_empty() => {
+                handshake.end = Some(result);
+                None
+            }
+            _ => Some(result),
+        }
+    }
+
+    /// Takes the input of a handshake whose step begins.
+    pub(super) fn begin_step(&mut self, socket: Socket) -> Option<HandshakeInput> {
+        let handshake = self.handshakes.get_mut(&socket)?;
+        handshake.is_in_step = true;
+        let bytes = std::mem::take(&mut handshake.input);
+        Some(HandshakeInput { number: handshake.number, address: handshake.address, bytes })
+    }
+
+    /// Ends the step of a handshake. Returns the input that has arrived meanwhile, or `None` if the
+    /// handshake has ended.
+    pub(super) fn end_step(&mut self, socket: Socket, number: u64) -> Option<Vec<u8>> {
+        let handshake = self.handshakes.get_mut(&socket)?;
+        let is_current = handshake.number == number && handshake.is_in_step;
+        is_current.then(|| {
+            handshake.is_in_step = false;
+            std::mem::take(&mut handshake.input)
+        })
+    }
+
+    /// Has input wait that [`PendingHandshakes::end_step`] has returned. Returns the end of the
+    /// stream if that is next.
+    pub(super) fn restore_input(
+        &mut self,
+        socket: Socket,
+        input: Vec<u8>,
+    ) -> Option<io::Result<()>> {
+        let handshake = self.handshakes.get_mut(&socket)?;
+        if input.is_empty() {
+            return handshake.end.take();
+        }
+        handshake.input = input;
+        self.ready.push_back((socket, handshake.number));
+        None
     }
 
     /// Ends a handshake. Returns it, unless it has ended before.
@@ -173,6 +239,7 @@ mod tests {
             handshake_timeout: Duration::from_secs(1),
             handshakes_max: 5,
             handshakes_per_address_max: 2,
+            shard_percent: 100,
             trusted_proxies: TrustedProxies::default(),
         }
     }

@@ -46,6 +46,8 @@ pub struct TlsLimits {
     pub handshakes_max: usize,
     /// Of these, from one client address (IPv6: /64 prefix); a further connection is closed.
     pub handshakes_per_address_max: usize,
+    /// Percent of the time of the shard for handshakes; others are done on threads.
+    pub shard_percent: u8,
     /// Proxies, whose addresses are exempt; 127.0.0.1 and `::1` if there is none.
     pub trusted_proxies: TrustedProxies,
 }

@@ -10,12 +10,15 @@
 //!   that does not speak TLS.
 //! - Plaintext is passed on before the end of its connection. An end without `close_notify` is an
 //!   error, since data may be missing (RFC 8446 section 6.1).
-//! - A turn handles a bounded number of handshake messages, after the completions of open
-//!   connections; a handshake that is not complete in time ends.
+//! - A turn handles the messages of at most one handshake, after the completions of open
+//!   connections, and passes those of others to threads; a handshake that is not complete in time
+//!   ends.
 
 mod listeners;
 
 mod handshakes;
+
+mod steps;
 
 mod sockets;
 
@@ -30,6 +33,8 @@ use corelane_engine::ring::{
 
 pub use self::listeners::{HandshakeGuard, TlsCounters, TlsLimits, TlsSlot};
 use self::sockets::TlsSockets;
+use self::steps::HandshakeSteps;
+pub use self::steps::HandshakeThreads;
 
 /// A ring whose encrypted sockets send and receive plaintext.
 #[derive(Debug)]
@@ -67,9 +72,13 @@ impl<R: Ring> TlsRing<R> {
         slot: TlsSlot,
         limits: TlsLimits,
         counters: &Arc<TlsCounters>,
+        threads: &HandshakeThreads,
     ) {
+        let ring = &self.ring;
         let tls = self.tls.get_or_insert_with(|| {
-            let sockets = TlsSockets::new(limits, Arc::clone(counters));
+            let percent = limits.shard_percent;
+            let steps = HandshakeSteps::new(threads.clone(), percent, ring.waker());
+            let sockets = TlsSockets::new(limits, Arc::clone(counters), steps);
             Box::new(Encrypted { sockets, completions: Vec::new(), has_output: false })
         });
         tls.sockets.add_listener(listener, slot);
@@ -103,11 +112,11 @@ impl<R: Ring> Ring for TlsRing<R> {
     #[inline]
     fn park(&mut self, timeout: ParkTimeout) -> Instant {
         let Some(tls) = &mut self.tls else { return self.ring.park(timeout) };
-        // A handshake takes as long as many calls: what the owner sends is submitted before.
+        // A handshake may take as long as many calls: what the owner sends is submitted before.
         if std::mem::take(&mut tls.has_output) && tls.sockets.has_handshake() {
             self.now = self.ring.park(ParkTimeout::Zero);
         }
-        tls.sockets.handle_next_handshake(&mut self.ring);
+        tls.sockets.handle_next_handshakes(&mut self.ring);
         let timeout = match tls.sockets.next_deadline(self.now) {
             Some(deadline) if deadline <= self.now => ParkTimeout::Zero,
             Some(deadline) => timeout.at_most(deadline.since(self.now)),
@@ -172,6 +181,7 @@ impl Encrypted {
         for completion in self.completions.drain(..) {
             self.sockets.handle(ring, completion, now);
         }
+        self.sockets.complete_steps(ring);
         self.sockets.end_expired(ring, now);
         self.sockets.streams.take_completions(completions);
     }

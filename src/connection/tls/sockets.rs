@@ -15,6 +15,7 @@ use corelane_tls::{ServerSide, TlsError, TlsErrorKind, TlsFilter};
 
 use super::handshakes::{Handshake, HandshakeCounts, PendingHandshakes};
 use super::listeners::{HandshakeLimit, TlsCounters, TlsLimits, TlsSlot};
+use super::steps::{HandshakeStep, HandshakeSteps};
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::EventThrottle;
 
@@ -29,15 +30,22 @@ const LINE_WITHOUT_TLS: &str = concat!(
     "\n"
 );
 
+/// Steps of handshakes that are passed to threads, and taken from them, in one turn.
+const STEPS_PER_TURN_MAX: usize = 64;
+
 /// The encrypted listeners and sockets of a ring.
 #[derive(Debug)]
 pub(super) struct TlsSockets {
     listeners: Vec<(Listener, TlsSlot)>,
-    pub(super) streams: Streams<TlsFilter<ServerSide>>,
+    /// A filter is missing while a step of its handshake is done.
+    pub(super) streams: Streams<Option<TlsFilter<ServerSide>>>,
     /// Sockets whose connection was refused; the owner does not know them.
     refused: HashSet<Socket, BuildHasherDefault<IdHasher>>,
     pending: PendingHandshakes,
     handshakes: HandshakeCounts,
+    steps: HandshakeSteps,
+    /// Threads may have completed steps.
+    has_completed: bool,
     limits: TlsLimits,
     counters: Arc<TlsCounters>,
     events: EventThrottle,
@@ -45,13 +53,19 @@ pub(super) struct TlsSockets {
 }
 
 impl TlsSockets {
-    pub(super) fn new(limits: TlsLimits, counters: Arc<TlsCounters>) -> Self {
+    pub(super) fn new(
+        limits: TlsLimits,
+        counters: Arc<TlsCounters>,
+        steps: HandshakeSteps,
+    ) -> Self {
         Self {
             listeners: Vec::new(),
             streams: Streams::default(),
             refused: HashSet::default(),
             pending: PendingHandshakes::default(),
             handshakes: HandshakeCounts::default(),
+            steps,
+            has_completed: false,
             limits,
             counters,
             events: EventThrottle::default(),
@@ -66,7 +80,8 @@ impl TlsSockets {
 
     /// Returns when the next reap is due, at `now` if something waits for it.
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        let is_due = self.pending.is_ready() || self.streams.has_completions();
+        let is_due =
+            self.pending.is_ready() || self.has_completed || self.streams.has_completions();
         if is_due { Some(now) } else { self.pending.next_deadline() }
     }
 
@@ -94,14 +109,9 @@ impl TlsSockets {
                 }
             }
             Completion::EndOfStream { socket, result } if self.streams.is_handshaking(socket) => {
-                self.handle_handshake(ring, socket);
-                if self.streams.is_handshaking(socket) {
-                    let kind = io::ErrorKind::UnexpectedEof;
-                    let closed = || io::Error::new(kind, TlsError::client_closed());
-                    let error = result.err().unwrap_or_else(closed);
-                    return self.end(ring, socket, TlsErrorKind::Closed, error);
+                if let Some(result) = self.pending.keep_end(socket, result) {
+                    self.handle_end(ring, socket, result);
                 }
-                self.streams.handle(ring, Completion::EndOfStream { socket, result });
             }
             Completion::Closed { socket } if self.refused.remove(&socket) => {}
             completion => {
@@ -129,7 +139,7 @@ impl TlsSockets {
             self.handshakes.end(address);
             return Err(HandshakeLimit::Shard);
         };
-        self.streams.insert(socket, filter, Vec::new());
+        self.streams.insert(socket, Some(filter), Vec::new());
         let deadline = self.now.after(self.limits.handshake_timeout);
         self.pending.begin(deadline, socket, peer, address);
         Ok(())
@@ -147,12 +157,13 @@ impl TlsSockets {
         self.pending.is_ready()
     }
 
-    /// Handles the input of the handshake whose turn it is, if there is one. The owner learns the
-    /// result at the next reap.
-    pub(super) fn handle_next_handshake<R: Ring>(&mut self, ring: &mut R) {
-        while let Some(socket) = self.pending.pop_ready() {
-            if self.streams.is_handshaking(socket) {
-                return self.handle_handshake(ring, socket);
+    /// Handles the input of the handshakes whose turn it is: of at most one on the shard. The owner
+    /// learns the results at a later reap.
+    pub(super) fn handle_next_handshakes<R: Ring>(&mut self, ring: &mut R) {
+        for _ in 0..STEPS_PER_TURN_MAX {
+            let Some(socket) = self.pending.pop_ready() else { return };
+            if self.streams.is_handshaking(socket) && self.handle_handshake(ring, socket) {
+                return;
             }
         }
     }
@@ -167,35 +178,106 @@ impl TlsSockets {
         }
     }
 
-    fn handle_handshake<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
-        let mut input = self.pending.take_input(socket);
-        let first = input.first().copied().unwrap_or_default();
-        let (buffer, decoded) = self.streams.decode(socket, &mut input);
-        let Some(filter) = self.streams.filter(socket) else { return };
-        let (is_established, has_ended) = (filter.is_established(), filter.has_ended());
-        // Also if data after the handshake is invalid.
-        if is_established {
-            let handshake = filter.handshake();
-            self.counters.count_open(handshake.is_resumed());
-            let certificate = handshake.client_certificate().map(Box::from);
-            self.streams.pass(
-                certificate.map(|certificate| Completion::PeerCertificate { socket, certificate }),
-            );
-            self.streams.pass(buffer.map(|buffer| Completion::Received { socket, buffer }));
-            self.end_handshake(socket);
+    /// Handles the input of a handshake. Returns whether that was done on the shard.
+    fn handle_handshake<R: Ring>(&mut self, ring: &mut R, socket: Socket) -> bool {
+        let filter = self.streams.filter_mut(socket).and_then(Option::take);
+        let Some(filter) = filter else { return false };
+        let Some(input) = self.pending.begin_step(socket) else { return false };
+        let step = Box::new(HandshakeStep {
+            socket,
+            number: input.number,
+            address: input.address,
+            filter,
+            first_byte: input.bytes.first().copied().unwrap_or_default(),
+            input: input.bytes,
+            plaintext: Vec::new(),
+            result: Ok(()),
+        });
+        let step = self.steps.run(step, self.now);
+        step.map(|step| self.complete_step(ring, step)).is_some()
+    }
+
+    /// Completes the steps that threads have done, some in each turn.
+    pub(super) fn complete_steps<R: Ring>(&mut self, ring: &mut R) {
+        self.has_completed |= self.steps.has_completed();
+        for _ in 0..STEPS_PER_TURN_MAX {
+            if !self.has_completed {
+                return;
+            }
+            match self.steps.pop_completed() {
+                Some(step) => self.complete_step(ring, step),
+                None => self.has_completed = false,
+            }
         }
-        match decoded {
+    }
+
+    /// Completes a step, unless its handshake has ended meanwhile. Input that has arrived since the
+    /// step began is read behind it.
+    fn complete_step<R: Ring>(&mut self, ring: &mut R, mut step: Box<HandshakeStep>) {
+        let socket = step.socket;
+        let Some(mut input) = self.pending.end_step(socket, step.number) else { return };
+        if !self.streams.is_handshaking(socket) {
+            return;
+        }
+        let is_established = step.filter.is_established();
+        if is_established && step.result.is_ok() && !input.is_empty() {
+            step.input = std::mem::take(&mut input);
+            step.run();
+        }
+        let HandshakeStep { filter, mut plaintext, result, first_byte, .. } = *step;
+        let has_ended = filter.has_ended();
+        let end = if is_established {
+            self.open(socket, &filter, &mut plaintext)
+        } else {
+            self.pending.restore_input(socket, input)
+        };
+        if let Some(place) = self.streams.filter_mut(socket) {
+            *place = Some(filter);
+        }
+        match result {
             Ok(()) if is_established || !has_ended => {
                 self.streams.finish_input(ring, socket);
             }
             Ok(()) => self.fail(ring, socket, TlsError::client_closed()),
             Err(error) => {
                 if error.kind() == TlsErrorKind::NotTls {
-                    self.streams.send_plain(ring, socket, plain_answer(first).as_bytes());
+                    self.streams.send_plain(ring, socket, plain_answer(first_byte).as_bytes());
                 }
                 self.fail(ring, socket, error);
             }
         }
+        if let Some(result) = end {
+            self.handle_end(ring, socket, result);
+        }
+    }
+
+    /// Passes on what a handshake has established, also if data after it is invalid, and what has
+    /// arrived behind it. Returns the end of the stream, if that has arrived, too.
+    fn open(
+        &mut self,
+        socket: Socket,
+        filter: &TlsFilter<ServerSide>,
+        plaintext: &mut Vec<u8>,
+    ) -> Option<io::Result<()>> {
+        let handshake = filter.handshake();
+        self.counters.count_open(handshake.is_resumed());
+        let certificate = handshake.client_certificate().map(Box::from);
+        self.streams.pass(
+            certificate.map(|certificate| Completion::PeerCertificate { socket, certificate }),
+        );
+        self.streams.pass_decoded(socket, plaintext);
+        self.end_handshake(socket)?.end
+    }
+
+    /// Passes on the end of a stream, which is that of its handshake unless that is complete.
+    fn handle_end<R: Ring>(&mut self, ring: &mut R, socket: Socket, result: io::Result<()>) {
+        if self.streams.is_handshaking(socket) {
+            let kind = io::ErrorKind::UnexpectedEof;
+            let closed = || io::Error::new(kind, TlsError::client_closed());
+            let error = result.err().unwrap_or_else(closed);
+            return self.end(ring, socket, TlsErrorKind::Closed, error);
+        }
+        self.streams.handle(ring, Completion::EndOfStream { socket, result });
     }
 
     /// Ends a socket whose handshake, or what came with its end, is invalid, after an alert.

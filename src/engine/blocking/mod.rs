@@ -21,7 +21,7 @@ use crossbeam::utils::Backoff;
 
 use self::job_queue::{HandsOn, JobId, JobQueue, Queued};
 use super::clock::Clock;
-use super::placement::Affinity;
+use super::placement::{Affinity, yield_to_others};
 use corelane_base::time::Instant;
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation of the queue")]
@@ -62,6 +62,10 @@ pub struct BlockingPool<J: Job> {
 /// What the threads share.
 struct Shared<J: Job> {
     threads_max: usize,
+    /// What the threads are called, before their number.
+    name: &'static str,
+    /// Whether the threads yield to others.
+    is_background: bool,
     /// The CPUs that the threads may use.
     affinity: Affinity,
     clock: Clock,
@@ -119,8 +123,25 @@ impl<J: Job> BlockingPool<J> {
     /// as it is used, and about 40 bytes besides each waiting job and 160 for each owner of one.
     /// The threads get the CPU affinity that the calling thread has now.
     pub fn new(threads: usize, jobs_max: usize) -> Self {
+        Self::with_threads("blocking", threads, jobs_max, false)
+    }
+
+    /// [`BlockingPool::new`] with threads that are called `name`, and on Linux yield to those of
+    /// other programs and of shards: their niceness is higher by 5.
+    pub fn background(name: &'static str, threads: usize, jobs_max: usize) -> Self {
+        Self::with_threads(name, threads, jobs_max, true)
+    }
+
+    fn with_threads(
+        name: &'static str,
+        threads: usize,
+        jobs_max: usize,
+        is_background: bool,
+    ) -> Self {
         let shared = Arc::new(Shared {
             threads_max: threads.max(1),
+            name,
+            is_background,
             affinity: Affinity::of_calling_thread(),
             clock: Clock::start(),
             state: Mutex::new(PoolState {
@@ -261,7 +282,8 @@ impl<J: Job> Shared<J> {
     /// Starts a thread, which looks for a job. Returns whether the system has allowed it.
     fn start_thread(self: &Arc<Self>, state: &mut PoolState<J>) -> bool {
         let shared = Arc::clone(self);
-        let thread = std::thread::Builder::new().name(format!("blocking-{}", state.threads));
+        let name = format!("{}-{}", self.name, state.threads);
+        let thread = std::thread::Builder::new().name(name);
         let is_started = thread.spawn(move || shared.run_jobs()).is_ok();
         if is_started {
             // Detached: the thread ends when the pool is dropped.
@@ -274,6 +296,9 @@ impl<J: Job> Shared<J> {
     /// Runs jobs until the pool is dropped and its queue is empty.
     fn run_jobs(self: Arc<Self>) {
         self.affinity.apply();
+        if self.is_background {
+            yield_to_others();
+        }
         // A new thread searches.
         let mut is_searching = true;
         while let Some((job, reserved)) = self.next_job(is_searching) {

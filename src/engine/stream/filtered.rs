@@ -261,6 +261,60 @@ pub trait ByteFilter {
     fn has_ended(&self) -> bool;
 }
 
+/// `None` stands for a filter in its handshake that is elsewhere: nothing may be decoded meanwhile.
+impl<F: ByteFilter> ByteFilter for Option<F> {
+    type Error = F::Error;
+
+    const TRUNCATED: &'static str = F::TRUNCATED;
+
+    #[inline]
+    fn decode(
+        &mut self,
+        bytes: &mut [u8],
+        decoded: &mut Vec<u8>,
+    ) -> Result<Option<usize>, Self::Error> {
+        debug_assert!(self.is_some(), "bytes are decoded while the filter is elsewhere");
+        self.as_mut().map_or(Ok(None), |filter| filter.decode(bytes, decoded))
+    }
+
+    #[inline]
+    fn encode(&mut self, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), Self::Error> {
+        self.as_mut().map_or(Ok(()), |filter| filter.encode(bytes, output))
+    }
+
+    fn close(&mut self, output: &mut Vec<u8>) {
+        if let Some(filter) = self {
+            filter.close(output);
+        }
+    }
+
+    fn discard_output(&mut self) {
+        if let Some(filter) = self {
+            filter.discard_output();
+        }
+    }
+
+    #[inline]
+    fn has_output(&self) -> bool {
+        self.as_ref().is_some_and(F::has_output)
+    }
+
+    #[inline]
+    fn is_established(&self) -> bool {
+        self.as_ref().is_some_and(F::is_established)
+    }
+
+    #[inline]
+    fn can_send(&self) -> bool {
+        self.as_ref().is_some_and(F::can_send)
+    }
+
+    #[inline]
+    fn has_ended(&self) -> bool {
+        self.as_ref().is_some_and(F::has_ended)
+    }
+}
+
 /// First index of these buffers; no ring has as many receive buffers.
 const FIRST: u16 = 1 << 15;
 /// Buffers that keep their memory for later bytes.

@@ -76,6 +76,11 @@ impl<F: ByteFilter> Streams<F> {
         Some(&self.streams.get(socket.index())?.as_ref()?.filter)
     }
 
+    /// Returns the filter of a socket, to be replaced, if it has one.
+    pub fn filter_mut(&mut self, socket: Socket) -> Option<&mut F> {
+        self.stream(socket).map(|stream| &mut stream.filter)
+    }
+
     /// Returns whether the handshake of the filter of a socket is in progress.
     pub fn is_handshaking(&self, socket: Socket) -> bool {
         let stream = self.streams.get(socket.index()).and_then(Option::as_deref);
@@ -213,26 +218,10 @@ impl<F: ByteFilter> Streams<F> {
         }
     }
 
-    /// Decodes bytes of a handshake that the owner has kept, which may be followed by others. What
-    /// comes next, the owner decides: [`Streams::finish_input`] or [`Streams::fail`].
-    ///
-    /// # Errors
-    ///
-    /// The bytes are invalid; the buffer has those before.
-    pub fn decode(
-        &mut self,
-        socket: Socket,
-        bytes: &mut [u8],
-    ) -> (Option<ReceiveBuffer>, Result<(), F::Error>) {
-        let Self { streams, buffers, decoded, .. } = self;
-        let Some(Some(stream)) = streams.get_mut(socket.index()) else { return (None, Ok(())) };
-        decoded.clear();
-        let result = stream.filter.decode(bytes, decoded);
-        if let Ok(Some(length)) = result {
-            decoded.clear();
-            decoded.extend_from_slice(&bytes[..length]);
-        }
-        (buffers.insert(decoded), result.map(drop))
+    /// Passes on bytes that the owner has decoded, and leaves the buffer empty.
+    pub fn pass_decoded(&mut self, socket: Socket, decoded: &mut Vec<u8>) {
+        let buffer = self.buffers.insert(decoded);
+        self.completions.extend(buffer.map(|buffer| Completion::Received { socket, buffer }));
     }
 
     /// Passes on the end of the decoded bytes, if they have ended, and sends what the filter has to

@@ -101,6 +101,14 @@ options! {
         #[source = "RFC 6177: a client controls a /64"]
         pub handshakes_per_address_max: u32 = 64, tiny 3;
 
+        /// Percent of the time of a shard for handshakes; further ones are done on threads in the
+        /// background, one for two shards. 0 has threads do all of them, 100 none.
+        ///
+        /// Calls wait for a handshake only on its shard.
+        #[option("tls.handshake_percent", Count { min: 0, max: 100 }, restart)]
+        #[cost = "percent of the calls wait for a handshake, up to 0.5 ms"]
+        pub handshake_percent: u8 = 1, tiny 0;
+
         /// Interval at which the files are looked at: changed ones are read again, and used if all
         /// of them are valid; 0 leaves that to SIGHUP.
         ///

@@ -273,8 +273,8 @@ fn register_listener<R: Ring>(
     if let Some(ProxyListener { trusted, counters }) = proxies {
         ring.inner_mut().expect_headers(listener, &trusted, &counters);
     }
-    if let Some(TlsListener { slot, limits, counters }) = tls {
-        ring.encrypt(listener, slot, limits, &counters);
+    if let Some(TlsListener { slot, limits, counters, threads }) = tls {
+        ring.encrypt(listener, slot, limits, &counters, &threads);
     }
     Ok(match kind {
         ListenerKind::Clients(transport) => ShardInput::Listener { listener, transport },

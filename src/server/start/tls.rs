@@ -18,7 +18,7 @@ use corelane_tls::{
     TlsServerOptions, TrustedClients,
 };
 
-use crate::connection::tls::{TlsCounters, TlsLimits, TlsSlot};
+use crate::connection::tls::{HandshakeThreads, TlsCounters, TlsLimits, TlsSlot};
 use crate::guard::auth::certificates::RevokedCertificates;
 use crate::server::options::{ClientCertificateMode, ListenerTlsOptions, Options};
 use crate::server::secret_file;
@@ -69,6 +69,7 @@ struct Configured {
     random_tickets: TicketKeys,
     limits: TlsLimits,
     counters: Arc<TlsCounters>,
+    threads: HandshakeThreads,
     files: Mutex<Files>,
 }
 
@@ -78,6 +79,7 @@ pub struct TlsListener {
     pub slot: TlsSlot,
     pub limits: TlsLimits,
     pub counters: Arc<TlsCounters>,
+    pub threads: HandshakeThreads,
 }
 
 impl ListenerTls {
@@ -102,11 +104,22 @@ impl ListenerTls {
             handshake_timeout: tls.handshake_timeout,
             handshakes_max: tls.handshakes_max as usize,
             handshakes_per_address_max: tls.handshakes_per_address_max as usize,
+            shard_percent: tls.handshake_percent,
             trusted_proxies: options.proxies.trusted()?,
         };
         let counters: Arc<TlsCounters> = Arc::default();
         counters.set_certificates(certificates);
-        Ok(Self(Some(Configured { tcp, http, admin, random_tickets, limits, counters, files })))
+        let threads = HandshakeThreads::new(handshake_threads(options));
+        Ok(Self(Some(Configured {
+            tcp,
+            http,
+            admin,
+            random_tickets,
+            limits,
+            counters,
+            threads,
+            files,
+        })))
     }
 
     /// Returns the TLS of the listener of a transport, if it is encrypted.
@@ -229,7 +242,9 @@ impl ListenerTls {
 
 impl Configured {
     fn listener(&self, slot: TlsSlot) -> TlsListener {
-        TlsListener { slot, limits: self.limits.clone(), counters: Arc::clone(&self.counters) }
+        let Self { limits, counters, threads, .. } = self;
+        let (counters, threads) = (Arc::clone(counters), threads.clone());
+        TlsListener { slot, limits: limits.clone(), counters, threads }
     }
 
     fn files(&self) -> MutexGuard<'_, Files> {
@@ -265,6 +280,12 @@ impl Configured {
 pub fn check_tls(options: &Options) -> Result<Vec<String>, String> {
     let tls = ListenerTls::load(options)?;
     Ok(tls.expiry_warnings(unix_seconds()))
+}
+
+/// Returns one thread for two shards, so that shards and calls have the other CPUs.
+fn handshake_threads(options: &Options) -> usize {
+    let cpus = || thread::available_parallelism().map_or(1, usize::from);
+    options.engine.shards.map_or_else(cpus, usize::from) / 2
 }
 
 fn unix_seconds() -> i64 {

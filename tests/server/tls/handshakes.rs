@@ -7,13 +7,7 @@ use corelane_test_support::sockets::connect_from;
 use corelane_test_support::tls::RequestEnd;
 use corelane_test_support::{TestServer, over_each_ring};
 
-use super::{Authority, echo};
-
-/// Returns the number of handshakes with this result.
-fn handshakes(server: &TestServer, result: &str) -> u64 {
-    let results = server.handle().tls_handshakes();
-    results.into_iter().find(|(name, _)| *name == result).expect("a result").1
-}
+use super::{Authority, echo, handshakes};
 
 #[test]
 fn session_resumes_on_another_shard() {

@@ -6,6 +6,7 @@ mod handshakes;
 mod judges;
 mod plaintext;
 mod resumption;
+mod threads;
 mod transports;
 
 use std::fs;
@@ -13,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use corelane::client::{ClientBuilder, ClientError, TlsOptions};
 use corelane::{Client, Options};
-use corelane_test_support::http_and_tcp_options;
 use corelane_test_support::tls::{Certificate, CertificateValidity, Issuer};
+use corelane_test_support::{TestServer, http_and_tcp_options};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -71,6 +72,12 @@ impl Authority {
     fn client(&self, scheme: &str, port: u16) -> ClientBuilder {
         Client::builder(format!("{scheme}://localhost:{port}").as_str()).tls(self.trusting())
     }
+}
+
+/// Returns the number of handshakes with this result.
+fn handshakes(server: &TestServer, result: &str) -> u64 {
+    let results = server.handle().tls_handshakes();
+    results.into_iter().find(|(name, _)| *name == result).expect("a result").1
 }
 
 /// The arguments of the tool `echo`.
