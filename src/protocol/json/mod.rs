@@ -32,7 +32,7 @@ mod repair;
 mod parser;
 
 pub use object::ObjectWriter;
-pub use padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText, SourcePlace};
+pub use padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText, SourcePlace, padding_of};
 pub use parser::{Document, ParseError, Parser};
 pub use prescan::{LARGE_TEXT_BYTES, ParseLimits};
 pub use value::{Array, DuplicateKey, Items, Members, Object, Value, ValueKind, whole_number};

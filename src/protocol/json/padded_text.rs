@@ -1,17 +1,22 @@
 //! JSON text with the padding that the parser needs, and its place in memory: the text as it was
 //! received, beside its parsed values.
 
-use super::prescan::LONG_STRING_TEXT_BYTES_MIN;
+use super::prescan::{LONG_STRING_TEXT_BYTES_MIN, PRESCAN_BYTES_MIN};
 use super::value::Value;
 
 /// Bytes of any content that must follow the text, because vector loads read past its end.
 pub const PADDING_BYTES: usize = simd_json::INPUT_PADDING;
+
+/// Bytes behind the padding of an owned long text, for a copy of what is beside its long string.
+const SPARE_BYTES: usize = 4 << 10;
 
 /// A text in a larger buffer. At least [`PADDING_BYTES`] bytes of any content follow it.
 #[derive(Debug)]
 pub struct PaddedText<'a> {
     bytes: &'a mut [u8],
     length: usize,
+    /// All bytes behind the text are free to be overwritten.
+    has_spare: bool,
 }
 
 impl<'a> PaddedText<'a> {
@@ -23,7 +28,17 @@ impl<'a> PaddedText<'a> {
     #[inline]
     pub fn new(bytes: &'a mut [u8], length: usize) -> Self {
         assert!(bytes.len() >= length + PADDING_BYTES, "PADDING_BYTES of padding must follow text");
-        Self { bytes, length }
+        Self { bytes, length, has_spare: false }
+    }
+
+    /// Returns the text `bytes[..length]`; what follows it may be overwritten.
+    ///
+    /// # Panics
+    ///
+    /// Panics if fewer than [`PADDING_BYTES`] bytes follow it.
+    #[inline]
+    pub fn with_spare(bytes: &'a mut [u8], length: usize) -> Self {
+        Self { has_spare: true, ..Self::new(bytes, length) }
     }
 
     /// Returns the text without its padding.
@@ -35,7 +50,7 @@ impl<'a> PaddedText<'a> {
     /// Returns the same text for a shorter time.
     #[inline]
     pub const fn reborrow(&mut self) -> PaddedText<'_> {
-        PaddedText { bytes: self.bytes, length: self.length }
+        PaddedText { bytes: self.bytes, length: self.length, has_spare: self.has_spare }
     }
 
     /// Returns the part from `start` to `end`; what follows it is its padding.
@@ -46,7 +61,8 @@ impl<'a> PaddedText<'a> {
     #[inline]
     pub fn part(&mut self, start: usize, end: usize) -> PaddedText<'_> {
         assert!(start <= end && end <= self.length, "the part is not within the text");
-        PaddedText { bytes: &mut self.bytes[start..], length: end - start }
+        let has_spare = self.has_spare && end == self.length;
+        PaddedText { bytes: &mut self.bytes[start..], length: end - start, has_spare }
     }
 
     /// Returns the text without its padding, for changes in place.
@@ -68,8 +84,9 @@ impl<'a> PaddedText<'a> {
         end: usize,
     ) -> (&mut [u8], PaddedText<'_>) {
         assert!(middle <= end && end <= self.length, "the part is not within the text");
+        let has_spare = self.has_spare && end == self.length;
         let (before, bytes) = self.bytes[start..].split_at_mut(middle - start);
-        (before, PaddedText { bytes, length: end - middle })
+        (before, PaddedText { bytes, length: end - middle, has_spare })
     }
 
     /// Returns the buffer with the padding, and the length of the text.
@@ -77,6 +94,17 @@ impl<'a> PaddedText<'a> {
     pub(super) const fn into_parts(self) -> (&'a mut [u8], usize) {
         (self.bytes, self.length)
     }
+
+    /// Returns whether all bytes behind the text may be overwritten.
+    #[inline]
+    pub(super) const fn has_spare(&self) -> bool {
+        self.has_spare
+    }
+}
+
+/// Returns how many bytes follow an owned text.
+pub const fn padding_of(length: usize) -> usize {
+    PADDING_BYTES + if length > PRESCAN_BYTES_MIN { SPARE_BYTES } else { 0 }
 }
 
 /// An owned text followed by its padding.
@@ -87,16 +115,16 @@ pub struct PaddedBuffer {
 }
 
 impl PaddedBuffer {
-    /// Appends the padding to `text`.
+    /// Appends the padding to `text`, and spare bytes to a long one.
     pub fn new(mut text: Vec<u8>) -> Self {
         let length = text.len();
-        text.resize(length + PADDING_BYTES, 0);
+        text.resize(length + padding_of(length), 0);
         Self { bytes: text, length }
     }
 
     /// Returns a copy of `text`.
     pub fn copy_of(text: &[u8]) -> Self {
-        let mut bytes = Vec::with_capacity(text.len() + PADDING_BYTES);
+        let mut bytes = Vec::with_capacity(text.len() + padding_of(text.len()));
         bytes.extend_from_slice(text);
         Self::new(bytes)
     }
@@ -108,7 +136,7 @@ impl PaddedBuffer {
 
     /// Returns the text to be parsed.
     pub fn text(&mut self) -> PaddedText<'_> {
-        PaddedText::new(&mut self.bytes, self.length)
+        PaddedText::with_spare(&mut self.bytes, self.length)
     }
 
     /// Returns the buffer, for reuse.

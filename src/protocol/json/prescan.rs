@@ -62,8 +62,15 @@ pub(crate) enum PrescanError {
 
 /// Checks `text` in one pass without allocating. An accepted text has at most
 /// [`ParseLimits::tokens_max`] tokens by the parser's own count, whether or not it is valid.
-pub(crate) fn prescan(text: &[u8], limits: &ParseLimits) -> Result<(), PrescanError> {
+///
+/// Returns the contents of the string that is at least half of the text, if there is one and it has
+/// neither escapes nor control characters.
+pub(crate) fn prescan(
+    text: &[u8],
+    limits: &ParseLimits,
+) -> Result<Option<Range<usize>>, PrescanError> {
     let (mut depth, mut tokens) = (0_usize, 0_usize);
+    let mut long_string = None;
     let mut inside_scalar = false;
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -87,8 +94,13 @@ pub(crate) fn prescan(text: &[u8], limits: &ParseLimits) -> Result<(), PrescanEr
             }
             b',' | b':' => inside_scalar = false,
             b'"' => {
-                at += string_length(text.get(at..).unwrap_or_default())
-                    .ok_or(PrescanError::Syntax)?;
+                let string = scan_string(text.get(at..).unwrap_or_default());
+                let string = string.ok_or(PrescanError::Syntax)?;
+                let end = at + string.length;
+                if string.is_plain && string.length >= text.len() / 2 {
+                    long_string = Some(at..end);
+                }
+                at = end + 1;
                 inside_scalar = false;
             }
             // Outside of strings a backslash hides the next quote from the parser's stage 1.
@@ -101,19 +113,44 @@ pub(crate) fn prescan(text: &[u8], limits: &ParseLimits) -> Result<(), PrescanEr
             return Err(PrescanError::Tokens);
         }
     }
-    Ok(())
+    Ok(long_string)
 }
 
-/// Returns the length of the string contents in `rest`, which follows an opening quote, including
-/// the closing quote; `None` if the quote is missing.
-fn string_length(rest: &[u8]) -> Option<usize> {
-    let mut at = 0;
+/// The contents of a string.
+struct ScannedString {
+    length: usize,
+    /// It is long and has neither escapes nor control characters.
+    is_plain: bool,
+}
+
+/// Bytes that are searched and checked together, while they are in the cache.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// Scans the string contents in `rest`, which follows an opening quote; `None` if the closing quote
+/// is missing.
+fn scan_string(rest: &[u8]) -> Option<ScannedString> {
+    let (mut at, mut is_plain) = (0, true);
     loop {
-        let found = at + memchr2(b'"', b'\\', rest.get(at..)?)?;
-        if rest[found] == b'"' {
-            return Some(found + 1);
+        let chunk = rest.get(at..)?;
+        let chunk = &chunk[..chunk.len().min(CHUNK_BYTES)];
+        match memchr2(b'"', b'\\', chunk) {
+            None if chunk.is_empty() => return None,
+            None => {
+                is_plain = is_plain && !has_control_character(chunk);
+                at += chunk.len();
+            }
+            Some(found) if chunk[found] == b'"' => {
+                let length = at + found;
+                is_plain = is_plain
+                    && length >= STRING_BYTES_MIN
+                    && !has_control_character(&chunk[..found]);
+                return Some(ScannedString { length, is_plain });
+            }
+            Some(found) => {
+                is_plain = false;
+                at += found + 2;
+            }
         }
-        at = found + 2;
     }
 }
 
@@ -159,16 +196,16 @@ mod tests {
 
     #[test]
     fn prescan_nesting_ignores_brackets_in_strings() {
-        assert_eq!(prescan(br#"[{"a":"[[[[\"[["}]"#, &limits(2, 100)), Ok(()));
+        assert_eq!(prescan(br#"[{"a":"[[[[\"[["}]"#, &limits(2, 100)), Ok(None));
         assert_eq!(prescan(br"[[[1]]]", &limits(2, 100)), Err(PrescanError::Nesting));
-        assert_eq!(prescan(br"[[],[],[]]", &limits(2, 100)), Ok(()));
+        assert_eq!(prescan(br"[[],[],[]]", &limits(2, 100)), Ok(None));
     }
 
     #[test]
     fn prescan_counts_every_token_once() {
         // [ "a" , 12 , { "b" : null } ]
         let text = br#" [ "a" , 12,{"b":null} ] "#;
-        assert_eq!(prescan(text, &limits(9, 11)), Ok(()));
+        assert_eq!(prescan(text, &limits(9, 11)), Ok(None));
         assert_eq!(prescan(text, &limits(9, 10)), Err(PrescanError::Tokens));
     }
 
@@ -216,6 +253,22 @@ mod tests {
             "\"".to_owned(),
         ] {
             assert_eq!(found(&text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn prescan_finds_string_of_half_the_text() {
+        let find = |text: &str| prescan(text.as_bytes(), &limits(9, 100)).unwrap();
+        let long = "a".repeat(2 * CHUNK_BYTES);
+        assert_eq!(find(&format!(r#"["b","{long}"]"#)), Some(6..6 + long.len()));
+        assert_eq!(find(&format!(r#"["{long}","{long}"]"#)), None);
+        let short = "a".repeat(STRING_BYTES_MIN - 1);
+        assert_eq!(find(&format!(r#"["{short}"]"#)), None);
+        for inside in ["\\\"", "\t", "\u{1f}"] {
+            for at in [0, CHUNK_BYTES, long.len()] {
+                let (start, end) = long.split_at(at);
+                assert_eq!(find(&format!(r#"["{start}{inside}{end}"]"#)), None);
+            }
         }
     }
 }

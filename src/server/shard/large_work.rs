@@ -52,7 +52,7 @@ const RECENT: Duration = Duration::from_secs(1);
 const RECEIVED_MAX: u64 = 1 << 20;
 
 /// Waiting inputs read in one turn: each may bring what the kernel has buffered.
-const RESUMED_MAX: usize = 8;
+const RESUMED_MAX: usize = 2;
 
 /// The longest rest: a turn also seems long if the process or its machine was suspended.
 const REST_MAX: Duration = Duration::from_secs(1);

@@ -19,7 +19,7 @@ use super::frame::{
 };
 use super::limits::{CloseCode, FrameLimits, ProtocolError};
 use super::utf8::Utf8Validator;
-use corelane_protocol::json::{PADDING_BYTES, PaddedBuffer};
+use corelane_protocol::json::{PaddedBuffer, padding_of};
 
 /// Memory reserved for a frame of known length. Bounds what a peer gains by announcing a large one.
 const RESERVED_BYTES_MAX: usize = 64 << 10;
@@ -342,7 +342,8 @@ impl FrameReader {
         if self.message.capacity() == 0 {
             self.message = buffer();
         }
-        self.message.reserve(remaining.min(RESERVED_BYTES_MAX).max(piece.len()) + PADDING_BYTES);
+        let first = remaining.min(RESERVED_BYTES_MAX).max(piece.len());
+        self.message.reserve(first + padding_of(remaining));
         self.message.extend_from_slice(piece);
         true
     }

@@ -116,7 +116,7 @@ impl Shard {
                     };
                     let Assembled { mut bytes, head, body } = request;
                     let (before, text) = bytes.split_at_mut(body.start);
-                    let text = PaddedText::new(text, body.len());
+                    let text = PaddedText::with_spare(text, body.len());
                     if self.handle_request(key, &head, before, text) {
                         self.restore_request(key, Some(Assembled { bytes, head, body }));
                         return from;

@@ -14,7 +14,7 @@ use std::ops::Range;
 use self::partial::PartialRequest;
 use super::grammar::is_token_byte;
 use super::head::{BodyLength, Head, HeadEnd, RequestError, RequestLimits};
-use corelane_protocol::json::PADDING_BYTES;
+use corelane_protocol::json::{PADDING_BYTES, padding_of};
 
 /// Empty lines allowed before a request. Old clients send one after a body (RFC 9112, section 2.2).
 const EMPTY_LINES_MAX: u8 = 8;
@@ -47,7 +47,8 @@ pub enum RequestEvent {
 /// A request from several reads or chunks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Assembled {
-    /// Head and decoded body, followed by at least [`PADDING_BYTES`] zero bytes.
+    /// Head and decoded body, followed by at least [`PADDING_BYTES`] zero bytes, which may be
+    /// overwritten.
     pub bytes: Vec<u8>,
     /// The head; positions count from the first of `bytes`.
     pub head: Head,
@@ -121,7 +122,7 @@ impl RequestReader {
         let mut bytes = partial.take_buffer();
         let head = replace(&mut partial.head, Head::EMPTY);
         let body = head.bytes as usize..bytes.len();
-        bytes.resize(body.end + PADDING_BYTES, 0);
+        bytes.resize(body.end + padding_of(body.len()), 0);
         Assembled { bytes, head, body }
     }
 

@@ -5,7 +5,7 @@ use std::mem::take;
 use super::RequestEvent;
 use super::chunked::ChunkDecoder;
 use crate::http::head::{BodyLength, Head, HeadEnd, RequestError, RequestLimits};
-use corelane_protocol::json::PADDING_BYTES;
+use corelane_protocol::json::padding_of;
 
 /// Memory reserved for a body of known length. Bounds what a peer gains by announcing a large one.
 const RESERVED_BYTES_MAX: usize = 64 << 10;
@@ -118,7 +118,7 @@ impl PartialRequest {
             BodyLength::Chunked => RemainingBody::Chunks(ChunkDecoder::default()),
         };
         if let RemainingBody::Bytes(length) = remaining {
-            self.buffer.reserve(length.min(RESERVED_BYTES_MAX) + PADDING_BYTES);
+            self.buffer.reserve(length.min(RESERVED_BYTES_MAX) + padding_of(length));
         }
         self.head = head;
         match self.read_body(remaining, arrival, from, limits)? {
