@@ -2,7 +2,7 @@
 //!
 //! Invariants: adding a line waits for no write. The lines that wait have a bounded number of
 //! bytes. Lines are written in the order in which they were added; where some found no place, a
-//! line says how many were lost.
+//! line says how many were lost. A line that was written in part is ended before the next one.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -226,7 +226,9 @@ impl LineWriter {
         on_failure: OnFailure,
     ) -> io::Result<Self> {
         let lines = Vec::new();
-        let thread = WriterThread { queue: Arc::clone(&queue), output, on_failure, lines };
+        let queue_of_thread = Arc::clone(&queue);
+        let thread =
+            WriterThread { queue: queue_of_thread, output, on_failure, lines, is_cut: false };
         let builder = thread::Builder::new().name("corelane-log".into()).stack_size(STACK_BYTES);
         // Not joined: a write may never end.
         builder.spawn(move || thread.run())?;
@@ -255,6 +257,8 @@ struct WriterThread {
     on_failure: OnFailure,
     /// What is being written.
     lines: Vec<u8>,
+    /// The last thing in the output is the begin of a line.
+    is_cut: bool,
 }
 
 impl WriterThread {
@@ -276,7 +280,7 @@ impl WriterThread {
         let mut state = self.queue.lock();
         loop {
             if let Some(output) = state.next_output.take() {
-                self.output = output;
+                (self.output, self.is_cut) = (output, false);
             }
             state.report_lost();
             if !state.waiting.is_empty() {
@@ -299,21 +303,24 @@ impl WriterThread {
         let mut done = 0;
         while done < lines.len() {
             let part = &lines[done..done + end_of_part(&lines[done..])];
-            let lost = match write_some(&self.output, part) {
+            let lost = match self.end_cut_line().and_then(|()| write_some(&self.output, part)) {
                 Ok(written) => {
                     done += written;
                     self.report_success();
                     0
                 }
-                Err(error) if self.waits_to_retry(&error) => {
-                    // A line that is written in part is repeated.
+                Err(error) => {
                     let before = lines[..done].iter().rposition(|byte| *byte == b'\n');
-                    done = before.map_or(0, |newline| newline + 1);
-                    0
-                }
-                Err(_) => {
-                    done += part.len();
-                    count_lines(part)
+                    let line_start = before.map_or(0, |newline| newline + 1);
+                    self.is_cut |= line_start < done;
+                    if self.waits_to_retry(&error) {
+                        // A line that is written in part is repeated.
+                        done = line_start;
+                        0
+                    } else {
+                        done += part.len();
+                        count_lines(part)
+                    }
                 }
             };
             let mut state = self.queue.lock();
@@ -321,6 +328,15 @@ impl WriterThread {
             state.lost_total += lost;
         }
         self.lines = lines;
+    }
+
+    /// Ends a line that was written in part.
+    fn end_cut_line(&mut self) -> io::Result<()> {
+        if self.is_cut {
+            write_some(&self.output, b"\n")?;
+            self.is_cut = false;
+        }
+        Ok(())
     }
 
     fn report_success(&self) {
@@ -346,13 +362,13 @@ impl WriterThread {
             (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
             // Once more at the end.
             if let Some(output) = state.next_output.take() {
-                self.output = output;
+                (self.output, self.is_cut) = (output, false);
             }
             return true;
         }
         let output = state.next_output.take();
         drop(state);
-        output.map(|output| self.output = output).is_some()
+        output.map(|output| (self.output, self.is_cut) = (output, false)).is_some()
     }
 }
 
@@ -371,7 +387,12 @@ fn count_lines(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::{PipeReader, Read, pipe};
+    use std::sync::mpsc::channel;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use rustix::io::ioctl_fionread;
 
     use super::*;
 
@@ -465,6 +486,39 @@ mod tests {
         }
         drop(writer);
         assert_eq!(queue.lost_total(), 100);
+    }
+
+    #[test]
+    fn line_cut_by_failure_is_ended_and_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        // Opens both ends without waiting; its read end is closed below.
+        let both = File::options().read(true).write(true).open(&path).unwrap();
+        let output = File::options().write(true).open(&path).unwrap();
+        let (report, reported) = channel();
+        let on_failure = OnFailure::Retry(Box::new(move |error| {
+            report.send(error.is_some()).unwrap_or(());
+        }));
+        let queue = queue(1 << 20);
+        let writer = LineWriter::start(Arc::clone(&queue), output.into(), on_failure).unwrap();
+        // More than a pipe holds: the write ends early when the read end closes.
+        let line = format!("{}\n", "x".repeat(200_000)).into_bytes();
+        queue.push(&line);
+        while ioctl_fionread(&both).unwrap() < 65_536 {
+            thread::yield_now();
+        }
+        drop(both);
+        assert!(reported.recv().unwrap());
+        let mut reader = File::open(&path).unwrap();
+        let mut read = vec![0; 65_536 + 1 + line.len()];
+        reader.read_exact(&mut read).unwrap();
+        assert!(!reported.recv().unwrap());
+        assert!(read[..65_536].iter().all(|byte| *byte == b'x'));
+        assert_eq!(read[65_536], b'\n');
+        assert!(read[65_537..] == line);
+        drop(writer);
+        assert_eq!(queue.lost_total(), 0);
     }
 
     #[test]
