@@ -74,10 +74,16 @@ impl AuditLog {
         Ok(())
     }
 
-    /// Returns what has the lines written at the end of the server.
-    pub fn flush_at_end(log: &Arc<Self>) -> Option<Box<dyn Any + Send + Sync>> {
-        let lines = Arc::clone(log.lines()?);
-        Some(Box::new(FlushOnDrop(lines)))
+    /// Waits until the lines of the calls that have ended are written, for half a second at most.
+    pub fn flush(&self) {
+        if let Some(lines) = self.lines() {
+            lines.flush();
+        }
+    }
+
+    /// Returns what has the lines written when it is dropped.
+    pub fn flush_on_drop(log: &Arc<Self>) -> Box<dyn Any + Send + Sync> {
+        Box::new(FlushOnDrop(Arc::clone(log)))
     }
 
     /// Returns the record of a call that does not begin. Its line may be lost.
@@ -155,7 +161,7 @@ fn unavailable() -> Error {
 }
 
 /// Writes what is left when it is dropped.
-struct FlushOnDrop(Arc<LineQueue>);
+struct FlushOnDrop(Arc<AuditLog>);
 
 impl Drop for FlushOnDrop {
     fn drop(&mut self) {

@@ -448,6 +448,8 @@ impl Server {
         let builder = builder.ok_or_else(|| io::Error::other("the server has no shard"))?;
         let mut connection = InProcessConnection::open(builder, handle)?;
         connection.guards = self.start_guards(&connection.handle())?;
+        // The shard is dropped before.
+        connection.guards.push(AuditLog::flush_on_drop(&connection.handle().audit));
         Ok(connection)
     }
 
@@ -456,7 +458,6 @@ impl Server {
         let mut guards = vec![handle.watch_memory()];
         guards.extend(handle.watch_auth()?);
         guards.extend(handle.traces.start()?);
-        guards.extend(AuditLog::flush_at_end(&handle.audit));
         guards.extend(self.on_start_callbacks.drain(..).map(|start| start(handle.clone())));
         Ok(guards)
     }

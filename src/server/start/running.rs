@@ -12,7 +12,8 @@ use crate::telemetry::label::Transport;
 
 /// A running server. Dropping it stops the server: requests in flight are cancelled and get an
 /// error whose `data.retryable` is true, and connections are closed. The drop does not wait for
-/// that; [`Running::shutdown`] and [`Running::join`] do.
+/// that, nor for the audit lines of the last calls; [`Running::shutdown`], [`Running::wait`] and
+/// [`Running::join`] do.
 ///
 /// ```no_run
 /// # use corelane::{Catalog, Server, model::Implementation};
@@ -133,6 +134,7 @@ impl Running {
     /// Records the result of the server.
     fn finish(&mut self, ended: Result<Counters, StartError>) -> Result<Counters, StartError> {
         self.guards.clear();
+        self.handle.audit.flush();
         self.ended = Some(ended.as_ref().map_err(ToString::to_string).cloned());
         ended.inspect(|counters| self.handle.log_drain_finished(counters))
     }
