@@ -5,7 +5,7 @@ use std::fs;
 use corelane::options::{Ratio, TraceSampler};
 use corelane::{Options, StartError};
 use corelane_test_support::collector::{Collector, Span, attribute};
-use corelane_test_support::messages::{LEGACY, call, cancelled, modern, request};
+use corelane_test_support::messages::{LEGACY, call, cancelled, initialize, modern, request};
 use corelane_test_support::tls::{Issuer, Terminator, TlsFault};
 use corelane_test_support::{
     HttpClient, Request, TestServer, http_and_tcp_options, over_each_ring,
@@ -165,6 +165,21 @@ fn session_has_span_of_each_request() {
     for span in &spans {
         expect(span, &span.name, &[revision, ("mcp.session.id", None)]);
     }
+}
+
+#[test]
+fn handshake_over_http_has_address_of_client() {
+    let collector = Collector::start();
+    let server = TestServer::with_test_tools(options_with(collector.url()));
+    let mut client = server.connect_http().with_revision(LEGACY);
+    client.exchange(&Request::post(initialize(1, LEGACY)));
+    let own = client.socket().local_addr().unwrap();
+    drop(client);
+    server.close();
+    let spans = collector.receive(1);
+    let (address, port) = (own.ip().to_string(), own.port().to_string());
+    let expected = [("client.address", Some(&*address)), ("client.port", Some(&*port))];
+    expect(&spans[0], "initialize", &expected);
 }
 
 #[test]

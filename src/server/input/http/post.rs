@@ -317,7 +317,7 @@ impl StatelessRequest<'_> {
         let details =
             &OriginDetails { http_head, request_id, session_id, ..OriginDetails::default() };
         let mut peer = PeerState {
-            origin: MessageOrigin { peer_addr: None, details },
+            origin: MessageOrigin { peer_addr: self.connection.record.peer_address(), details },
             state,
             pending_work,
             outgoing,
