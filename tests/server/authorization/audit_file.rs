@@ -9,6 +9,7 @@ use corelane_test_support::messages::{echo, modern, request_without_params};
 use serde_json::Value;
 
 use crate::authorization::http::post;
+use crate::authorization::retry::retry;
 use crate::authorization::{Authority, options};
 
 fn audited(authority: &Authority, path: &Path, is_required: bool) -> Options {
@@ -53,12 +54,10 @@ fn call_without_audit_line_is_refused() {
     let server = TestServer::start(audited(&authority, Path::new("/dev/full"), true));
     let call = modern(echo(1, "refused"));
     // The first calls have a place; the thread finds that the disk is full.
-    let refused = loop {
+    let refused = retry(|| {
         let response = post(server.http(), &call, Some("key-ada"));
-        if response.status != 200 {
-            break response;
-        }
-    };
+        (response.status != 200).then_some(response)
+    });
     assert_eq!(refused.status, 503);
     assert_eq!(refused.field("Retry-After").map(str::trim), Some("1"));
     let message: Value = serde_json::from_str(&refused.body).expect("JSON");

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::authorization::http::{Response, modern_request, post, read, send};
 use crate::authorization::http_server::read_request;
+use crate::authorization::retry::retry;
 use crate::authorization::{Authority, RESOURCE, call, catalog, hash_of, options};
 
 const ATTACKERS: [IpAddr; 3] = [address(1), address(2), address(3)];
@@ -156,7 +157,7 @@ fn key_is_withdrawn_during_flood() {
     let held = endpoint.wait_for_flood();
     fs::write(&path, format!("ada:{}:admin\n", hash_of("key-ada"))).unwrap();
     // The endpoint, which does not know it, is asked about the key once that is withdrawn.
-    while call_from(HONEST, &server, "odd-key").status == 200 {}
+    retry(|| (call_from(HONEST, &server, "odd-key").status != 200).then_some(()));
     assert_eq!(call_from(HONEST, &server, "key-ada").text(), "ada (admin)");
     drop((attackers, held));
     server.close();
@@ -177,13 +178,14 @@ fn age_of_credentials_is_a_metric() {
     };
     let first = read_at();
     // Looked at in each interval.
-    while read_at() == first {}
+    retry(|| (read_at() != first).then_some(()));
     // A file that is invalid is not counted as read.
     fs::write(&path, "broken").unwrap();
     assert!(server.handle().reload_auth(&options).is_err());
     let last = read_at();
-    while unix_ms() / 1_000 <= last + 1 {
+    retry(|| {
         assert_eq!(read_at(), last);
-    }
+        (unix_ms() / 1_000 > last + 1).then_some(())
+    });
     server.close();
 }

@@ -26,6 +26,7 @@ mod key_sets;
 mod message_tokens;
 mod proof_key;
 mod reload;
+mod retry;
 mod scenarios;
 mod scopes;
 mod session_names;
