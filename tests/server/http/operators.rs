@@ -208,6 +208,32 @@ fn metrics_have_queues_of_every_shard() {
     });
 }
 
+/// Returns the command `promtool` that ./test.sh has installed, or that of the system.
+fn promtool() -> Command {
+    let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).join("promtool/usr/bin/promtool");
+    Command::new(if installed.exists() { installed.into() } else { OsString::from("promtool") })
+}
+
+#[test]
+#[ignore = "needs promtool: ./test.sh installs it and runs the test"]
+fn documented_alerts_pass_promtool() {
+    let page = include_str!("../../../docs/operators.md");
+    let blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```"));
+    let alerts: Vec<&str> =
+        blocks.map(|(block, _)| block).filter(|block| block.contains("- alert:")).collect();
+    let count = alerts.iter().map(|block| block.matches("- alert:").count()).sum::<usize>();
+    assert!(count >= 3, "{alerts:?}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("alerts.yml");
+    let rules = alerts.concat().replace('\n', "\n  ");
+    let groups = format!("groups:\n- name: operators\n  rules:\n  {rules}\n");
+    std::fs::write(&file, groups).expect("a file");
+    let checked = promtool().args(["check", "rules"]).arg(&file).output().expect("promtool starts");
+    let text = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{checked:?}");
+    assert!(text.contains(&format!("SUCCESS: {count} rules found")), "{text}");
+}
+
 #[test]
 #[ignore = "needs promtool: ./test.sh installs it and runs the test"]
 fn metrics_pass_promtool() {
@@ -215,9 +241,7 @@ fn metrics_pass_promtool() {
     let mut client = server.connect_http();
     get(&mut client, "/none").expect_error(404, -32600, None);
     let metrics = get(&mut client, "/metrics").body;
-    let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).join("promtool/usr/bin/promtool");
-    let promtool = if installed.exists() { installed.into() } else { OsString::from("promtool") };
-    let mut check = Command::new(promtool)
+    let mut check = promtool()
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
