@@ -5,9 +5,9 @@
 # installs what they need: the official MCP clients, the official conformance suite, the Autobahn
 # test suite and Debian's Chromium (tests/judges), promtool (tests/server/http), all below target/
 # but the browser, with the MCP servers of others (loadtest/tests/load/other_servers), wrk
-# (loadtest/tests/load/agreement.rs), sslscan and testssl.sh (tests/server/tls), nginx
-# (tests/parity/parity_check), haproxy and Caddy (tests/server/proxies), which are not started as
-# services. Messages are also validated
+# (loadtest/tests/load/agreement.rs), sslscan and testssl.sh (tests/server/tls), and
+# nginx, haproxy and Caddy (tests/server/proxies, tests/parity/parity_check), which are not started
+# as services. Messages are also validated
 # against the official schemas if MCP_SCHEMA_DIR is a folder of REVISION/schema.json.
 
 set -euo pipefail
@@ -23,7 +23,6 @@ tests/judges/autobahn/install.sh
 tests/judges/page/install.sh
 tests/server/http/install.sh
 tests/server/tls/install.sh
-tests/parity/parity_check/install.sh
 tests/server/proxies/install.sh
 loadtest/tests/install.sh
 

@@ -36,7 +36,7 @@ fn start_with_token(directory: &tempfile::TempDir) -> ServeProcess {
 }
 
 #[test]
-#[ignore = "needs nginx: tests/parity/parity_check/install.sh"]
+#[ignore = "needs nginx: tests/server/proxies/install.sh"]
 fn documented_nginx_configuration_passes_every_check() {
     let server = ServeProcess::http(CORELANE, &SERVES);
     let nginx = Nginx::start(server.address, Location::documented(), None);
@@ -45,7 +45,7 @@ fn documented_nginx_configuration_passes_every_check() {
 }
 
 #[test]
-#[ignore = "needs nginx: tests/parity/parity_check/install.sh"]
+#[ignore = "needs nginx: tests/server/proxies/install.sh"]
 fn documented_nginx_configuration_passes_with_tls_and_token() {
     let directory = tempfile::tempdir().unwrap();
     let server = start_with_token(&directory);
@@ -60,7 +60,7 @@ fn documented_nginx_configuration_passes_with_tls_and_token() {
 }
 
 #[test]
-#[ignore = "needs nginx: tests/parity/parity_check/install.sh"]
+#[ignore = "needs nginx: tests/server/proxies/install.sh"]
 fn buffering_nginx_is_named_by_prelude() {
     let server = ServeProcess::http(CORELANE, &SERVES);
     let start = |buffering: &str| {
@@ -80,7 +80,7 @@ fn buffering_nginx_is_named_by_prelude() {
 }
 
 #[test]
-#[ignore = "needs nginx: tests/parity/parity_check/install.sh"]
+#[ignore = "needs nginx: tests/server/proxies/install.sh"]
 fn nginx_without_authorization_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let server = start_with_token(&directory);
@@ -97,7 +97,7 @@ fn nginx_without_authorization_is_named() {
 }
 
 #[test]
-#[ignore = "needs nginx: tests/parity/parity_check/install.sh"]
+#[ignore = "needs nginx: tests/server/proxies/install.sh"]
 fn nginx_without_session_header_is_named() {
     let server = ServeProcess::http(CORELANE, &SERVES);
     for (directive, value) in [("proxy_hide_header", ""), ("proxy_set_header", " \"\"")] {
@@ -113,7 +113,7 @@ fn nginx_without_session_header_is_named() {
 }
 
 #[test]
-#[ignore = "needs nginx: tests/parity/parity_check/install.sh"]
+#[ignore = "needs nginx: tests/server/proxies/install.sh"]
 fn nginx_with_smaller_body_limit_is_named() {
     let server = ServeProcess::http(CORELANE, &SERVES);
     let location =
@@ -125,7 +125,7 @@ fn nginx_with_smaller_body_limit_is_named() {
 }
 
 #[test]
-#[ignore = "needs nginx: tests/parity/parity_check/install.sh"]
+#[ignore = "needs nginx: tests/server/proxies/install.sh"]
 fn nginx_read_timeout_below_keepalive_is_named() {
     let keepalive = ["--parity-sse-keepalive-secs", "30"];
     let server = ServeProcess::http(CORELANE, &[&SERVES[..6], &keepalive].concat());

@@ -1,21 +1,25 @@
 #!/usr/bin/env bash
 # Installs haproxy, nginx and Caddy, which tests/server/proxies/documented.rs puts in front of a
-# server, from Debian's packages. None of their services is started, now or at the next boot. On
-# other systems, or without root, it only prints what is missing.
+# server, or those of them that are arguments, from Debian's packages. None of their services is
+# started, now or at the next boot. On other systems, or without root, it only prints what is
+# missing.
 
 set -euo pipefail
 
 # Debian has some of them in /usr/sbin, which is not in the PATH of every user.
 PATH="$PATH:/usr/sbin"
+if [ $# -eq 0 ]; then
+  set -- haproxy nginx caddy
+fi
 packages=()
-for program in haproxy nginx caddy; do
+for program; do
   command -v "$program" >/dev/null || packages+=("${program/%nginx/nginx-light}")
 done
 if [ ${#packages[@]} -eq 0 ]; then
   exit 0
 fi
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-  echo "tests/server/proxies needs the commands haproxy, nginx and caddy: install them" >&2
+  echo "the tests behind proxies need the commands $*: install them" >&2
   exit 1
 fi
 
