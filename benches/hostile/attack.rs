@@ -1,9 +1,11 @@
-//! Hostile peers: connections from one address that repeat a script until the attack ends.
+//! Hostile peers: connections from the addresses of an origin that repeat a script until the attack
+//! ends.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -11,34 +13,39 @@ use corelane_bench_support::frames;
 use corelane_bench_support::requests::{FIRST_ID, RequestTemplate};
 use crossbeam::channel::{self, Receiver, Sender, TryRecvError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{Domain, Protocol, Socket, Type};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 
 use crate::conversation::{Addresses, Framing};
+use crate::credentials::ProofKey;
+use crate::scripts::call_over_http;
+use crate::sockets;
 
-/// Address of the hostile peers: unlike 127.0.0.1 it has no exemption from limits per address.
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// Ports of the hostile peers: not those that the system chooses for honest clients, which would
 /// run out of them.
 const PORTS: Range<u16> = 10_000..32_000;
 /// Time after which a blocked peer looks whether the attack is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Time for a new connection and for an upgrade.
+/// Time for a new connection, for an upgrade, and for a step of a TLS handshake.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time between two further connections of a peer.
-const FURTHER_PAUSE: Duration = Duration::from_millis(5);
+/// Time between two connections that a peer holds.
+const HELD_PAUSE: Duration = Duration::from_millis(5);
 
 /// What each hostile connection of a group does, repeatedly.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Script {
     /// Connections that are open at a time.
     pub(crate) connections: usize,
-    /// Further connections that each of them opens, which send the opening and stay.
-    pub(crate) further: usize,
+    /// Unless 0, each of them stands for this many connections, which only send the opening and
+    /// stay; one that the server closes is opened again.
+    pub(crate) held: usize,
     pub(crate) framing: Framing,
+    /// Whether it completes a TLS handshake and then closes its connection.
+    pub(crate) handshake: bool,
     /// Sent first.
     pub(crate) opening: Vec<u8>,
-    /// Sent next, each time with another id.
-    pub(crate) request: RequestTemplate,
+    /// Sent next.
+    pub(crate) requests: Requests,
     /// Requests of one send.
     pub(crate) batch: usize,
     /// Sends of one connection.
@@ -49,6 +56,15 @@ pub(crate) struct Script {
     pub(crate) leaves_after: Option<Duration>,
     /// Time between two connections.
     pub(crate) pause: Duration,
+}
+
+/// The requests of a script.
+#[derive(Clone)]
+pub(crate) enum Requests {
+    /// Each with another id.
+    Template(RequestTemplate),
+    /// Calls over HTTP, each with a proof of its own.
+    Proofs(Arc<ProofKey>, SocketAddr),
 }
 
 /// What the hostile peers of a scene have done.
@@ -68,20 +84,37 @@ pub(crate) struct AttackEnd {
 #[derive(Debug)]
 pub(crate) struct Attack {
     addresses: Addresses,
+    /// Addresses of the peers.
+    peers: Vec<IpAddr>,
+    tls: Arc<ClientConfig>,
     /// Disconnected at the end.
     end: Receiver<()>,
-    /// Counts from the start of [`PORTS`] on.
-    next_port: AtomicU16,
+    /// Number of addresses and ports taken.
+    next_place: AtomicUsize,
+    /// The id of the next request.
+    next_id: AtomicU64,
     connections: AtomicU64,
     sent_bytes: AtomicU64,
 }
 
 impl Attack {
-    pub(crate) fn new(addresses: Addresses) -> (Self, AttackEnd) {
+    /// An attack of peers with these addresses.
+    pub(crate) fn new(
+        addresses: Addresses,
+        peers: Vec<IpAddr>,
+        tls: Arc<ClientConfig>,
+    ) -> (Self, AttackEnd) {
         let (sender, end) = channel::bounded(0);
-        let (connections, sent_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let next_port = AtomicU16::new(0);
-        let attack = Self { addresses, end, next_port, connections, sent_bytes };
+        let attack = Self {
+            addresses,
+            peers,
+            tls,
+            end,
+            next_place: AtomicUsize::new(0),
+            next_id: AtomicU64::new(FIRST_ID),
+            connections: AtomicU64::new(0),
+            sent_bytes: AtomicU64::new(0),
+        };
         (attack, AttackEnd { _sender: sender })
     }
 
@@ -115,7 +148,14 @@ impl Attack {
     }
 
     fn repeat(&self, script: &Script) {
-        let mut requests = script.request.repeat(script.batch);
+        if script.held > 0 {
+            self.hold(script);
+            return;
+        }
+        let mut requests = match &script.requests {
+            Requests::Template(template) => template.repeat(script.batch),
+            Requests::Proofs(..) => Vec::new(),
+        };
         while !self.is_over() {
             // The server refuses or closes hostile connections: the next one follows.
             self.run_once(script, &mut requests).unwrap_or(());
@@ -123,15 +163,16 @@ impl Attack {
         }
     }
 
-    fn run_once(&self, script: &Script, requests: &mut [u8]) -> io::Result<()> {
+    fn run_once(&self, script: &Script, requests: &mut Vec<u8>) -> io::Result<()> {
         let mut stream = self.connect(self.addresses.of(script.framing))?;
-        self.connections.fetch_add(1, Ordering::Relaxed);
+        if script.handshake {
+            return self.complete_handshake(&mut stream);
+        }
         if script.framing == Framing::Frames {
             upgrade(&mut stream, self.addresses.http)?;
         }
         stream.set_read_timeout(Some(POLL_INTERVAL))?;
         stream.set_write_timeout(Some(POLL_INTERVAL))?;
-        let _further = self.open_further(script)?;
         thread::scope(|scope| {
             if script.reads {
                 let reader = stream.try_clone()?;
@@ -144,43 +185,83 @@ impl Attack {
         })
     }
 
-    /// Connects from [`ADDRESS`].
+    /// Connects from the next address and port.
     fn connect(&self, host: SocketAddr) -> io::Result<TcpStream> {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+        let place = self.next_place.fetch_add(1, Ordering::Relaxed);
         // The port of a connection that has ended.
-        socket.set_reuse_address(true)?;
-        let count = self.next_port.fetch_add(1, Ordering::Relaxed);
-        let port = PORTS.start + count % (PORTS.end - PORTS.start);
-        socket.bind(&SocketAddr::from((ADDRESS, port)).into())?;
-        socket.connect_timeout(&host.into(), OPEN_TIMEOUT)?;
-        Ok(socket.into())
+        let round = place / self.peers.len() % PORTS.len();
+        let port = PORTS.start + u16::try_from(round).unwrap_or(0);
+        let from = SocketAddr::new(self.peers[place % self.peers.len()], port);
+        let stream = sockets::connect(from, host, OPEN_TIMEOUT)?;
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        Ok(stream)
     }
 
-    fn open_further(&self, script: &Script) -> io::Result<Vec<TcpStream>> {
-        let open = |_| {
-            self.pause(FURTHER_PAUSE);
-            let stream = self.connect(self.addresses.of(script.framing))?;
-            self.connections.fetch_add(1, Ordering::Relaxed);
-            self.send(&stream, &script.opening)?;
-            Ok(stream)
-        };
-        (0..script.further).map(open).collect()
+    /// Completes a TLS handshake.
+    fn complete_handshake(&self, stream: &mut TcpStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(OPEN_TIMEOUT))?;
+        stream.set_write_timeout(Some(OPEN_TIMEOUT))?;
+        let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
+        let config = Arc::clone(&self.tls);
+        let mut connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        connection.complete_io(stream).map(drop)
+    }
+
+    /// Holds many connections, and opens those again that the server closes.
+    fn hold(&self, script: &Script) {
+        let mut held: Vec<Option<TcpStream>> = Vec::new();
+        held.resize_with(script.held, || None);
+        while !self.is_over() {
+            for place in held.iter_mut().filter(|place| place.is_none()) {
+                // A refused connection is tried again in the next round.
+                *place = self.open_held(script).ok();
+                self.pause(HELD_PAUSE);
+                if self.is_over() {
+                    return;
+                }
+            }
+            let open = held.iter().flatten();
+            let mut polled: Vec<PollFd<'_>> =
+                open.map(|stream| PollFd::new(stream, PollFlags::RDHUP)).collect();
+            wait(&mut polled).unwrap_or(0);
+            let is_closed: Vec<bool> =
+                polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+            let mut is_closed = is_closed.into_iter();
+            for place in held.iter_mut().filter(|place| place.is_some()) {
+                if is_closed.next() == Some(true) {
+                    *place = None;
+                }
+            }
+        }
+    }
+
+    fn open_held(&self, script: &Script) -> io::Result<TcpStream> {
+        let stream = self.connect(self.addresses.of(script.framing))?;
+        stream.set_write_timeout(Some(POLL_INTERVAL))?;
+        self.send(&stream, &script.opening)?;
+        Ok(stream)
     }
 
     fn send_requests(
         &self,
         script: &Script,
         stream: &TcpStream,
-        requests: &mut [u8],
+        buffer: &mut Vec<u8>,
     ) -> io::Result<()> {
         self.send(stream, &script.opening)?;
-        let mut id = FIRST_ID;
         for _ in 0..script.sends {
-            for index in 0..script.batch {
-                script.request.set_id(requests, index, id);
-                id += 1;
+            match &script.requests {
+                Requests::Template(template) => {
+                    for index in 0..script.batch {
+                        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+                        template.set_id(buffer, index, id);
+                    }
+                }
+                Requests::Proofs(key, host) => {
+                    *buffer = call_over_http(*host, &key.fields()).into_bytes();
+                }
             }
-            self.send(stream, requests)?;
+            self.send(stream, buffer)?;
         }
         match script.leaves_after {
             Some(time) => self.pause(time),
@@ -209,11 +290,8 @@ impl Attack {
 
     /// Waits until the server closes the connection, without reading.
     fn wait_for_close(&self, stream: &TcpStream) -> io::Result<()> {
-        let timeout = Timespec::try_from(POLL_INTERVAL).map_err(io::Error::other)?;
         while !self.is_over() {
-            // Also reports errors.
-            let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
-            if poll(&mut polled, Some(&timeout))? > 0 {
+            if wait(&mut [PollFd::new(stream, PollFlags::RDHUP)])? > 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -232,6 +310,13 @@ impl Attack {
             }
         }
     }
+}
+
+/// Waits until one of these has an event or an error, for [`POLL_INTERVAL`] at most, and returns
+/// how many have.
+fn wait(polled: &mut [PollFd<'_>]) -> io::Result<usize> {
+    let timeout = Timespec::try_from(POLL_INTERVAL).map_err(io::Error::other)?;
+    Ok(poll(polled, Some(&timeout))?)
 }
 
 /// Upgrades the connection to WebSocket.

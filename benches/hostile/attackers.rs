@@ -1,11 +1,19 @@
 //! The process of the hostile peers: this program again, with arguments that name the scene.
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
+
+use crossbeam::channel::{self, Receiver};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::attack::{Attack, AttackCounts};
 use crate::conversation::Addresses;
+use crate::credentials::tls_client;
+use crate::origin::Origin;
 use crate::scenes::{Scene, Target};
 
 /// First argument of the process.
@@ -13,15 +21,17 @@ pub(crate) const ATTACK: &str = "--attack";
 
 /// Runs a program with a scheduling policy: chrt(1) of util-linux, sched(7).
 const CHRT: &str = "chrt";
+/// Time in which hostile peers end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The priority of hostile peers, and of the server of the control.
+/// The priority of hostile peers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Priority {
     /// `SCHED_IDLE`: they run while no other thread wants the processor.
     Idle,
     /// `SCHED_OTHER`: lower than that of the server if the bench has a real-time policy.
     Other,
-    /// That of the server and of the honest clients.
+    /// That of the server and of the honest clients: `SCHED_OTHER` without a policy of the bench.
     Equal,
 }
 
@@ -43,30 +53,47 @@ pub(crate) struct Attackers {
     child: Child,
     /// They stop at its end.
     stdin: Option<ChildStdin>,
+    /// What the process has written when it ends.
+    output: Receiver<String>,
 }
 
 impl Attackers {
     /// Starts the hostile peers of a scene.
-    pub(crate) fn start(scene: Scene, target: &Target<'_>, priority: Priority) -> io::Result<Self> {
+    pub(crate) fn start(
+        scene: Scene,
+        origin: Origin,
+        target: &Target<'_>,
+        priority: Priority,
+    ) -> io::Result<Self> {
         let program = std::env::current_exe()?;
         let words = priority.command(&program.to_string_lossy());
         let Addresses { tcp, http } = target.addresses;
         let mut child = Command::new(&words[0])
             .args(&words[1..])
-            .args([ATTACK, scene.name(), &tcp.to_string(), &http.to_string()])
-            .args([target.large_file, &target.memory_bytes_max.to_string()])
+            .args([ATTACK, scene.name(), origin.name(), &tcp.to_string(), &http.to_string()])
+            .arg(target.directory)
+            .arg(target.memory_bytes_max.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        let stdin = child.stdin.take();
-        Ok(Self { child, stdin })
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let mut stdout = stdout.ok_or(io::ErrorKind::BrokenPipe)?;
+        let (sender, output) = channel::bounded(1);
+        thread::spawn(move || {
+            let mut text = String::new();
+            // What was read before an error is incomplete, and reported as that.
+            drop(stdout.read_to_string(&mut text));
+            // After a failure it is not received.
+            sender.send(text).unwrap_or(());
+        });
+        Ok(Self { child, stdin, output })
     }
 
     /// Has all peers close their connections, and returns what they have done.
     pub(crate) fn stop(mut self) -> io::Result<AttackCounts> {
         drop(self.stdin.take());
-        let mut text = String::new();
-        self.child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?.read_to_string(&mut text)?;
+        let text = self.output.recv_timeout(STOP_TIMEOUT).map_err(io::Error::other)?;
+        self.child.wait()?;
         let mut numbers = text.split_whitespace().map(str::parse);
         match [numbers.next(), numbers.next()] {
             [Some(Ok(connections)), Some(Ok(sent_bytes))] => {
@@ -87,25 +114,26 @@ impl Drop for Attackers {
 
 /// Runs the hostile peers that [`Attackers::start`] names until the end of standard input.
 pub(crate) fn run(arguments: &[String]) -> io::Result<()> {
-    let [scene, tcp, http, large_file, memory_bytes_max] = arguments else {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let [scene, origin, tcp, http, directory, memory_bytes_max] = arguments else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let address = |text: &str| text.parse().map_err(io::Error::other);
     let target = Target {
         addresses: Addresses { tcp: address(tcp)?, http: address(http)? },
-        large_file,
+        directory: Path::new(directory),
         memory_bytes_max: memory_bytes_max.parse().map_err(io::Error::other)?,
+        attackers: Origin::named(origin)?.attackers(),
     };
-    let scripts = Scene::named(scene)?.scripts(&target);
-    let (attack, end) = Attack::new(target.addresses);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            // An error is an end, too.
-            drop(io::copy(&mut io::stdin(), &mut io::sink()));
-            drop(end);
-        });
-        attack.run(&scripts);
-    });
+    let scripts = Scene::named(scene)?.scripts(&target)?;
+    let tls = tls_client(target.directory)?;
+    let (attack, end) = Attack::new(target.addresses, target.attackers, tls);
+    let attack = Arc::new(attack);
+    let running = Arc::clone(&attack);
+    thread::spawn(move || running.run(&scripts));
+    // An error is an end, too. The end of the process closes all connections at once.
+    drop(io::copy(&mut io::stdin(), &mut io::sink()));
+    drop(end);
     let AttackCounts { connections, sent_bytes } = attack.counts();
     writeln!(io::stdout(), "{connections} {sent_bytes}")
 }

@@ -1,12 +1,18 @@
 //! A connection of an honest client: one request at a time.
 
+use std::fmt::Debug;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use corelane_bench_support::frames::{self, Frame};
 use corelane_bench_support::requests::{self, INITIALIZE, INITIALIZED, SESSION_BYTES};
 use corelane_bench_support::responses::Response;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use crate::sockets;
 
 /// Time after which a request has failed.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -42,12 +48,29 @@ impl Addresses {
     }
 }
 
+/// The server as honest clients reach it.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    pub(crate) addresses: Addresses,
+    /// Address of the honest clients.
+    pub(crate) from: IpAddr,
+    /// How the HTTP listener is reached if it is encrypted.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+}
+
+/// A byte stream, with or without TLS.
+trait Stream: Read + Write + Send + Debug {}
+
+impl<S: Read + Write + Send + Debug> Stream for S {}
+
 /// An open connection, ready for calls.
 #[derive(Debug)]
 pub(crate) struct Conversation {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     framing: Framing,
     host: SocketAddr,
+    /// Header field with the token, which each request over HTTP has.
+    field: String,
     received: Vec<u8>,
     /// Session id, in the legacy era over HTTP.
     session: Option<[u8; SESSION_BYTES]>,
@@ -57,21 +80,32 @@ impl Conversation {
     /// Connects, upgrades to WebSocket, and completes the handshake of the legacy era if
     /// `has_session`.
     pub(crate) fn open(
-        addresses: Addresses,
+        service: &Service,
         framing: Framing,
         has_session: bool,
+        token: Option<&str>,
     ) -> io::Result<Self> {
-        let host = addresses.of(framing);
-        let stream = TcpStream::connect_timeout(&host, RESPONSE_TIMEOUT)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
-        stream.set_write_timeout(Some(RESPONSE_TIMEOUT))?;
-        let mut opened = Self { stream, framing, host, received: Vec::new(), session: None };
+        let host = service.addresses.of(framing);
+        let from = SocketAddr::new(service.from, 0);
+        let socket = sockets::connect(from, host, RESPONSE_TIMEOUT)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
+        socket.set_write_timeout(Some(RESPONSE_TIMEOUT))?;
+        let stream: Box<dyn Stream> = match &service.tls {
+            Some(config) if framing != Framing::Lines => {
+                let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
+                let connection = ClientConnection::new(Arc::clone(config), name);
+                Box::new(StreamOwned::new(connection.map_err(io::Error::other)?, socket))
+            }
+            _ => Box::new(socket),
+        };
+        let field = token.map_or_else(String::new, authorization_field);
+        let mut opened = Self { stream, framing, host, field, received: Vec::new(), session: None };
         if framing == Framing::Frames {
             opened.upgrade()?;
         }
         if has_session {
-            opened.initialize()?;
+            opened.initialize(token)?;
         }
         Ok(opened)
     }
@@ -90,6 +124,12 @@ impl Conversation {
                 return Ok(text);
             }
         }
+    }
+
+    /// Sends a request and returns the next message.
+    pub(crate) fn exchange_any(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
+        self.send(request)?;
+        self.receive_text()
     }
 
     fn receive_text(&mut self) -> io::Result<Vec<u8>> {
@@ -112,17 +152,25 @@ impl Conversation {
     }
 
     fn upgrade(&mut self) -> io::Result<()> {
-        self.send(&frames::upgrade(self.host))?;
+        let upgrade = String::from_utf8(frames::upgrade(self.host)).map_err(io::Error::other)?;
+        self.send(upgrade.replacen("\r\n", &format!("\r\n{}", self.field), 1).as_bytes())?;
         self.receive(|received| {
             let is_upgraded = frames::is_upgraded(received)?;
             Ok(is_upgraded.then_some(((), received.len())))
         })
     }
 
-    fn initialize(&mut self) -> io::Result<()> {
+    fn initialize(&mut self, token: Option<&str>) -> io::Result<()> {
         match self.framing {
             Framing::Lines => {
-                self.exchange(INITIALIZE.as_bytes())?;
+                let initialize = token.map_or_else(
+                    || INITIALIZE.to_owned(),
+                    |token| {
+                        let params = format!(r#""params":{{"auth_token":"{token}","#);
+                        INITIALIZE.replacen(r#""params":{"#, &params, 1)
+                    },
+                );
+                self.exchange(initialize.as_bytes())?;
                 self.send(INITIALIZED.as_bytes())
             }
             Framing::Frames => {
@@ -130,7 +178,7 @@ impl Conversation {
                 self.send(&frames::masked(INITIALIZED))
             }
             Framing::Http => {
-                self.send(requests::post(self.host, "", INITIALIZE).as_bytes())?;
+                self.send(requests::post(self.host, &self.field, INITIALIZE).as_bytes())?;
                 let session = self.receive(|received| {
                     let Some(response) = Response::read(received)? else { return Ok(None) };
                     response.expect(200)?;
@@ -140,6 +188,7 @@ impl Conversation {
                 })?;
                 self.session = Some(session);
                 let fields = requests::legacy_fields(&String::from_utf8_lossy(&session));
+                let fields = fields + &self.field;
                 self.send(requests::post(self.host, &fields, INITIALIZED).as_bytes())?;
                 self.receive(|received| {
                     let Some(response) = Response::read(received)? else { return Ok(None) };
@@ -174,6 +223,11 @@ impl Conversation {
             self.received.extend_from_slice(&chunk[..length]);
         }
     }
+}
+
+/// Returns the header field with a token.
+pub(crate) fn authorization_field(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n")
 }
 
 /// Names a timeout; other errors keep their text.

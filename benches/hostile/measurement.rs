@@ -1,41 +1,22 @@
-//! One scene on one server.
+//! One scene of one origin on one server.
 
-use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
+use corelane_base::time::Instant;
 use corelane_bench_support::process::Server;
-use tempfile::TempDir;
 
 use crate::attack::AttackCounts;
 use crate::attackers::{Attackers, Priority};
-use crate::conversation::Addresses;
+use crate::conversation::{Addresses, Service};
+use crate::credentials::{Files, tls_client};
 use crate::honest_client::{HonestClient, Kind};
-use crate::scenes::{KEY_SET, Scene, Target};
+use crate::introspection::IntrospectionEndpoint;
+use crate::origin::Origin;
+use crate::scenes::{Scene, Target};
 use crate::schedule::{Phase, PhaseCalls, Schedule};
-
-/// Size of the large file: the default of `resources.file_bytes_max`.
-const LARGE_BYTES: usize = 8 << 20;
-
-/// A directory with a small and a large file.
-#[derive(Debug)]
-pub(crate) struct Files(TempDir);
-
-impl Files {
-    /// Writes the files to a temporary directory, which is removed at the end.
-    pub(crate) fn create() -> io::Result<Self> {
-        let files = Self(TempDir::new()?);
-        fs::write(files.0.path().join("large.txt"), "large ".repeat(LARGE_BYTES / 6))?;
-        fs::write(files.0.path().join("small.txt"), "small")?;
-        fs::write(files.0.path().join("keys.json"), KEY_SET)?;
-        Ok(files)
-    }
-
-    fn uri(&self, name: &str) -> String {
-        format!("file://{}", self.0.path().join(name).display())
-    }
-}
 
 /// What all scenes have in common.
 #[derive(Debug)]
@@ -43,12 +24,14 @@ pub(crate) struct Measurement<'a> {
     /// The `corelane` program.
     pub(crate) program: &'a str,
     pub(crate) files: Files,
-    /// Time of an attack, and of each phase that it is compared with.
+    /// Time of an attack, and of the phase that it is compared with.
     pub(crate) span: Duration,
     /// Measurements of each scene.
     pub(crate) rounds: usize,
     /// Priority of the hostile peers.
     pub(crate) priority: Priority,
+    /// The memory limit of the server.
+    pub(crate) memory_bytes_max: u64,
 }
 
 /// The calls of one kind of honest client.
@@ -61,16 +44,24 @@ pub(crate) struct KindCalls {
 /// Resident memory of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    pub(crate) quiet: u64,
     pub(crate) peak: u64,
     /// After the hostile peers have left.
     pub(crate) after: u64,
+}
+
+/// Processor time of the server in percent of one core.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuPercent {
+    pub(crate) quiet: u64,
+    pub(crate) attack: u64,
 }
 
 /// Result of one scene.
 #[derive(Debug)]
 pub(crate) struct SceneResult {
     pub(crate) scene: Scene,
+    pub(crate) origin: Origin,
+    pub(crate) priority: Priority,
     pub(crate) memory_bytes_max: u64,
     /// Each round, or why the scene could not be measured.
     pub(crate) rounds: io::Result<Vec<Measured>>,
@@ -81,74 +72,99 @@ pub(crate) struct SceneResult {
 pub(crate) struct Measured {
     pub(crate) kinds: Vec<KindCalls>,
     pub(crate) memory: Memory,
+    pub(crate) cpu: CpuPercent,
     pub(crate) attack: AttackCounts,
+    /// When the hostile peers had closed their connections.
+    pub(crate) left_at: Instant,
 }
 
 impl Measurement<'_> {
-    /// Measures a scene, each round on new servers with this memory limit.
-    pub(crate) fn run(&self, scene: Scene, memory_bytes_max: u64) -> SceneResult {
-        let rounds = (0..self.rounds).map(|_| self.measure(scene, memory_bytes_max)).collect();
-        SceneResult { scene, memory_bytes_max, rounds }
+    /// Measures a scene, each round on a new server.
+    pub(crate) fn run(&self, scene: Scene, origin: Origin) -> SceneResult {
+        let memory_bytes_max = scene.memory_bytes_max(self.memory_bytes_max);
+        let measure = |_| self.measure(scene, origin, memory_bytes_max);
+        let rounds = (0..self.rounds).map(measure).collect();
+        SceneResult { scene, origin, priority: self.priority, memory_bytes_max, rounds }
     }
 
-    fn measure(&self, scene: Scene, memory_bytes_max: u64) -> io::Result<Measured> {
-        let server = self.start_server(scene, memory_bytes_max, Priority::Equal)?;
-        let below = if self.priority == Priority::Equal { Priority::Idle } else { self.priority };
-        let control = self.start_server(scene, memory_bytes_max, below)?;
-        let (small_file, large_file) = (self.files.uri("small.txt"), self.files.uri("large.txt"));
-        let attack = |server: &Server| {
-            let addresses = addresses(server)?;
-            let target = Target { addresses, large_file: &large_file, memory_bytes_max };
-            Attackers::start(scene, &target, self.priority)
-        };
+    fn measure(&self, scene: Scene, origin: Origin, memory_bytes_max: u64) -> io::Result<Measured> {
+        let endpoint = IntrospectionEndpoint::start()?;
+        let server = self.start_server(scene, origin, memory_bytes_max, &endpoint)?;
+        let directory = self.files.path();
         let addresses = addresses(&server)?;
+        let tls = scene.has_tls().then(|| tls_client(directory)).transpose()?;
+        let service = Service { addresses, from: origin.honest(), tls };
+        let kinds = Kind::ALL.into_iter().filter(|kind| scene.admits(*kind));
+        let clients = kinds.map(|kind| {
+            let client = HonestClient::new(kind, &service, scene.credential(), directory);
+            client.map(|client| (kind, client))
+        });
+        let clients = clients.collect::<io::Result<Vec<_>>>()?;
         let schedule = Schedule::start(self.span, scene.onset());
         thread::scope(|scope| {
-            let clients = Kind::ALL.into_iter().filter(|kind| scene.admits(*kind)).map(|kind| {
-                let client = HonestClient::new(kind, addresses, &small_file);
-                (kind, scope.spawn(|| client.run(&schedule)))
-            });
+            let schedule = &schedule;
+            let clients = clients
+                .into_iter()
+                .map(|(kind, client)| (kind, scope.spawn(move || client.run(schedule))));
             // All run before the first is waited for.
             let clients: Vec<_> = clients.collect();
+            schedule.wait_for_end_of(Phase::WarmUp);
+            let begin = server.cpu_time()?;
             schedule.wait_for_end_of(Phase::Quiet);
-            let attackers = attack(&control)?;
-            schedule.wait_for_end_of(Phase::Control);
-            attackers.stop()?;
-            drop(control);
-            schedule.wait_for_end_of(Phase::ControlAfter);
-            let quiet = server.resident_bytes()?;
+            let quiet = server.cpu_time()?.saturating_sub(begin);
             server.reset_resident_peak()?;
-            let attackers = attack(&server)?;
+            let attackers = origin.attackers();
+            let target = Target { addresses, directory, memory_bytes_max, attackers };
+            let attackers = Attackers::start(scene, origin, &target, self.priority)?;
+            schedule.wait_for_end_of(Phase::Onset);
+            let begin = server.cpu_time()?;
             schedule.wait_for_end_of(Phase::Attack);
+            let attacked = server.cpu_time()?.saturating_sub(begin);
             let attack = attackers.stop()?;
+            let left_at = schedule.now();
             schedule.wait_for_end_of(Phase::After);
             let kinds = clients.into_iter().map(|(kind, thread)| {
                 let calls = thread.join().map_err(|_| io::Error::other("a client panicked"))?;
+                let calls = calls.map_err(|error| {
+                    io::Error::other(format!("{}, before the attack: {error}", kind.name()))
+                });
                 Ok(KindCalls { kind, calls: calls? })
             });
             let kinds = kinds.collect::<io::Result<Vec<_>>>()?;
-            let (peak, after) = (server.resident_peak_bytes()?, server.resident_bytes()?);
-            scene.check_peak(peak)?;
-            Ok(Measured { kinds, memory: Memory { quiet, peak, after }, attack })
+            let memory =
+                Memory { peak: server.resident_peak_bytes()?, after: server.resident_bytes()? };
+            scene.check_peak(memory.peak)?;
+            let [quiet, attacked] = [quiet, attacked].map(|time| percent(time, self.span));
+            let cpu = CpuPercent { quiet, attack: attacked };
+            Ok(Measured { kinds, memory, cpu, attack, left_at })
         })
     }
 
     fn start_server(
         &self,
         scene: Scene,
+        origin: Origin,
         memory_bytes_max: u64,
-        priority: Priority,
+        endpoint: &IntrospectionEndpoint,
     ) -> io::Result<Server> {
-        let directory = self.files.0.path().display();
-        let others = scene.server_arguments(&format!("{directory}/keys.json"));
+        let listener = SocketAddr::new(origin.server(), 0);
+        let directory = self.files.path();
+        let served = directory.join("served").display().to_string();
         let line = format!(
-            "serve --tcp 127.0.0.1:0 --http 127.0.0.1:0 --memory-bytes-max {memory_bytes_max} \
-             --demo conformance --resources {directory}{others}"
+            "{} serve --tcp {listener} --http {listener} --memory-bytes-max {memory_bytes_max} \
+             --demo conformance --resources {served}",
+            self.program
         );
-        let mut arguments = priority.command(self.program);
-        arguments.extend(line.split(' ').map(str::to_owned));
+        let mut arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        arguments.extend(scene.server_arguments(directory, &endpoint.url()));
         Server::start_with_listeners(&arguments, 2)
     }
+}
+
+/// Returns processor time in percent of `span`.
+fn percent(time: Duration, span: Duration) -> u64 {
+    let percent = time.as_millis() * 100 / span.as_millis().max(1);
+    u64::try_from(percent).unwrap_or(u64::MAX)
 }
 
 /// Returns the listeners of a server.

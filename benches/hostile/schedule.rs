@@ -1,4 +1,4 @@
-//! The phases of a scene, and the calls of one honest client in each.
+//! The phases of a scene, and the calls of honest clients in each.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 /// Time until the first recorded call: connections are opened, code and data are warm.
 const WARM_UP: Duration = Duration::from_millis(500);
 /// Time after hostile peers have left.
-const AFTER: Duration = Duration::from_secs(2);
+const AFTER: Duration = Duration::from_secs(3);
 /// Largest recorded latency in nanoseconds.
 const LATENCY_MAX: u64 = 60_000_000_000;
 
@@ -20,31 +20,16 @@ pub(crate) enum Phase {
     WarmUp,
     /// Without hostile peers.
     Quiet,
-    /// The hostile peers have begun, at another server.
-    ControlOnset,
-    /// With hostile peers at another server.
-    Control,
-    /// The hostile peers have left the other server.
-    ControlAfter,
     /// The hostile peers have begun.
     Onset,
     /// With hostile peers.
     Attack,
-    /// The hostile peers have left.
+    /// The hostile peers leave.
     After,
 }
 
 impl Phase {
-    const ALL: [Self; 8] = [
-        Self::WarmUp,
-        Self::Quiet,
-        Self::ControlOnset,
-        Self::Control,
-        Self::ControlAfter,
-        Self::Onset,
-        Self::Attack,
-        Self::After,
-    ];
+    const ALL: [Self; 5] = [Self::WarmUp, Self::Quiet, Self::Onset, Self::Attack, Self::After];
 }
 
 /// Times of the phases.
@@ -86,9 +71,9 @@ impl Schedule {
     const fn duration(&self, phase: Phase) -> Duration {
         match phase {
             Phase::WarmUp => WARM_UP,
-            Phase::Quiet | Phase::Control | Phase::Attack => self.span,
-            Phase::ControlOnset | Phase::Onset => self.onset,
-            Phase::ControlAfter | Phase::After => AFTER,
+            Phase::Quiet | Phase::Attack => self.span,
+            Phase::Onset => self.onset,
+            Phase::After => AFTER,
         }
     }
 
@@ -99,37 +84,47 @@ impl Schedule {
     }
 }
 
+/// A call that was due when hostile peers left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LateCall {
+    pub(crate) due: Instant,
+    /// `None` if it failed.
+    pub(crate) latency: Option<Duration>,
+}
+
 /// Calls of one or more honest clients in the phases that are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct PhaseCalls {
     pub(crate) quiet: Calls,
     /// With the failures before and after it.
-    pub(crate) control: Calls,
-    /// With the failures before and after it.
     pub(crate) attack: Calls,
+    /// Those after the attack.
+    pub(crate) late: Vec<LateCall>,
 }
 
 impl PhaseCalls {
     /// Calls of which none has been made.
     pub(crate) fn none() -> Result<Self, hdrhistogram::CreationError> {
-        Ok(Self { quiet: Calls::none()?, control: Calls::none()?, attack: Calls::none()? })
+        Ok(Self { quiet: Calls::none()?, attack: Calls::none()?, late: Vec::new() })
     }
 
     /// Records a call in a phase; an error in the warm-up is returned.
     pub(crate) fn record(
         &mut self,
         phase: Phase,
+        due: Instant,
         latency: Duration,
         result: Result<(), std::io::Error>,
     ) -> Result<(), std::io::Error> {
+        if phase == Phase::After {
+            self.late.push(LateCall { due, latency: result.is_ok().then_some(latency) });
+        }
         let calls = match phase {
             Phase::WarmUp => return result,
             Phase::Quiet => &mut self.quiet,
-            Phase::ControlOnset | Phase::Control | Phase::ControlAfter => &mut self.control,
             Phase::Onset | Phase::Attack | Phase::After => &mut self.attack,
         };
-        let is_compared = matches!(phase, Phase::Quiet | Phase::Control | Phase::Attack);
-        if is_compared || result.is_err() {
+        if matches!(phase, Phase::Quiet | Phase::Attack) || result.is_err() {
             calls.record(latency, result);
         }
         Ok(())
@@ -137,19 +132,19 @@ impl PhaseCalls {
 
     /// Adds the calls of another client.
     pub(crate) fn add(&mut self, other: &Self) -> Result<(), hdrhistogram::AdditionError> {
+        self.late.extend_from_slice(&other.late);
         self.quiet.add(&other.quiet)?;
-        self.control.add(&other.control)?;
         self.attack.add(&other.attack)
     }
 
     /// Returns the number of failed calls.
     pub(crate) const fn failures(&self) -> u64 {
-        self.quiet.failures() + self.control.failures() + self.attack.failures()
+        self.quiet.failures() + self.attack.failures()
     }
 
     /// Returns the error of the first failed call.
     pub(crate) fn first_failure(&self) -> Option<&str> {
-        [&self.quiet, &self.control, &self.attack].into_iter().find_map(Calls::first_failure)
+        [&self.quiet, &self.attack].into_iter().find_map(Calls::first_failure)
     }
 }
 
