@@ -309,6 +309,11 @@ impl<J: Job> Shared<J> {
                 None => drop(job),
             };
             catch_unwind(AssertUnwindSafe(run)).ok();
+            if self.is_background {
+                // With a real-time policy the niceness has no effect (sched(7)): a shard on the
+                // same CPU waits for one job, not for all.
+                std::thread::yield_now();
+            }
         }
     }
 
