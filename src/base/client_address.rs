@@ -47,6 +47,16 @@ impl ClientAddress {
         self.0.get()
     }
 
+    /// Returns the wider prefixes around it, the widest first, by their length and bits: IPv4 /24,
+    /// IPv6 /48 and /56.
+    pub(crate) const fn prefixes(self) -> [Option<(u8, u64)>; 2] {
+        let bits = self.0.get();
+        if bits >> 32 == 0xffff {
+            return [Some((24, bits & !0xff)), None];
+        }
+        [Some((48, bits & !0xffff)), Some((56, bits & !0xff))]
+    }
+
     /// Returns the IPv4 address, or the first IPv6 address of the prefix; `::1` for `::/64`.
     pub const fn ip(self) -> IpAddr {
         let bits = self.0.get();
@@ -65,12 +75,32 @@ impl ClientAddress {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AddressShare {
     percent: u8,
+    /// Unauthenticated callers leave an eighth to authenticated ones.
+    has_reserve: bool,
 }
 
 impl AddressShare {
     /// A share of `percent`; 100 and more is the whole table.
     pub const fn new(percent: u8) -> Self {
-        Self { percent }
+        Self { percent, has_reserve: false }
+    }
+
+    /// Sets whether unauthenticated callers leave an eighth of the table to authenticated ones.
+    #[must_use]
+    pub const fn with_reserve(self, has_reserve: bool) -> Self {
+        Self { has_reserve, ..self }
+    }
+
+    /// Returns how many of `places` all prefixes, or all addresses of a prefix, keep for those that
+    /// hold little: so few that an address alone in its prefixes has its own share.
+    pub(crate) const fn kept_for_light(self, places: usize) -> usize {
+        let percent = 100_u8.saturating_sub(self.percent) / 3;
+        (places as u128 * percent as u128 / 100) as usize
+    }
+
+    /// Returns the share of all unauthenticated callers.
+    pub(crate) const fn of_unauthenticated(self) -> Self {
+        if self.has_reserve { Self::new(88) } else { Self::new(100) }
     }
 
     /// Returns how many of `places` one address may take.

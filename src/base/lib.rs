@@ -1,5 +1,5 @@
 //! Building blocks without I/O: slab, linked lists, buffer pool, time values, addresses of clients,
-//! sizes of values and a seeded random generator.
+//! shares of callers, sizes of values and a seeded random generator.
 //!
 //! Independent of MCP, sockets and clocks; every other crate of Corelane may use it. The interface
 //! is unstable; programs use the crate `corelane`.
@@ -18,3 +18,5 @@ pub mod transport;
 pub mod trusted_proxies;
 
 pub mod linked_list;
+
+pub mod holders;

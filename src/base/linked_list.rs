@@ -92,6 +92,28 @@ impl<const LIST: usize> LinkedList<LIST> {
         }
     }
 
+    /// Returns the first value that `matches` accepts, of the first `visits_max`.
+    pub fn find_first<T: Linked<LIST>>(
+        &self,
+        slab: &mut Slab<T>,
+        visits_max: usize,
+        matches: impl Fn(&T) -> bool,
+    ) -> Option<Key> {
+        let mut slot = self.first;
+        for _ in 0..visits_max {
+            let key = slab.key_at(slot)?;
+            let value = slab.get_mut(key)?;
+            if matches(value) {
+                return Some(key);
+            }
+            slot = value.links_mut().next;
+            if slot == self.first {
+                return None;
+            }
+        }
+        None
+    }
+
     /// Returns the keys of the values in order.
     pub fn keys<T: Linked<LIST>>(&self, slab: &mut Slab<T>) -> Vec<Key> {
         let mut keys: Vec<Key> = self.first(slab).into_iter().collect();
@@ -172,6 +194,9 @@ mod tests {
             assert_eq!(list.first(&slab), keys.first().copied());
             assert_eq!(list.last(&mut slab), keys.last().copied());
             assert_eq!(numbers(&list, &mut slab), model);
+            let third = list.find_first(&mut slab, 3, |it| Some(&it.number) == model.get(2));
+            assert_eq!(third, keys.get(2).copied());
+            assert_eq!(list.find_first(&mut slab, 20, |_| false), None);
         }
     }
 

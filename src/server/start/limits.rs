@@ -48,7 +48,8 @@ pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
         websocket: websocket_frame_options(&options.websocket),
         ..ConnectionOptions::default()
     };
-    let address_share = AddressShare::new(options.limits.address_share_percent);
+    let address_share = AddressShare::new(options.limits.address_share_percent)
+        .with_reserve(options.auth.is_enabled());
     ShardLimits {
         connections,
         memory: MemoryLimit::new(options.limits.memory_bytes_max / shards.max(1)),

@@ -365,8 +365,8 @@ fn too_many_tasks(limit: TaskLimit, limits: &TaskLimits) -> Error {
         TaskLimit::AddressShare => {
             let tasks_max = limits.address_share.of(limits.tasks_max);
             format!(
-                "too many tasks from this address (limit {tasks_max} per shard: \
-                 address_share_percent of tasks_max); try again later"
+                "too many tasks of this caller or its network (limit {tasks_max} per shard, less \
+                 what others hold: address_share_percent of tasks_max); try again later"
             )
         }
         TaskLimit::Tasks | TaskLimit::TaskBytes => {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use corelane_base::client_address::ClientAddress;
+use corelane_base::holders::Holder;
 use corelane_base::principal::{Principal, is_same_caller};
 use corelane_base::time::{Instant, WallClock};
 use corelane_engine::mesh::ShardId;
@@ -90,6 +91,7 @@ impl<W> Task<W> {
         id: TaskId,
         number: u64,
         birth: NewTask,
+        holder: Holder,
         ttl: Duration,
         now: Instant,
     ) -> Self {
@@ -102,7 +104,7 @@ impl<W> Task<W> {
             outcome: None,
             is_fetched: false,
             handler: None,
-            caller: TaskCaller::new(owner, principal, client.revision, progress_token),
+            caller: TaskCaller::new(owner, holder, principal, client.revision, progress_token),
             requests: TaskRequests::default(),
             observers: TaskObservers::default(),
         }
@@ -395,6 +397,7 @@ pub struct TaskOwner {
 #[derive(Debug)]
 pub struct TaskCaller {
     owner: TaskOwner,
+    holder: Holder,
     principal: Option<Arc<Principal>>,
     /// Whether the peer has gone.
     is_gone: bool,
@@ -409,6 +412,7 @@ impl TaskCaller {
     /// notifications are optional, and a token that is stored for the ttl must be short.
     fn new(
         owner: TaskOwner,
+        holder: Holder,
         principal: Option<Arc<Principal>>,
         revision: Revision,
         progress_token: Option<IdBuf>,
@@ -419,12 +423,17 @@ impl TaskCaller {
         };
         let progress_token = progress_token.filter(is_short);
         let (is_gone, last_progress) = (false, f64::NEG_INFINITY);
-        Self { owner, principal, is_gone, revision, progress_token, last_progress }
+        Self { owner, holder, principal, is_gone, revision, progress_token, last_progress }
     }
 
-    /// Returns the owner of the task.
-    pub const fn owner(&self) -> TaskOwner {
-        self.owner
+    /// Returns the connection or session of its call.
+    pub(super) const fn peer(&self) -> PeerId {
+        self.owner.peer
+    }
+
+    /// Returns for whom the task counts.
+    pub(super) const fn holder(&self) -> Holder {
+        self.holder
     }
 
     /// Returns the address of the peer, unless it is exempt from the shares.

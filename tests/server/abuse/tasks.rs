@@ -146,6 +146,34 @@ fn running_tasks_of_one_address_leave_room() {
 }
 
 #[test]
+fn many_addresses_leave_task_to_another_caller() {
+    on_small_servers(|server| {
+        let (first, _) = fill(&server, ATTACKER, "hold", &json!({}));
+        let second = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 10));
+        let (second, errors) = fill(&server, second, "hold", &json!({}));
+        assert!(errors[0].contains("address_share_percent of tasks_max"), "{errors:?}");
+        // Another address of the prefix, one of another prefix, and a proxy.
+        let other_prefix = IpAddr::V4(Ipv4Addr::new(127, 0, 1, 2));
+        for from in [HONEST, other_prefix, EXEMPT] {
+            complete_one(&server, from, 100);
+        }
+        let mut attackers = Vec::new();
+        for last in 100..140 {
+            let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+            let mut client = LineClient::connect_from(from, server.tcp());
+            while create(&mut client, "hold", json!({})).is_ok() {}
+            attackers.push(client);
+        }
+        for from in [other_prefix, EXEMPT] {
+            complete_one(&server, from, 100);
+        }
+        drop((first, second, attackers));
+        server.open_gate();
+        server.close();
+    });
+}
+
+#[test]
 fn ended_tasks_of_disconnected_clients_are_evicted() {
     on_small_servers(|server| {
         let (clients, errors) = fill(&server, EXEMPT, "large", &json!({"bytes": 10}));

@@ -2,8 +2,9 @@
 //!
 //! Invariants: a task is in the table before its id is sent to a client, and stays until its ttl
 //! expires or it is evicted; the number of tasks and the bytes of their results are bounded, also
-//! for each connection and address; at a limit ended tasks whose owner has gone are evicted, and no
-//! others: of the address at the limit of its share, of all at a limit of the shard; a task is
+//! for each connection and caller; at a limit ended tasks whose owner has gone are evicted, and no
+//! others: of the caller at the limit of its share, of the caller with most of them at a limit of
+//! the shard, and those of authenticated callers only for such callers; a task is
 //! visible only to the protocol generation that created it. The caller sends the notifications of
 //! tasks returned by [`TaskTable::take_changed`].
 
@@ -13,6 +14,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use corelane_base::holders::PlaceOwner;
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::mesh::ShardId;
@@ -22,7 +24,7 @@ use corelane_protocol::model::TaskStatus;
 
 use self::stored_tasks::StoredTasks;
 pub use self::stored_tasks::{Room, TaskUsage};
-use super::task::{NewTask, Task, TaskOutcome};
+use super::task::{NewTask, Task, TaskOutcome, TaskOwner};
 use crate::server::calls::HandlerWork;
 use crate::server::owner_id::{OwnerIds, TaskId};
 use crate::server::reply_to::PeerId;
@@ -75,17 +77,20 @@ impl<W> TaskTable<W> {
     ///
     /// # Errors
     ///
-    /// A limit of the connection, the address or the shard is reached, or no id can be generated.
+    /// A limit of the connection, the caller or the shard is reached, or no id can be generated.
     pub fn create(&mut self, birth: NewTask, now: Instant) -> Result<CreatedTask, TaskRefusal> {
         let id = self.ids.task_id().ok_or(TaskRefusal::NoRandomBits)?;
-        let Room { evicted, refused } = self.tasks.make_room_for_task(&self.limits, birth.owner);
+        let TaskOwner { peer, address } = birth.owner;
+        let holder = PlaceOwner { principal: birth.principal.as_deref(), address };
+        let holder = self.tasks.holder_of(holder);
+        let Room { evicted, refused } = self.tasks.make_room_for_task(&self.limits, peer, holder);
         if let Some(limit) = refused {
             return Err(TaskRefusal::Limit { limit, evicted });
         }
         let TaskLimits { ttl: ttl_default, ttl_max, .. } = self.limits;
         let ttl = birth.ttl.map_or(ttl_default, |ttl| ttl.max(TTL_MIN)).min(ttl_max);
         self.created += 1;
-        let task = Task::new(id, self.created, birth, ttl, now);
+        let task = Task::new(id, self.created, birth, holder, ttl, now);
         let full = TaskRefusal::Limit { limit: TaskLimit::Tasks, evicted };
         let key = self.tasks.insert(task).ok_or(full)?;
         // Tasks that were evicted or could not be started leave their deadlines in the wheel.
@@ -149,8 +154,8 @@ impl<W> TaskTable<W> {
         if task.has_ended() {
             return Room::default();
         }
-        let (address, is_modern) = (task.caller.address(), task.caller.revision().is_modern());
-        let room = self.tasks.make_room_for_result(&self.limits, address, end.bytes());
+        let (holder, is_modern) = (task.caller.holder(), task.caller.revision().is_modern());
+        let room = self.tasks.make_room_for_result(&self.limits, holder, end.bytes());
         let end = room.refused.map_or(end, |limit| TaskOutcome::Error(result_refused(limit)));
         let (status, message) = match &end {
             TaskOutcome::Error(error) => (TaskStatus::Failed, Some(error.message.clone())),
@@ -327,7 +332,7 @@ fn parse_cursor(cursor: &str, created: u64) -> Result<u64, Error> {
 fn result_refused(limit: TaskLimit) -> Error {
     Error::internal(match limit {
         TaskLimit::AddressShare => {
-            "no memory for the task's result: this address has its share of stored results (limit \
+            "no memory for the task's result: this caller has its share of stored results (limit \
              address_share_percent of task_bytes_max)"
         }
         _ => "no memory for the task's result: the limit of stored results is reached",

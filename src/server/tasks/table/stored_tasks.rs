@@ -1,4 +1,4 @@
-//! The tasks of a shard with their indexes: by id, by owner and address, and in the order of their
+//! The tasks of a shard with their indexes: by id, by owner and holder, and in the order of their
 //! eviction.
 //!
 //! Invariants: every index agrees with the tasks; only tasks that have ended and whose owner has
@@ -7,15 +7,16 @@
 //! The order of eviction contains exactly these tasks. Tasks whose result was fetched or that have
 //! none come first, then the others, each in the order in which they ended.
 //!
-//! Owners are the connections and sessions that created the tasks, and their addresses. An owner is
-//! stored while it exists and has a task, an address while it has a task; an address takes no more
-//! tasks and result bytes than its share.
+//! Owners are the connections and sessions that created the tasks. An owner is stored while it
+//! exists and has a task. Holders are the authenticated callers, and the addresses of others with
+//! the prefixes around them; a holder takes no more tasks and result bytes than it may while the
+//! others have theirs, without those that can be evicted.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
-use corelane_base::client_address::ClientAddress;
+use corelane_base::holders::{HeldPlaces, Holder, HolderScope, PlaceOwner};
 use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
 use corelane_protocol::model::TaskStatus;
@@ -23,7 +24,7 @@ use corelane_protocol::model::TaskStatus;
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::TaskLimits;
-use crate::server::tasks::task::{Task, TaskOutcome, TaskOwner};
+use crate::server::tasks::task::{Task, TaskOutcome};
 use crate::telemetry::label::TaskLimit;
 
 /// The tasks of a shard, each with a handler `W`.
@@ -52,10 +53,10 @@ impl<W> StoredTasks<W> {
 
     /// Stores a task that runs.
     pub(super) fn insert(&mut self, task: Task<W>) -> Option<Key> {
-        let (id, owner) = (task.id(), task.caller.owner());
+        let (id, peer, holder) = (task.id(), task.caller.peer(), task.caller.holder());
         let key = self.slab.insert(task).ok()?;
         self.keys.insert(id, key);
-        self.owners.add_task(key, owner);
+        self.owners.add_task(key, peer, holder);
         Some(key)
     }
 
@@ -94,8 +95,8 @@ impl<W> StoredTasks<W> {
             return false;
         };
         task.end(status, message, outcome, now);
-        self.owners.end_task(task.caller.address(), task.result_bytes());
-        self.evictable.add_if_evictable(key, task);
+        self.owners.end_task(task.caller.holder(), task.result_bytes());
+        self.list_if_evictable(key);
         true
     }
 
@@ -113,16 +114,78 @@ impl<W> StoredTasks<W> {
         for key in self.owners.remove_owner(peer) {
             if let Some(task) = self.slab.get_mut(key) {
                 task.caller.mark_gone();
-                self.evictable.add_if_evictable(key, task);
+                self.list_if_evictable(key);
             }
         }
     }
 
+    /// Lists a task as evictable, if it is.
+    fn list_if_evictable(&mut self, key: Key) {
+        if let Some(task) = self.slab.get(key)
+            && self.evictable.add_if_evictable(key, task)
+        {
+            self.owners.unpin(task.caller.holder(), task.result_bytes());
+        }
+    }
+
+    /// Returns the holder of the tasks of a caller.
+    pub(super) fn holder_of(&self, owner: PlaceOwner<'_>) -> Holder {
+        self.owners.pinned.holder_of(owner)
+    }
+
+    /// Checks that an owner may create one more task; returns the first limit that is reached, of
+    /// the owner, the holder and the shard.
+    fn check_task(
+        &self,
+        limits: &TaskLimits,
+        peer: PeerId,
+        holder: Holder,
+    ) -> Result<(), TaskLimit> {
+        let (pinned, places) = (&self.owners.pinned, limits.tasks_max);
+        let held = pinned.of(holder) + self.evictable.held.of_limited(holder);
+        let excess = (pinned.total() + 1).saturating_sub(places);
+        if self.owners.tasks_of(peer).len() >= limits.tasks_per_connection_max {
+            Err(TaskLimit::TasksPerConnection)
+        } else if held >= pinned.limit_of(holder, places + excess, limits.address_share) {
+            Err(TaskLimit::AddressShare)
+        } else if self.owners.total.tasks >= places {
+            Err(TaskLimit::Tasks)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Checks that a result of `bytes` has room once `freed` is evicted.
+    fn check_result(
+        &self,
+        limits: &TaskLimits,
+        holder: Holder,
+        bytes: usize,
+        freed: FreedBytes,
+    ) -> Result<(), TaskLimit> {
+        let (pinned, places) = (&self.owners.pinned_bytes, limits.result_bytes_max);
+        let held = pinned.of(holder) + self.evictable.bytes.of_limited(holder);
+        let excess = (pinned.total() + bytes).saturating_sub(places);
+        let limit = pinned.limit_of(holder, places + excess, limits.address_share);
+        if held - freed.of_holder + bytes > limit {
+            Err(TaskLimit::AddressShare)
+        } else if self.owners.total.result_bytes - freed.of_all + bytes > places {
+            Err(TaskLimit::TaskBytes)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Makes room for one more task of an owner.
-    pub(super) fn make_room_for_task(&mut self, limits: &TaskLimits, owner: TaskOwner) -> Room {
+    pub(super) fn make_room_for_task(
+        &mut self,
+        limits: &TaskLimits,
+        peer: PeerId,
+        holder: Holder,
+    ) -> Room {
         let mut room = Room::default();
-        while let Err(limit) = self.owners.check_task(limits, owner) {
-            if !self.evict(limit, owner.address) {
+        while let Err(limit) = self.check_task(limits, peer, holder) {
+            if !self.evict(limit, holder) {
                 room.refused = Some(limit);
                 break;
             }
@@ -135,18 +198,18 @@ impl<W> StoredTasks<W> {
     pub(super) fn make_room_for_result(
         &mut self,
         limits: &TaskLimits,
-        address: Option<ClientAddress>,
+        holder: Holder,
         bytes: usize,
     ) -> Room {
         let mut room = Room::default();
         let mut would_suffice = None;
-        while let Err(limit) = self.owners.check_result(limits, address, bytes, 0, 0) {
+        let none = FreedBytes::default();
+        while let Err(limit) = self.check_result(limits, holder, bytes, none) {
             let would_suffice = *would_suffice.get_or_insert_with(|| {
-                let [of_address, of_all] =
-                    [address, None].map(|owner| self.evictable.result_bytes(owner));
-                self.owners.check_result(limits, address, bytes, of_address, of_all).is_ok()
+                let freed = self.evictable.result_bytes(holder);
+                self.check_result(limits, holder, bytes, freed).is_ok()
             });
-            if !would_suffice || !self.evict(limit, address) {
+            if !would_suffice || !self.evict(limit, holder) {
                 room.refused = Some(limit);
                 break;
             }
@@ -155,24 +218,30 @@ impl<W> StoredTasks<W> {
         room
     }
 
-    /// Removes the first evictable task without pending work, because `limit` is reached: one of
-    /// `address` at the limit of its share. Returns `false` if there is none.
-    fn evict(&mut self, limit: TaskLimit, address: Option<ClientAddress>) -> bool {
-        let owner = match limit {
-            TaskLimit::TasksPerConnection => return false,
-            TaskLimit::AddressShare => address,
-            TaskLimit::Tasks | TaskLimit::TaskBytes => None,
-        };
+    /// Removes the first evictable task without pending work, because `limit` is reached: at that
+    /// of a share one of `holder`, otherwise one of the holder with most of them. Those of
+    /// authenticated callers are evicted only for such callers. Returns `false` if there is none.
+    fn evict(&mut self, limit: TaskLimit, holder: Holder) -> bool {
         let is_idle = |key: &Key| self.slab.get(*key).is_some_and(|task| !task.has_pending_work());
-        let first = self.evictable.keys(owner).find(is_idle);
+        let first_of = |holder| self.evictable.keys(holder).find(is_idle);
+        let find = |scope| self.evictable.held.find_heaviest(scope, first_of);
+        let first = match limit {
+            TaskLimit::TasksPerConnection => None,
+            TaskLimit::AddressShare => first_of(holder),
+            TaskLimit::Tasks | TaskLimit::TaskBytes => {
+                let first = find(HolderScope::Unauthenticated);
+                let others = || find(HolderScope::Authenticated);
+                first.or_else(|| holder.is_authenticated().then(others).flatten())
+            }
+        };
         first.is_some_and(|key| self.remove(key).is_some())
     }
 
     pub(super) fn remove(&mut self, key: Key) -> Option<Task<W>> {
         let task = self.slab.remove(key)?;
         self.keys.remove(&task.id());
-        self.owners.remove_task(key, task.caller.owner(), !task.has_ended(), task.result_bytes());
-        self.evictable.remove(&task);
+        let is_pinned = !self.evictable.remove(&task);
+        self.owners.remove_task(key, &task, is_pinned);
         task.requests.inputs.close();
         Some(task)
     }
@@ -183,10 +252,13 @@ impl<W> StoredTasks<W> {
         self.owners.total()
     }
 
-    /// Returns the number of stored owners and addresses.
+    /// Returns the number of stored owners, and the bytes of the holders.
     #[cfg(test)]
     pub fn owner_counts(&self) -> (usize, usize) {
-        self.owners.counts()
+        (
+            self.owners.by_peer.len(),
+            self.owners.pinned.held_bytes() + self.evictable.held.held_bytes(),
+        )
     }
 
     /// Returns the numbers of all tasks, in the order of creation.
@@ -198,11 +270,14 @@ impl<W> StoredTasks<W> {
     }
 }
 
-/// The tasks that may be evicted: all of the shard, and those of each address that is not exempt.
+/// The tasks that may be evicted, by holder.
 #[derive(Debug, Default)]
 struct EvictableTasks {
-    all: BTreeMap<EvictionRank, Evictable>,
-    by_address: BTreeMap<(ClientAddress, EvictionRank), Evictable>,
+    by_holder: BTreeMap<(Holder, EvictionRank), Evictable>,
+    /// Their number.
+    held: HeldPlaces,
+    /// Bytes of their results.
+    bytes: HeldPlaces,
 }
 
 /// The place of a task in the order; compared from the first field to the last.
@@ -228,50 +303,56 @@ impl EvictionRank {
 }
 
 impl EvictableTasks {
-    /// Adds a task, if it has ended and its owner has gone.
-    fn add_if_evictable<W>(&mut self, key: Key, task: &Task<W>) {
+    /// Adds a task, if it has ended and its owner has gone. Returns whether it was added.
+    fn add_if_evictable<W>(&mut self, key: Key, task: &Task<W>) -> bool {
         if !task.has_ended() || !task.caller.is_gone() {
-            return;
+            return false;
         }
-        let rank = EvictionRank::new(task);
+        let (holder, rank) = (task.caller.holder(), EvictionRank::new(task));
         let evictable = Evictable { key, result_bytes: task.result_bytes() };
-        self.all.insert(rank, evictable);
-        if let Some(address) = task.caller.address() {
-            self.by_address.insert((address, rank), evictable);
+        let is_added = self.by_holder.insert((holder, rank), evictable).is_none();
+        if is_added {
+            self.held.add(holder, 1);
+            self.bytes.add(holder, evictable.result_bytes);
         }
+        is_added
     }
 
-    /// Removes a task that is unchanged since it was added, if it was.
-    pub(super) fn remove<W>(&mut self, task: &Task<W>) {
-        let rank = EvictionRank::new(task);
-        self.all.remove(&rank);
-        if let Some(address) = task.caller.address() {
-            self.by_address.remove(&(address, rank));
+    /// Removes a task that is unchanged since it was added. Returns whether it was added.
+    pub(super) fn remove<W>(&mut self, task: &Task<W>) -> bool {
+        let holder = task.caller.holder();
+        let removed = self.by_holder.remove(&(holder, EvictionRank::new(task)));
+        if let Some(removed) = &removed {
+            self.held.subtract(holder, 1);
+            self.bytes.subtract(holder, removed.result_bytes);
         }
+        removed.is_some()
     }
 
-    /// Returns the tasks of an address, or of all, in order.
-    fn keys(&self, address: Option<ClientAddress>) -> impl Iterator<Item = Key> {
-        self.of(address).map(|evictable| evictable.key)
+    /// Returns the tasks of a holder in order.
+    fn keys(&self, holder: Holder) -> impl Iterator<Item = Key> {
+        let first = Bound::Included((holder, EvictionRank::default()));
+        let range = self.by_holder.range((first, Bound::Unbounded));
+        range.take_while(move |((other, _), _)| *other == holder).map(|(_, it)| it.key)
     }
 
-    /// Returns the bytes of the results of the tasks of an address, or of all.
-    pub(super) fn result_bytes(&self, address: Option<ClientAddress>) -> usize {
-        self.of(address).map(|evictable| evictable.result_bytes).sum()
-    }
-
-    fn of(&self, address: Option<ClientAddress>) -> impl Iterator<Item = &Evictable> {
-        let all = address.is_none().then(|| self.all.values());
-        let own = address.map(|address| {
-            let first = Bound::Included((address, EvictionRank::default()));
-            let range = self.by_address.range((first, Bound::Unbounded));
-            range.take_while(move |((other, _), _)| *other == address).map(|(_, it)| it)
-        });
-        all.into_iter().flatten().chain(own.into_iter().flatten())
+    /// Returns the bytes of the results that are evicted for a result of `holder`, at most.
+    pub(super) fn result_bytes(&self, holder: Holder) -> FreedBytes {
+        let bytes = &self.bytes;
+        let is_authenticated = holder.is_authenticated();
+        let of_all = if is_authenticated { bytes.total() } else { bytes.unauthenticated() };
+        FreedBytes { of_holder: bytes.of_limited(holder), of_all }
     }
 }
 
-/// What a table, or one address, holds.
+/// Bytes of results that could be evicted.
+#[derive(Clone, Copy, Debug, Default)]
+struct FreedBytes {
+    of_holder: usize,
+    of_all: usize,
+}
+
+/// What a table holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TaskUsage {
     /// Tasks, running or ended.
@@ -282,103 +363,58 @@ pub struct TaskUsage {
     pub result_bytes: usize,
 }
 
-/// The tasks of each owner, and the usage of each address that is not exempt.
+/// The tasks of each owner, and what each holder has of those that cannot be evicted.
 #[derive(Debug, Default)]
 struct TaskOwners {
     /// In the order of creation.
     by_peer: HashMap<PeerId, Vec<Key>>,
-    by_address: HashMap<ClientAddress, TaskUsage>,
+    /// Tasks that cannot be evicted.
+    pinned: HeldPlaces,
+    /// Bytes of their results.
+    pinned_bytes: HeldPlaces,
     total: TaskUsage,
 }
 
 impl TaskOwners {
-    /// Checks that an owner may create one more task; returns the first limit that is reached, of
-    /// the owner, the address and the shard.
-    pub(super) fn check_task(
-        &self,
-        limits: &TaskLimits,
-        TaskOwner { peer, address }: TaskOwner,
-    ) -> Result<(), TaskLimit> {
-        let (of_address, tasks_max) = (self.usage_of(address), limits.tasks_max);
-        let share = limits.address_share.of(tasks_max);
-        if self.tasks_of(peer).len() >= limits.tasks_per_connection_max {
-            Err(TaskLimit::TasksPerConnection)
-        } else if address.is_some() && share < tasks_max && of_address.tasks >= share {
-            Err(TaskLimit::AddressShare)
-        } else if self.total.tasks >= tasks_max {
-            Err(TaskLimit::Tasks)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Checks that a result of `bytes` has room once the address has freed `freed_of_address`
-    /// bytes, and all together have freed `freed`.
-    pub(super) fn check_result(
-        &self,
-        limits: &TaskLimits,
-        address: Option<ClientAddress>,
-        bytes: usize,
-        freed_of_address: usize,
-        freed: usize,
-    ) -> Result<(), TaskLimit> {
-        let (of_address, bytes_max) = (self.usage_of(address), limits.result_bytes_max);
-        let share = limits.address_share.of(bytes_max);
-        let bytes_of_address = of_address.result_bytes.saturating_sub(freed_of_address) + bytes;
-        if address.is_some() && share < bytes_max && bytes_of_address > share {
-            Err(TaskLimit::AddressShare)
-        } else if self.total.result_bytes - freed + bytes > bytes_max {
-            Err(TaskLimit::TaskBytes)
-        } else {
-            Ok(())
-        }
-    }
-
     /// Adds a task that runs.
-    pub(super) fn add_task(&mut self, key: Key, TaskOwner { peer, address }: TaskOwner) {
+    pub(super) fn add_task(&mut self, key: Key, peer: PeerId, holder: Holder) {
         self.by_peer.entry(peer).or_default().push(key);
-        let of_address = address.map(|address| self.by_address.entry(address).or_default());
-        for usage in of_address.into_iter().chain([&mut self.total]) {
-            usage.tasks += 1;
-            usage.running += 1;
-        }
+        self.pinned.add(holder, 1);
+        self.total.tasks += 1;
+        self.total.running += 1;
     }
 
     /// Counts the end of a task, with a result of `bytes`.
-    pub(super) fn end_task(&mut self, address: Option<ClientAddress>, bytes: usize) {
-        let of_address = address.and_then(|address| self.by_address.get_mut(&address));
-        for usage in of_address.into_iter().chain([&mut self.total]) {
-            usage.running -= 1;
-            usage.result_bytes += bytes;
-        }
+    pub(super) fn end_task(&mut self, holder: Holder, bytes: usize) {
+        self.pinned_bytes.add(holder, bytes);
+        self.total.running -= 1;
+        self.total.result_bytes += bytes;
     }
 
-    /// Removes a task that runs or has ended, and its result of `bytes`.
-    fn remove_task(
-        &mut self,
-        key: Key,
-        TaskOwner { peer, address }: TaskOwner,
-        is_running: bool,
-        bytes: usize,
-    ) {
+    /// Counts a task, with a result of `bytes`, that can be evicted from now on.
+    fn unpin(&mut self, holder: Holder, bytes: usize) {
+        self.pinned.subtract(holder, 1);
+        self.pinned_bytes.subtract(holder, bytes);
+    }
+
+    /// Removes a task that runs or has ended, and its result. `is_pinned`: it could not be evicted.
+    fn remove_task<W>(&mut self, key: Key, task: &Task<W>, is_pinned: bool) {
+        let (peer, holder, bytes) = (task.caller.peer(), task.caller.holder(), task.result_bytes());
         if let Some(tasks) = self.by_peer.get_mut(&peer) {
             tasks.retain(|task| *task != key);
             if tasks.is_empty() {
                 self.by_peer.remove(&peer);
             }
         }
-        let of_address = address.and_then(|address| self.by_address.get_mut(&address));
-        for usage in of_address.into_iter().chain([&mut self.total]) {
-            usage.tasks -= 1;
-            usage.running -= usize::from(is_running);
-            usage.result_bytes -= bytes;
+        if is_pinned {
+            self.unpin(holder, bytes);
         }
-        if let Some(address) = address.filter(|_| self.usage_of(address).tasks == 0) {
-            self.by_address.remove(&address);
-        }
+        self.total.tasks -= 1;
+        self.total.running -= usize::from(!task.has_ended());
+        self.total.result_bytes -= bytes;
     }
 
-    /// Removes an owner that has gone; returns its tasks, which still count for its address.
+    /// Removes an owner that has gone; returns its tasks, which still count for their holder.
     pub(super) fn remove_owner(&mut self, peer: PeerId) -> Vec<Key> {
         self.by_peer.remove(&peer).unwrap_or_default()
     }
@@ -388,20 +424,9 @@ impl TaskOwners {
         self.by_peer.get(&peer).map_or(&[], Vec::as_slice)
     }
 
-    fn usage_of(&self, address: Option<ClientAddress>) -> TaskUsage {
-        let usage = address.and_then(|address| self.by_address.get(&address));
-        usage.copied().unwrap_or_default()
-    }
-
     /// Returns what all tasks hold.
     #[inline]
     pub(super) const fn total(&self) -> TaskUsage {
         self.total
-    }
-
-    /// Returns the number of stored owners and addresses.
-    #[cfg(test)]
-    pub(super) fn counts(&self) -> (usize, usize) {
-        (self.by_peer.len(), self.by_address.len())
     }
 }

@@ -1,6 +1,10 @@
 //! Limits of tasks and results: what is refused, and what is evicted; and a property test against a
 //! simple model, which searches where the table has indexes.
 
+use std::sync::Arc;
+
+use corelane_base::holders::{HeldPlaces, Holder, HolderScope};
+use corelane_base::principal::Principal;
 use proptest::prelude::*;
 
 use super::*;
@@ -126,8 +130,8 @@ fn address_share_limits_bytes_of_results() {
     assert_eq!(stored.refused, Some(TaskLimit::AddressShare));
     assert_eq!(status(&mut tasks, key), TaskStatus::Failed);
     tasks.remove(key).unwrap();
-    end_task(&mut tasks, 3, address(2), 6, at(1));
     end_task(&mut tasks, 2, address(1), 5, at(1));
+    end_task(&mut tasks, 3, address(2), 6, at(1));
     assert_eq!(tasks.usage(), TaskUsage { tasks: 3, running: 0, result_bytes: 81 });
 }
 
@@ -191,6 +195,46 @@ fn unsent_end_keeps_task_from_eviction() {
     assert_eq!(tasks.create(task_of(2, None), at(2)).map(|created| created.evicted), Ok(1));
 }
 
+#[test]
+fn several_addresses_leave_task_to_another_one() {
+    let mut tasks = tasks(TaskLimits { tasks_max: 64, ..limits() });
+    let (mut peers, mut held) = (0.., Vec::new());
+    for last in 1..=3 {
+        let mut own = 0;
+        while tasks.create(task_of(peers.next().unwrap(), address(last)), at(0)).is_ok() {
+            own += 1;
+        }
+        held.push(own);
+    }
+    // The third finds what all addresses of the prefix keep for those that hold little.
+    assert_eq!(held, [48, 7, 1]);
+    assert!(tasks.create(task_of(1_000, address(4)), at(0)).is_ok());
+    let other_prefix = ClientAddress::new([198, 51, 100, 1].into());
+    assert!(tasks.create(task_of(1_001, other_prefix), at(0)).is_ok());
+    assert!(tasks.create(task_of(1_002, None), at(0)).is_ok());
+}
+
+#[test]
+fn unauthenticated_callers_evict_no_authenticated_task() {
+    let address_share = AddressShare::new(75).with_reserve(true);
+    let mut tasks = tasks(TaskLimits { tasks_max: 8, address_share, ..limits() });
+    let principal = Some(Arc::new(Principal::new("ada")));
+    let of_ada = NewTask { principal, ..task_of(1, address(1)) };
+    let CreatedTask { key: own, .. } = tasks.create(of_ada, at(0)).unwrap();
+    tasks.complete(own, result("{}", false), at(0));
+    while tasks.take_changed().is_some() {}
+    tasks.remove_owner(peer(1));
+    for number in 2..20 {
+        if tasks.create(task_of(number, None), at(1)).is_err() {
+            break;
+        }
+    }
+    // An eighth is kept for authenticated callers.
+    assert_eq!(tasks.usage().tasks, 8);
+    assert_eq!(tasks.create(task_of(20, None), at(1)), refused(TaskLimit::AddressShare));
+    assert!(tasks.get_mut(own).is_some());
+}
+
 const TASKS_MAX: usize = 8;
 const PER_CONNECTION_MAX: usize = 4;
 const BYTES_MAX: usize = 100;
@@ -247,12 +291,27 @@ const fn address_of(peer: usize) -> usize {
     peer % PEERS / 2
 }
 
+impl ModelTask {
+    /// Returns whether it must not be evicted.
+    const fn is_pinned(&self) -> bool {
+        !self.is_gone || self.end.is_none()
+    }
+}
+
+/// Returns the holder of the tasks of an address; 0 is exempt.
+fn holder_of(number: usize) -> Holder {
+    let address = address(u8::try_from(number).unwrap()).filter(|_| number > 0);
+    address.map_or(Holder::Exempt, Holder::Address)
+}
+
+const HALF: AddressShare = AddressShare::new(50);
+
 impl TableWithModel {
     fn new() -> Self {
         let limits = TaskLimits {
             tasks_max: TASKS_MAX,
             tasks_per_connection_max: PER_CONNECTION_MAX,
-            address_share: AddressShare::new(50),
+            address_share: HALF,
             result_bytes_max: BYTES_MAX,
             ..limits()
         };
@@ -269,28 +328,48 @@ impl TableWithModel {
         tasks.filter_map(|task| task.end).map(|(_, bytes)| bytes).sum()
     }
 
+    /// Returns what each holder has, `amount` of each task.
+    fn held(&self, amount: impl Fn(&ModelTask) -> usize) -> HeldPlaces {
+        let mut held = HeldPlaces::default();
+        for task in &self.model {
+            held.add(holder_of(address_of(task.peer)), amount(task));
+        }
+        held
+    }
+
     /// Evicts the first task, at the limit of a share one of address `number`; returns `false` if
     /// there is none.
     fn evict(&mut self, limit: TaskLimit, number: usize) -> bool {
-        let is_own =
-            |task: &ModelTask| limit != TaskLimit::AddressShare || address_of(task.peer) == number;
-        let tasks = self.model.iter().enumerate();
-        let evictable = tasks.filter(|(_, task)| task.is_gone && is_own(task));
-        let ended = evictable.filter_map(|(index, task)| {
-            Some(((task.has_unfetched_result, task.end?.0, task.number), index))
-        });
-        let Some((_, index)) = ended.min() else { return false };
+        let first_of = |holder| {
+            let tasks = self.model.iter().enumerate();
+            let own = tasks.filter(|(_, task)| holder_of(address_of(task.peer)) == holder);
+            let evictable = own.filter(|(_, task)| task.is_gone);
+            let ended = evictable.filter_map(|(index, task)| {
+                Some(((task.has_unfetched_result, task.end?.0, task.number), index))
+            });
+            ended.min().map(|(_, index)| index)
+        };
+        let holder = holder_of(number);
+        let is_evictable = |task: &ModelTask| usize::from(!task.is_pinned());
+        let first = match limit {
+            TaskLimit::AddressShare => first_of(holder),
+            _ => self.held(is_evictable).find_heaviest(HolderScope::Unauthenticated, first_of),
+        };
+        let Some(index) = first else { return false };
         self.model.remove(index);
         true
     }
 
     /// Returns the limit that refuses a task of a peer.
     fn limit_of_task(&self, peer: usize) -> Option<TaskLimit> {
-        let number = address_of(peer);
-        let of_address = self.model.iter().filter(|task| address_of(task.peer) == number);
+        let holder = holder_of(address_of(peer));
+        let pinned = self.held(|task| usize::from(task.is_pinned()));
+        let all = self.held(|_| 1).of(holder);
+        let held = if holder == Holder::Exempt { pinned.of(holder) } else { all };
+        let excess = (pinned.total() + 1).saturating_sub(TASKS_MAX);
         if self.model.iter().filter(|task| task.peer == peer).count() >= PER_CONNECTION_MAX {
             Some(TaskLimit::TasksPerConnection)
-        } else if number > 0 && of_address.count() >= TASKS_MAX / 2 {
+        } else if held >= pinned.limit_of(holder, TASKS_MAX + excess, HALF) {
             Some(TaskLimit::AddressShare)
         } else {
             (self.model.len() >= TASKS_MAX).then_some(TaskLimit::Tasks)
@@ -329,8 +408,15 @@ impl TableWithModel {
     /// Returns the limit that refuses a result of an address, with or without the evictable tasks.
     fn limit_of_result(&self, number: usize, bytes: usize, is_freed: bool) -> Option<TaskLimit> {
         let is_held = |task: &ModelTask| !is_freed || !task.is_gone;
-        let own = self.bytes(|task| is_held(task) && address_of(task.peer) == number);
-        if number > 0 && own + bytes > BYTES_MAX / 2 {
+        let holder = holder_of(number);
+        let own = self.bytes(|task| {
+            let counts = number > 0 || task.is_pinned();
+            counts && is_held(task) && address_of(task.peer) == number
+        });
+        let bytes_of = |task: &ModelTask| task.end.map_or(0, |(_, bytes)| bytes);
+        let pinned = self.held(|task| if task.is_pinned() { bytes_of(task) } else { 0 });
+        let excess = (pinned.total() + bytes).saturating_sub(BYTES_MAX);
+        if own + bytes > pinned.limit_of(holder, BYTES_MAX + excess, HALF) {
             return Some(TaskLimit::AddressShare);
         }
         (self.bytes(is_held) + bytes > BYTES_MAX).then_some(TaskLimit::TaskBytes)
