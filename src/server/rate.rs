@@ -143,6 +143,12 @@ impl RateLimits {
         self.trusted.client_at(address)
     }
 
+    /// Frees what is kept of a session or connection that has ended.
+    #[inline]
+    pub(super) fn end_session(&mut self, peer_id: PeerId) {
+        self.limiter.end_session(peer_id.to_bits());
+    }
+
     /// Checks a request that is no message of MCP against all limits.
     ///
     /// # Errors

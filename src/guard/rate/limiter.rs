@@ -11,6 +11,7 @@
 //! those of a session, have the whole limit there. Rules with a small burst have no shares: their
 //! buckets are in one table of all shards.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroU32;
@@ -91,6 +92,8 @@ pub struct RateLimiter {
     small_bursts: Rc<dyn SmallBurstAccess>,
     shards: NonZeroU32,
     requests: Vec<ShareRequest>,
+    /// The keys of each session and connection in the table, by rules with keys of sessions.
+    sessions: HashMap<u64, Vec<u64>>,
     /// Requests that were limited together with others, for lack of places.
     overflows: u64,
 }
@@ -129,6 +132,7 @@ impl RateLimiter {
             small_bursts,
             shards,
             requests: Vec::new(),
+            sessions: HashMap::new(),
             overflows: 0,
         }
     }
@@ -163,6 +167,30 @@ impl RateLimiter {
         self.known = if rules.is_empty() { KnownKeys::default() } else { KnownKeys::new() };
         self.requests = Vec::new();
         self.rules = rules;
+    }
+
+    /// Frees the places of the keys of a session, or of a connection, that has ended.
+    #[inline]
+    pub fn end_session(&mut self, session: u64) {
+        if !self.sessions.is_empty() {
+            self.free_keys(session);
+        }
+    }
+
+    #[cold]
+    fn free_keys(&mut self, session: u64) {
+        for key in self.sessions.remove(&session).unwrap_or_default() {
+            self.table.remove(key);
+        }
+    }
+
+    /// Records that a session has a key in the table.
+    #[cold]
+    fn record_key(&mut self, session: u64, key: u64) {
+        let keys = self.sessions.entry(session).or_default();
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
     }
 
     /// Returns whether anything is limited.
@@ -218,7 +246,7 @@ impl RateLimiter {
             let index = left.trailing_zeros() as usize;
             left &= left - 1;
             if let Some(key) = self.key_of(index, caller, target)
-                && let Err(retry_after) = self.take(index, key, now)
+                && let Err(retry_after) = self.take(index, key, caller.session, now)
             {
                 self.put_back(applying & ((1 << index) - 1), caller, target);
                 return Err(self.exceeded(index, retry_after));
@@ -292,8 +320,8 @@ impl RateLimiter {
     }
 
     #[inline]
-    fn take(&mut self, index: usize, key: u64, now: u64) -> Result<(), Duration> {
-        let Limit { share, overflow, whole, .. } = &mut self.limits[index];
+    fn take(&mut self, index: usize, key: u64, session: u64, now: u64) -> Result<(), Duration> {
+        let Limit { share, overflow, whole, keys, .. } = &mut self.limits[index];
         let share = *share;
         if let Some(whole) = *whole {
             let taken = self.with_small_bursts(|it| it.take(key, whole, now)).flatten();
@@ -312,6 +340,8 @@ impl RateLimiter {
             {
                 self.requests.push(ShareRequest { key, share, wanted: share.wanted(demand) });
             }
+        } else if keys.contains(Keys::SESSION) && entry.record() {
+            self.record_key(session, key);
         }
         taken
     }

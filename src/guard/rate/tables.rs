@@ -107,6 +107,8 @@ pub(super) struct BucketEntry {
     /// Requests since then, and whether there were any since the last gift.
     demand: u32,
     is_used: bool,
+    /// Whether the session that has the key knows of it.
+    is_recorded: bool,
     /// The shard to which the last gift went.
     last_requester: Option<u16>,
 }
@@ -125,6 +127,12 @@ impl BucketEntry {
         }
         self.requested_at = Some(now);
         Some(std::mem::take(&mut self.demand))
+    }
+
+    /// Returns whether the session that has the key does not know of it yet, but from now on.
+    #[inline]
+    pub(super) const fn record(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_recorded, true)
     }
 
     /// Counts a gift to a shard. Returns whether all may be given: there was no request here since
@@ -173,6 +181,13 @@ impl BucketTable {
         let sets = [self.set_of(key), self.set_of(key.rotate_left(32))];
         let place = sets.into_iter().find_map(|set| self.find_in(set, key))?;
         Some(&mut self.entries[place])
+    }
+
+    /// Frees the place of a key, if it has one.
+    pub(super) fn remove(&mut self, key: u64) {
+        if let Some(entry) = self.find(key) {
+            *entry = BucketEntry::default();
+        }
     }
 
     /// Returns the number of keys whose bucket is not full at `now`. Cost: visits each place.
@@ -259,6 +274,19 @@ mod tests {
         assert_eq!(taken(&mut table, 1_000..2_000, 99), 0);
         assert_eq!(taken(&mut table, 2_000..3_000, 100), 16);
         assert_eq!((table.len(at(100)), table.len(at(200))), (16, 0));
+    }
+
+    #[test]
+    fn removed_key_leaves_its_place_to_another_one() {
+        let mut table = BucketTable::new(0);
+        let keys: Vec<u64> = (1..=16).map(|key| key << 32 | key).collect();
+        assert!(keys.iter().all(|key| take(&mut table, *key, at(0)).is_some()));
+        let other = keys[15] + keys[15];
+        assert_eq!(take(&mut table, other, at(0)), None);
+        table.remove(keys[3]);
+        table.remove(99);
+        assert_eq!((table.len(at(0)), table.find(keys[3]).is_some()), (15, false));
+        assert_eq!(take(&mut table, other, at(0)), Some(true));
     }
 
     #[test]

@@ -177,6 +177,7 @@ impl Shard {
         dispatcher.remove_streams(&mut state.subscriptions, outbox);
         dispatcher.deferred.abandon_calls(&mut state.in_flight, outbox);
         dispatcher.deferred.tasks.table.remove_owner(PeerId::Connection(key));
+        dispatcher.rate.end_session(PeerId::Connection(key));
     }
 }
 

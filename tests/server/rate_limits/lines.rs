@@ -1,7 +1,7 @@
 //! Limits over TCP, WebSocket and standard input: errors, notifications, batches.
 
 use corelane_test_support::messages::{
-    BATCHED, LEGACY, call, echo, initialize, notification, request_without_params,
+    BATCHED, LEGACY, call, echo, initialize, modern, notification, request_without_params,
 };
 use corelane_test_support::process::Process;
 use corelane_test_support::websocket::WebSocketClient;
@@ -33,6 +33,25 @@ fn tcp_request_over_limit_gets_error() {
     drop(client);
     let counters = server.close();
     assert_eq!(counters.overload.refused_rate, 1, "{counters}");
+}
+
+#[test]
+fn closed_connections_leave_their_keys_to_others() {
+    let mut options = options(&["tools/call rate=2/h per=session"]);
+    options.rate.keys_max = 16;
+    let server = TestServer::start(options);
+    for _ in 0..64 {
+        let mut client = LineClient::connect_from(CLIENT, server.tcp());
+        assert!(is_admitted(&client.exchange(modern(echo(0, "x")))));
+        client.shutdown_write();
+        client.expect_end();
+    }
+    let mut client = LineClient::connect_from(OTHER, server.tcp());
+    let admitted = [0, 1, 2].map(|id| is_admitted(&client.exchange(modern(echo(id, "x")))));
+    assert_eq!(admitted, [true, true, false]);
+    drop(client);
+    let counters = server.close();
+    assert_eq!(counters.requests.rate_overflows, 0, "{counters}");
 }
 
 #[test]

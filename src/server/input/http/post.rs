@@ -338,6 +338,7 @@ impl StatelessRequest<'_> {
         // The handshake failed: there is no session.
         if let Some(mut removed) = self.http.sessions.remove(created.key) {
             self.dispatcher.facts.release(&mut removed.session.state);
+            self.dispatcher.rate.end_session(PeerId::HttpSession(created.key));
         }
         let format = ResponseFormat { session_id: None, ..format };
         finish_response(outgoing, mark, outcome, format, echoed, refusal.as_ref(), heads)
