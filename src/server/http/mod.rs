@@ -21,6 +21,7 @@ mod exchanges;
 use std::net::SocketAddr;
 
 use corelane_base::client_address::ClientAddress;
+use corelane_base::holders::PlaceOwner;
 use corelane_base::slab::Key;
 use corelane_base::time::{Instant, WallClock};
 use corelane_engine::mesh::ShardId;
@@ -178,7 +179,9 @@ impl HttpTransport {
         now: Instant,
     ) -> Option<CreatedSession> {
         let address = session.state.client;
-        let created = self.sessions.create(session, address, now);
+        let principal = session.state.principal().cloned();
+        let owner = PlaceOwner { principal: principal.as_deref(), address };
+        let created = self.sessions.create(session, owner, now);
         if created == Err(SessionError::SessionLimit) {
             outbox.counters.sessions.refused += 1;
             let (shard, peer) = (self.exchanges.shard().0, address.map(ClientAddress::ip));
@@ -367,4 +370,5 @@ pub(super) fn end_session(
     let peer = Some((PeerId::HttpSession(key), None));
     dispatcher.deferred.fail_client_requests(peer, now, outbox);
     dispatcher.deferred.tasks.table.remove_owner(PeerId::HttpSession(key));
+    dispatcher.rate.end_session(PeerId::HttpSession(key));
 }

@@ -2,18 +2,19 @@
 //! one.
 //!
 //! Invariants: exactly the idle sessions are listed, in the lists of the shard and in those of
-//! their address, in the order in which they became idle; unused and used sessions are separate
-//! lists; every operation takes constant time. All sessions have the same idle timeout, so the
-//! first of a list is the next of it to expire.
+//! their holder, in the order in which they became idle; unused and used sessions are separate
+//! lists. All sessions have the same idle timeout, so the first of a list is the next of it to
+//! expire.
 //!
-//! An address is in the table exactly while it has a session; sessions know the key of their
-//! address, so only the creation and the removal of a session look it up by its value. The
-//! addresses with more than their share are few, since a share is a large part of all sessions.
+//! A holder is an authenticated caller, or the address of another one. It is in the table exactly
+//! while it has a session; sessions know the key of their holder, so only their creation and
+//! removal look it up by its value, and requests change lists in constant time. Unauthenticated
+//! callers whose address is exempt are one holder without lists of its own.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use corelane_base::client_address::ClientAddress;
+use corelane_base::holders::{HeldPlaces, Holder, HolderScope, PlaceOwner};
 use corelane_base::linked_list::{Linked, LinkedList, Links};
 use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
@@ -34,16 +35,16 @@ pub(super) struct StoredSession<S> {
     pub(super) is_used: bool,
     /// Since when it is idle, or was last.
     pub(super) idle_since: Instant,
-    /// The address that created it, unless that is exempt.
-    pub(super) address: Option<Key>,
-    /// Neighbours in a list of idle sessions, of the shard and of the address.
+    /// Who created it, unless its address is exempt.
+    pub(super) holder: Option<Key>,
+    /// Neighbours in a list of idle sessions, of the shard and of the holder.
     links: [Links; 2],
 }
 
 /// Lists of sessions of the shard.
 const OF_SHARD: usize = 0;
-/// Lists of sessions of one address.
-const OF_ADDRESS: usize = 1;
+/// Lists of sessions of one holder.
+const OF_HOLDER: usize = 1;
 
 impl<S> Linked<OF_SHARD> for StoredSession<S> {
     fn links_mut(&mut self) -> &mut Links {
@@ -51,15 +52,15 @@ impl<S> Linked<OF_SHARD> for StoredSession<S> {
     }
 }
 
-impl<S> Linked<OF_ADDRESS> for StoredSession<S> {
+impl<S> Linked<OF_HOLDER> for StoredSession<S> {
     fn links_mut(&mut self) -> &mut Links {
-        &mut self.links[OF_ADDRESS]
+        &mut self.links[OF_HOLDER]
     }
 }
 
 impl<S> StoredSession<S> {
     /// Creates a session without streams, which is not in a list of idle ones yet.
-    pub(super) fn new(id: SessionId, session: S, address: Option<Key>, now: Instant) -> Self {
+    pub(super) fn new(id: SessionId, session: S, holder: Option<Key>, now: Instant) -> Self {
         Self {
             id,
             session,
@@ -67,7 +68,7 @@ impl<S> StoredSession<S> {
             running_requests: 0,
             is_used: false,
             idle_since: now,
-            address,
+            holder,
             links: [Links::NONE; 2],
         }
     }
@@ -95,7 +96,7 @@ const _: () = assert!(
     "a session without streams holds at most 136 bytes besides its `S`"
 );
 
-/// The idle sessions of the shard, or those of one address.
+/// The idle sessions of the shard, or those of one holder.
 #[derive(Debug, Default)]
 struct IdleLists<const LIST: usize> {
     /// Sessions without a message after `initialize`.
@@ -144,108 +145,81 @@ impl<const LIST: usize> IdleLists<LIST> {
 }
 
 #[derive(Debug)]
-struct AddressEntry {
-    address: ClientAddress,
-    /// Number of its sessions, idle or not.
-    sessions: u32,
-    idle: IdleLists<OF_ADDRESS>,
+struct HolderEntry {
+    holder: Holder,
+    idle: IdleLists<OF_HOLDER>,
 }
 
-/// The addresses that have sessions.
+/// Who has sessions.
 #[derive(Debug)]
-struct AddressTable {
-    entries: Slab<AddressEntry>,
-    keys: HashMap<ClientAddress, Key>,
-    /// Sessions of one address beyond which its sessions are evicted first.
+struct HolderTable {
+    /// All but the exempt one.
+    entries: Slab<HolderEntry>,
+    keys: HashMap<Holder, Key>,
+    /// Number of sessions, idle or not.
+    held: HeldPlaces,
+    /// Sessions of one holder beyond which its sessions are evicted first.
     share: usize,
-    /// Addresses with more than their share.
-    beyond_share: Vec<Key>,
 }
 
-impl AddressTable {
-    /// Upper estimate of the bytes of one address: slab and index may have just doubled.
+impl HolderTable {
+    /// Upper estimate of the bytes of one holder: slab and index may have just doubled.
     const ENTRY_BYTES: usize =
-        2 * (size_of::<AddressEntry>() + 8 + (size_of::<(ClientAddress, Key)>() + 1) * 8 / 7);
+        2 * (size_of::<HolderEntry>() + 8 + (size_of::<(Holder, Key)>() + 1) * 8 / 7);
 
     pub(super) fn new() -> Self {
         let (entries, keys) = (Slab::new(usize::MAX), HashMap::new());
-        Self { entries, keys, share: 1, beyond_share: Vec::new() }
+        Self { entries, keys, held: HeldPlaces::default(), share: 1 }
     }
 
-    /// Sets the share of an address.
-    pub(super) fn set_share(&mut self, share: usize) {
-        if share != self.share {
-            let entries = self.entries.iter();
-            let beyond = entries.filter(|(_, entry)| entry.sessions as usize > share);
-            self.beyond_share = beyond.map(|(key, _)| key).collect();
-            self.share = share;
+    /// Counts a session of `holder`; returns the key of the holder, unless that is exempt.
+    pub(super) fn add_session(&mut self, holder: Holder) -> Option<Key> {
+        self.held.add(holder, 1);
+        if holder == Holder::Exempt {
+            return None;
         }
-    }
-
-    /// Counts a session of `address`; returns the key of the address.
-    pub(super) fn add_session(&mut self, address: ClientAddress) -> Option<Key> {
-        let key = if let Some(key) = self.keys.get(&address).copied() {
-            self.entries.get_mut(key)?.sessions += 1;
-            key
-        } else {
-            let entry = AddressEntry { address, sessions: 1, idle: IdleLists::default() };
-            let key = self.entries.insert(entry).ok()?;
-            self.keys.insert(address, key);
-            key
-        };
-        if self.entries.get(key)?.sessions as usize == self.share + 1 {
-            self.beyond_share.push(key);
+        if let Some(key) = self.keys.get(&holder) {
+            return Some(*key);
         }
+        let entry = HolderEntry { holder, idle: IdleLists::default() };
+        let key = self.entries.insert(entry).ok()?;
+        self.keys.insert(holder, key);
         Some(key)
     }
 
     /// Counts a removed session, which is in no list.
-    pub(super) fn remove_session(&mut self, key: Key) {
-        let Some(entry) = self.entries.get_mut(key) else { return };
-        entry.sessions -= 1;
-        if entry.sessions as usize == self.share {
-            self.beyond_share.retain(|it| *it != key);
-        }
-        if entry.sessions == 0 {
-            self.keys.remove(&entry.address);
+    pub(super) fn remove_session(&mut self, key: Option<Key>) {
+        let Some(key) = key else { return self.held.subtract(Holder::Exempt, 1) };
+        let Some(&HolderEntry { holder, .. }) = self.entries.get(key) else { return };
+        self.held.subtract(holder, 1);
+        if self.held.of(holder) == 0 {
+            self.keys.remove(&holder);
             self.entries.remove(key);
         }
     }
 
-    /// Returns the idle sessions of `address` if one more is beyond its share.
-    fn full_share(&self, address: ClientAddress) -> Option<&IdleLists<OF_ADDRESS>> {
-        let entry = self.entries.get(*self.keys.get(&address)?)?;
-        (entry.sessions as usize >= self.share).then_some(&entry.idle)
+    /// Returns the idle sessions of a holder.
+    fn idle(&self, holder: Holder) -> Option<&IdleLists<OF_HOLDER>> {
+        self.entries.get(*self.keys.get(&holder)?).map(|entry| &entry.idle)
     }
 
-    /// Returns the idle sessions of the addresses with more than their share.
-    pub(super) fn beyond_share(&self) -> impl Iterator<Item = &IdleLists<OF_ADDRESS>> {
-        let keys = self.beyond_share.iter();
-        keys.filter_map(|key| self.entries.get(*key)).map(|entry| &entry.idle)
-    }
-
-    /// Returns the idle sessions of an address.
-    fn idle_mut(&mut self, key: Key) -> Option<&mut IdleLists<OF_ADDRESS>> {
+    /// Returns the idle sessions of a holder.
+    fn idle_mut(&mut self, key: Key) -> Option<&mut IdleLists<OF_HOLDER>> {
         self.entries.get_mut(key).map(|entry| &mut entry.idle)
     }
 
     /// Returns an upper estimate of the bytes of all entries.
-    pub(super) const fn held_bytes(&self) -> usize {
-        self.entries.len() * Self::ENTRY_BYTES
+    pub(super) fn held_bytes(&self) -> usize {
+        self.entries.len() * Self::ENTRY_BYTES + self.held.held_bytes()
     }
 
-    /// Returns all addresses with the number of their sessions and the idle ones.
+    /// Returns all holders with the number of their sessions and the idle ones.
     #[cfg(test)]
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, usize, &IdleLists<OF_ADDRESS>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, usize, &IdleLists<OF_HOLDER>)> {
         assert_eq!(self.keys.len(), self.entries.len());
-        let is_beyond = |entry: &AddressEntry| entry.sessions as usize > self.share;
-        let beyond = self.entries.iter().filter(|(_, entry)| is_beyond(entry));
-        assert_eq!(beyond.count(), self.beyond_share.len());
-        let mut beyond = self.beyond_share.iter().map(|key| self.entries.get(*key).unwrap());
-        assert!(beyond.all(is_beyond));
         self.entries.iter().map(|(key, entry)| {
-            assert_eq!(self.keys.get(&entry.address), Some(&key));
-            (key, entry.sessions as usize, &entry.idle)
+            assert_eq!(self.keys.get(&entry.holder), Some(&key));
+            (key, self.held.of(entry.holder), &entry.idle)
         })
     }
 }
@@ -257,58 +231,141 @@ pub struct Eviction {
     pub reason: EvictionReason,
 }
 
-/// The idle sessions of a shard, also by address.
+/// Time for which an unused session is kept from callers of a prefix that has more sessions, so
+/// that its client can go on.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+/// Sessions of the shard that are visited for one of an exempt address.
+const VISITS_MAX: usize = 64;
+
+/// The idle sessions of a shard, also by holder.
 #[derive(Debug)]
 pub(super) struct IdleSessions {
     of_shard: IdleLists<OF_SHARD>,
-    addresses: AddressTable,
+    holders: HolderTable,
 }
 
 impl IdleSessions {
     pub(super) fn new() -> Self {
-        Self { of_shard: IdleLists::default(), addresses: AddressTable::new() }
+        Self { of_shard: IdleLists::default(), holders: HolderTable::new() }
     }
 
-    /// Counts a new session of `address`; returns the key of the address.
-    pub(super) fn add_session(&mut self, address: ClientAddress) -> Option<Key> {
-        self.addresses.add_session(address)
+    /// Returns the holder of the sessions of a caller.
+    pub(super) fn holder_of(&self, owner: PlaceOwner<'_>) -> Holder {
+        self.holders.held.holder_of(owner)
+    }
+
+    /// Counts a new session of `holder`; returns the key of the holder, unless that is exempt.
+    pub(super) fn add_session(&mut self, holder: Holder) -> Option<Key> {
+        self.holders.add_session(holder)
     }
 
     /// Counts a session that was removed from the lists and from the shard.
     pub(super) fn remove_session<S>(&mut self, removed: &StoredSession<S>) {
-        if let Some(address) = removed.address {
-            self.addresses.remove_session(address);
-        }
+        self.holders.remove_session(removed.holder);
     }
 
-    /// Sets the share of an address.
-    pub(super) fn set_share(&mut self, share: usize) {
-        self.addresses.set_share(share);
+    /// Sets the share of a holder.
+    pub(super) const fn set_share(&mut self, share: usize) {
+        self.holders.share = share;
     }
 
-    /// Returns the session that a new one of `address` evicts.
+    /// Returns the session that a new one of `holder` evicts.
     pub(super) fn eviction<S>(
         &self,
-        sessions: &Slab<StoredSession<S>>,
-        address: Option<ClientAddress>,
+        sessions: &mut Slab<StoredSession<S>>,
+        holder: Holder,
+        now: Instant,
     ) -> Option<Eviction> {
-        let own = address.and_then(|address| self.addresses.full_share(address));
-        let own_idle = own.and_then(|idle| {
+        let is_full = self.is_beyond(holder, 1);
+        let own = self.holders.idle(holder).filter(|_| is_full).and_then(|idle| {
             let unused = idle.longest_idle(sessions, false);
             unused.or_else(|| idle.longest_idle(sessions, true))
         });
-        if let Some(key) = own_idle {
+        if let Some(key) = own {
             return Some(Eviction { key, reason: EvictionReason::AddressShare });
         }
-        if let Some(key) = self.of_shard.longest_idle(sessions, false) {
-            return Some(Eviction { key, reason: EvictionReason::Unused });
+        let unauthenticated = HolderScope::Unauthenticated;
+        let others = holder.is_authenticated().then_some(HolderScope::Authenticated);
+        [Some(unauthenticated), others].into_iter().flatten().find_map(|scope| {
+            let unused = self.unused_in(sessions, scope, holder, Some(now));
+            let found = unused.or_else(|| self.used_in(sessions, scope, is_full));
+            found.or_else(|| self.unused_in(sessions, scope, holder, None))
+        })
+    }
+
+    /// Returns whether a holder has more than its share with `more` sessions; an exempt one has
+    /// none.
+    fn is_beyond(&self, holder: Holder, more: usize) -> bool {
+        holder != Holder::Exempt && self.holders.held.of(holder) + more > self.holders.share
+    }
+
+    /// Returns the unused session of some holders that a new one of `holder` evicts; until its
+    /// [`GRACE`] is over at `now` not one of a prefix that has fewer sessions.
+    fn unused_in<S>(
+        &self,
+        sessions: &mut Slab<StoredSession<S>>,
+        scope: HolderScope,
+        holder: Holder,
+        now: Option<Instant>,
+    ) -> Option<Eviction> {
+        let held = &self.holders.held;
+        let around = held.around(holder);
+        let unused = held.find_heaviest(scope, |other| {
+            let key = self.longest_idle(sessions, other, false)?;
+            let is_new = now.is_some_and(|now| {
+                sessions.get(key).is_some_and(|held| held.idle_since.after(GRACE) > now)
+            });
+            (!is_new || held.around(other) >= around).then_some(key)
+        });
+        unused.map(|key| Eviction { key, reason: EvictionReason::Unused })
+    }
+
+    /// Returns the used session of some holders that is evicted. `is_full`: for a holder that has
+    /// its share.
+    fn used_in<S>(
+        &self,
+        sessions: &mut Slab<StoredSession<S>>,
+        scope: HolderScope,
+        is_full: bool,
+    ) -> Option<Eviction> {
+        let held = &self.holders.held;
+        // All callers of exempt addresses count as much as all others together.
+        let exempt = held.of(Holder::Exempt);
+        let is_exempt_first = scope == HolderScope::Unauthenticated
+            && exempt >= held.unauthenticated().saturating_sub(exempt);
+        let of_exempt = |sessions: &mut Slab<StoredSession<S>>| {
+            let key = self.longest_idle(sessions, Holder::Exempt, true)?;
+            (!is_full).then_some(Eviction { key, reason: EvictionReason::Idle })
+        };
+        if is_exempt_first && let Some(found) = of_exempt(sessions) {
+            return Some(found);
         }
-        let mut beyond_share = self.addresses.beyond_share();
-        if let Some(key) = beyond_share.find_map(|idle| idle.longest_idle(sessions, true)) {
-            return Some(Eviction { key, reason: EvictionReason::AddressShare });
+        let of_address = held.find_heaviest(scope, |holder| {
+            let is_beyond = self.is_beyond(holder, 0);
+            let is_tried = holder != Holder::Exempt && (is_beyond || !is_full);
+            let key = is_tried.then(|| self.longest_idle(sessions, holder, true)).flatten()?;
+            let reason =
+                if is_beyond { EvictionReason::AddressShare } else { EvictionReason::Idle };
+            Some(Eviction { key, reason })
+        });
+        let others = scope == HolderScope::Unauthenticated && !is_exempt_first;
+        of_address.or_else(|| others.then(|| of_exempt(sessions)).flatten())
+    }
+
+    /// Returns the longest idle session of a holder that is used or not.
+    fn longest_idle<S>(
+        &self,
+        sessions: &mut Slab<StoredSession<S>>,
+        holder: Holder,
+        is_used: bool,
+    ) -> Option<Key> {
+        if holder != Holder::Exempt {
+            return self.holders.idle(holder)?.longest_idle(sessions, is_used);
         }
-        let idlest = self.of_shard.longest_idle(sessions, true).filter(|_| own.is_none());
-        idlest.map(|key| Eviction { key, reason: EvictionReason::Idle })
+        let list = if is_used { &self.of_shard.used } else { &self.of_shard.unused };
+        let is_exempt = |held: &StoredSession<S>| held.holder.is_none();
+        list.find_first(sessions, VISITS_MAX, is_exempt)
     }
 
     /// Returns the session that expires next, and when.
@@ -335,9 +392,9 @@ impl IdleSessions {
         let held = sessions.get_mut(key).filter(|held| held.is_idle() && !held.is_listed());
         let Some(held) = held else { return };
         held.idle_since = now;
-        let (address, is_used) = (held.address, held.is_used);
+        let (holder, is_used) = (held.holder, held.is_used);
         self.of_shard.push(sessions, key, is_used);
-        if let Some(idle) = address.and_then(|address| self.addresses.idle_mut(address)) {
+        if let Some(idle) = holder.and_then(|holder| self.holders.idle_mut(holder)) {
             idle.push(sessions, key, is_used);
         }
     }
@@ -345,23 +402,28 @@ impl IdleSessions {
     /// Removes a session from the lists, if it is listed.
     pub(super) fn remove<S>(&mut self, sessions: &mut Slab<StoredSession<S>>, key: Key) {
         let Some(held) = sessions.get(key).filter(|held| held.is_listed()) else { return };
-        let (address, is_used) = (held.address, held.is_used);
+        let (holder, is_used) = (held.holder, held.is_used);
         self.of_shard.remove(sessions, key, is_used);
-        if let Some(idle) = address.and_then(|address| self.addresses.idle_mut(address)) {
+        if let Some(idle) = holder.and_then(|holder| self.holders.idle_mut(holder)) {
             idle.remove(sessions, key, is_used);
         }
     }
 
-    /// Returns an upper estimate of the bytes of all addresses.
-    pub(super) const fn held_bytes(&self) -> usize {
-        self.addresses.held_bytes()
+    /// Returns an upper estimate of the bytes of all holders.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.holders.held_bytes()
     }
 
-    /// Like [`IdleSessions::held_bytes`], from the addresses of the sessions.
-    pub(super) fn recount_bytes<S>(sessions: &Slab<StoredSession<S>>) -> usize {
-        let addresses: BTreeSet<Key> =
-            sessions.iter().filter_map(|(_, held)| held.address).collect();
-        addresses.len() * AddressTable::ENTRY_BYTES
+    /// Like [`IdleSessions::held_bytes`], from the sessions.
+    pub(super) fn recount_bytes<S>(&self, sessions: &Slab<StoredSession<S>>) -> usize {
+        let holder_of = |held: &StoredSession<S>| match held.holder {
+            Some(key) => self.holders.entries.get(key).map(|entry| entry.holder),
+            None => Some(Holder::Exempt),
+        };
+        let holders: HashSet<Holder> =
+            sessions.iter().filter_map(|(_, held)| holder_of(held)).collect();
+        let listed = holders.iter().filter(|holder| **holder != Holder::Exempt).count();
+        listed * HolderTable::ENTRY_BYTES + HeldPlaces::bytes_of(holders.into_iter())
     }
 
     /// Asserts that the lists contain exactly the idle sessions, the longest idle first.
@@ -371,14 +433,14 @@ impl IdleSessions {
         let listed = self.of_shard.keys(sessions);
         check_lists(&listed, sessions, |_| true);
         let mut counted = 0;
-        for (key, count, idle) in self.addresses.iter() {
+        for (key, count, idle) in self.holders.iter() {
             let listed = idle.keys(sessions);
-            check_lists(&listed, sessions, |held| held.address == Some(key));
-            let own = sessions.iter().filter(|(_, held)| held.address == Some(key));
+            check_lists(&listed, sessions, |held| held.holder == Some(key));
+            let own = sessions.iter().filter(|(_, held)| held.holder == Some(key));
             assert_eq!(own.count(), count);
             counted += count;
         }
-        assert_eq!(sessions.iter().filter(|(_, held)| held.address.is_some()).count(), counted);
+        assert_eq!(sessions.iter().filter(|(_, held)| held.holder.is_some()).count(), counted);
     }
 }
 

@@ -4,12 +4,15 @@
 //!
 //! - A session is idle while none of its requests runs and none of its streams is attached. Only
 //!   idle sessions expire, a fixed time after they became idle, and only idle sessions are evicted.
-//! - A session is unused until it gets a message after `initialize`. At the limit of sessions a new
-//!   one evicts the first that exists of: if its address has its share, the longest idle unused,
-//!   then used session of its address; the longest idle unused session of all; the longest idle
-//!   session of an address with more than its share; unless its address has its share, the longest
-//!   idle of all. So neither unused sessions nor an address with more than its share make used
-//!   sessions of other addresses end.
+//! - A session is unused until it gets a message after `initialize`. At the limit of sessions a
+//!   new one evicts the first that exists of: if its caller has its share, the longest idle unused,
+//!   then used session of that caller; an unused session of the heaviest caller of the heaviest
+//!   prefix, in its first second only for a prefix that does not have more; unless its caller has
+//!   its share, a used session of the heaviest one; a used session of one with more than its share;
+//!   an unused one in its first second. Callers of exempt addresses are one caller, which loses
+//!   used sessions while it has more of them than all others. Sessions of authenticated callers are
+//!   evicted for such callers only, after all others. So neither unused sessions nor many sessions
+//!   of many addresses make used sessions of other callers end.
 //! - Idle sessions are linked lists in the order in which they became idle: expiry and eviction
 //!   need no search, and no session has a timer of its own.
 //! - Sessions, their streams and the bytes of all their events are bounded. At the limit of bytes,
@@ -32,7 +35,7 @@ mod keyed_streams;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use corelane_base::client_address::ClientAddress;
+use corelane_base::holders::PlaceOwner;
 use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
 
@@ -96,30 +99,31 @@ impl<S> SessionStore<S> {
         self.ids.session_id()
     }
 
-    /// Creates a session for a client at `address`, which is `None` if it is exempt from the share.
-    /// Beyond the limit it is one too many until the caller removes the session that it evicts, or
-    /// this one because its handshake failed.
+    /// Creates a session for its owner. Beyond the limit it is one too many until the caller
+    /// removes the session that it evicts, or this one because its handshake failed.
     ///
     /// # Errors
     ///
     /// [`SessionError::SessionLimit`] if it can evict none, [`SessionError::NoEntropy`]; nothing is
     /// changed then.
-    pub fn create(
+    pub fn create<'o>(
         &mut self,
         session: S,
-        address: Option<ClientAddress>,
+        owner: impl Into<PlaceOwner<'o>>,
         now: Instant,
     ) -> Result<CreatedSession, SessionError> {
         let sessions_max = self.limits.sessions_max;
         let is_full = self.sessions.len() >= sessions_max;
         self.idle.set_share((sessions_max / ADDRESS_SHARE_DIVISOR).max(1));
-        let evicts = self.idle.eviction(&self.sessions, address).filter(|_| is_full);
+        let holder = self.idle.holder_of(owner.into());
+        let eviction = || self.idle.eviction(&mut self.sessions, holder, now);
+        let evicts = is_full.then(eviction).flatten();
         if is_full && (evicts.is_none() || sessions_max == 0) {
             return Err(SessionError::SessionLimit);
         }
         let id = self.ids.session_id().ok_or(SessionError::NoEntropy)?;
-        let address = address.and_then(|address| self.idle.add_session(address));
-        let held = StoredSession::new(id, session, address, now);
+        let holder = self.idle.add_session(holder);
+        let held = StoredSession::new(id, session, holder, now);
         let key = self.sessions.insert(held).map_err(|held| {
             self.idle.remove_session(&held);
             SessionError::SessionLimit
@@ -251,7 +255,7 @@ impl<S> SessionStore<S> {
 
     /// Returns an upper estimate of the bytes of all sessions, without what an `S` allocates;
     /// events shared by several streams are counted in each.
-    pub const fn held_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         let sessions = self.sessions.len() * StoredSession::<S>::BYTES;
         sessions + self.idle.held_bytes() + self.totals.held_bytes()
     }
@@ -260,7 +264,7 @@ impl<S> SessionStore<S> {
     pub fn recount_bytes(&self) -> usize {
         let streams = self.sessions.iter().map(|(_, held)| held.streams.recount_bytes());
         let sessions = self.sessions.len() * StoredSession::<S>::BYTES;
-        sessions + IdleSessions::recount_bytes(&self.sessions) + streams.sum::<usize>()
+        sessions + self.idle.recount_bytes(&self.sessions) + streams.sum::<usize>()
     }
 
     /// Asserts the invariants.
@@ -276,7 +280,7 @@ impl<S> SessionStore<S> {
     }
 }
 
-/// The share of an address is one of this many parts of all sessions. It decides only which
+/// The share of a caller is one of this many parts of all sessions. It decides only which
 /// session a new one evicts at the limit, so that it can be much smaller than a share that refuses.
 const ADDRESS_SHARE_DIVISOR: usize = 8;
 

@@ -97,6 +97,48 @@ fn unused_sessions_do_not_evict_used_ones() {
     });
 }
 
+/// Connects from 40 addresses of one /24, and creates [`CREATED`] sessions.
+fn create_from_many_addresses(server: &TestServer, has_messages: bool) {
+    let address = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+    let connect = |last| HttpClient::connect_from(address(last), server.http());
+    let mut clients: VecDeque<HttpClient> = (100..140).map(connect).collect();
+    for _ in 0..CREATED {
+        let mut session = Session::create(clients.pop_front().expect("a connection"));
+        if has_messages {
+            session.confirm();
+        }
+        clients.push_back(session.client);
+    }
+}
+
+#[test]
+fn sessions_of_many_addresses_leave_used_ones() {
+    on_small_servers(|server| {
+        let same_prefix = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 200));
+        let other_prefix = IpAddr::V4(Ipv4Addr::new(127, 0, 1, 2));
+        let connect = |from| HttpClient::connect_from(from, server.http());
+        let clients = [server.connect_http(), connect(same_prefix), connect(other_prefix)];
+        let mut honest = clients.map(Session::create);
+        for session in &mut honest {
+            session.confirm();
+        }
+        for has_messages in [false, true] {
+            create_from_many_addresses(&server, has_messages);
+            for session in &mut honest {
+                session.call();
+            }
+        }
+        // A new client finds a place, and keeps it.
+        let mut late = Session::create(connect(other_prefix));
+        create_from_many_addresses(&server, false);
+        late.confirm();
+        late.call();
+        drop((honest, late));
+        let counters = server.close();
+        assert_eq!(counters.sessions.refused, 0, "{counters}");
+    });
+}
+
 #[test]
 fn used_sessions_beyond_share_evict_each_other() {
     on_small_servers(|server| {

@@ -7,6 +7,8 @@ mod model_session;
 use std::time::Duration;
 
 use bytes::Bytes;
+use corelane_base::client_address::ClientAddress;
+use corelane_base::principal::Principal;
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::mesh::ShardId;
@@ -439,7 +441,45 @@ fn exempt_clients_have_no_share() {
     sessions.touch(own, at(0));
     fill(&mut sessions, at(1));
     let (_, removed, reason) = begin_evicting(&mut sessions, 'b', None, at(2));
-    assert_eq!((removed.session, reason), ('a', EvictionReason::Idle));
+    // They evict each other while they have more than all others.
+    assert_eq!((removed.session, reason), ('.', EvictionReason::Idle));
+    assert!(sessions.contains(own));
+    sessions.check_invariants();
+}
+
+#[test]
+fn used_sessions_of_many_addresses_evict_each_other() {
+    let mut sessions = sessions(LARGE);
+    let own = sessions.create('h', address(200), at(0)).unwrap().key;
+    sessions.touch(own, at(0));
+    let mut second = 1;
+    for _ in 0..4 {
+        for last in 1..=12 {
+            let created = sessions.create('a', address(last), at(second)).unwrap();
+            sessions.touch(created.key, at(second));
+            if let Some(Eviction { key, .. }) = created.evicts {
+                assert_eq!(sessions.remove(key).unwrap().session, 'a');
+            }
+            second += 1;
+        }
+    }
+    assert!(sessions.contains(own));
+    sessions.check_invariants();
+}
+
+#[test]
+fn unauthenticated_session_evicts_no_authenticated_one() {
+    let mut sessions = sessions(SMALL);
+    let principal = Principal::new("ada");
+    let ada = PlaceOwner { principal: Some(&principal), address: None };
+    for second in 0..3 {
+        let key = sessions.create('h', ada, at(second)).unwrap().key;
+        sessions.touch(key, at(second));
+    }
+    assert_eq!(sessions.create('a', None, at(3)), Err(SessionError::SessionLimit));
+    assert_eq!(sessions.create('a', address(1), at(3)), Err(SessionError::SessionLimit));
+    let created = sessions.create('n', ada, at(4)).unwrap();
+    assert_eq!(created.evicts.map(|it| it.reason), Some(EvictionReason::AddressShare));
     sessions.check_invariants();
 }
 

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use corelane_base::holders::{HeldPlaces, Holder, HolderScope};
 use proptest::prelude::*;
 
 use super::model_session::{ModelSession, ModelStream, stored_bytes};
 use super::*;
+use crate::server::session_store::idle_sessions::GRACE;
 
 /// One operation. Sessions are counted back from the newest one, removed ones included; streams and
 /// events are, too, from the next one. Stream 0 is itself.
@@ -67,8 +69,6 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 struct StoreWithModel {
     store: SessionStore<usize>,
     sessions_max: usize,
-    /// Addresses with more than their share, in the order in which they exceeded it.
-    beyond_share: Vec<u8>,
     keys: Vec<Key>,
     model: Vec<Option<ModelSession>>,
     now: Instant,
@@ -80,12 +80,16 @@ struct StoreWithModel {
     serial: u32,
 }
 
+/// Returns who has the sessions of an address; 0 is exempt.
+fn holder_of(number: u8) -> Holder {
+    address(number).filter(|_| number > 0).map_or(Holder::Exempt, Holder::Address)
+}
+
 impl StoreWithModel {
     fn new(sessions_max: usize) -> Self {
         Self {
             store: sessions(SessionLimits { sessions_max, ..LIMITS }),
             sessions_max,
-            beyond_share: Vec::new(),
             keys: Vec::new(),
             model: Vec::new(),
             now: at(1),
@@ -126,21 +130,58 @@ impl StoreWithModel {
         (self.sessions_max / 8).max(1)
     }
 
+    /// Returns what each holder has.
+    fn held(&self) -> HeldPlaces {
+        let mut held = HeldPlaces::default();
+        for session in self.model.iter().flatten() {
+            held.add(holder_of(session.address), 1);
+        }
+        held
+    }
+
     /// Returns the session that a new one of `address` must evict.
     fn eviction(&self, address: u8) -> Option<(usize, EvictionReason)> {
+        let (held, unauthenticated) = (self.held(), HolderScope::Unauthenticated);
         let is_full = address > 0 && self.count_of(address) >= self.share();
-        let of = |address: u8, is_used: bool| {
-            self.idlest(|held| held.address == address && held.is_used == is_used)
+        let of = |holder: Holder, is_used: bool| {
+            let is_own = |it: &ModelSession| holder_of(it.address) == holder;
+            self.idlest(|it| is_own(it) && it.is_used == is_used)
         };
-        let beyond = self.beyond_share.iter().find_map(|address| of(*address, true));
-        let found = [
-            (of(address, false).filter(|_| is_full), EvictionReason::AddressShare),
-            (of(address, true).filter(|_| is_full), EvictionReason::AddressShare),
-            (self.idlest(|held| !held.is_used), EvictionReason::Unused),
-            (beyond, EvictionReason::AddressShare),
-            (self.idlest(|_| true).filter(|_| !is_full), EvictionReason::Idle),
-        ];
-        found.into_iter().find_map(|(found, reason)| Some((found?.0, reason)))
+        if is_full {
+            let own = [false, true].map(|is_used| of(holder_of(address), is_used));
+            if let Some((index, _)) = own.into_iter().flatten().next() {
+                return Some((index, EvictionReason::AddressShare));
+            }
+        }
+        let around = held.around(holder_of(address));
+        let unused = |has_grace: bool| {
+            let is_kept = |other, since: Instant| {
+                has_grace && since.after(GRACE) > self.now && held.around(other) < around
+            };
+            let find = |it| of(it, false).filter(|(_, since)| !is_kept(it, *since));
+            let found = held.find_heaviest(unauthenticated, find);
+            found.map(|(index, _)| (index, EvictionReason::Unused))
+        };
+        if let Some(found) = unused(true) {
+            return Some(found);
+        }
+        let exempt = held.of(Holder::Exempt);
+        let of_exempt = of(Holder::Exempt, true).filter(|_| !is_full);
+        let of_exempt = of_exempt.map(|(index, _)| (index, EvictionReason::Idle));
+        let of_address = held.find_heaviest(unauthenticated, |it| {
+            let is_beyond = held.of(it) > self.share();
+            let is_tried = it != Holder::Exempt && (is_beyond || !is_full);
+            let (index, _) = of(it, true).filter(|_| is_tried)?;
+            let reason =
+                if is_beyond { EvictionReason::AddressShare } else { EvictionReason::Idle };
+            Some((index, reason))
+        });
+        let used = if exempt >= held.total() - exempt {
+            of_exempt.or(of_address)
+        } else {
+            of_address.or(of_exempt)
+        };
+        used.or_else(|| unused(false))
     }
 
     /// Queues a stream of a session if it lingers.
@@ -352,14 +393,6 @@ impl StoreWithModel {
 
     /// Updates which sessions are idle, and compares everything observable.
     fn compare(&mut self) {
-        for address in 1..4 {
-            let is_beyond = self.count_of(address) > self.share();
-            if !is_beyond {
-                self.beyond_share.retain(|it| *it != address);
-            } else if !self.beyond_share.contains(&address) {
-                self.beyond_share.push(address);
-            }
-        }
         for session in self.model.iter_mut().flatten() {
             if session.is_active() {
                 session.idle = None;
