@@ -7,6 +7,7 @@
 //! the session any more is ignored, and so is one for a front that is gone; each message of a
 //! client is handled once, in order.
 
+use corelane_base::holders::PlaceOwner;
 use corelane_base::principal::is_same_caller;
 use corelane_parity::error::{HttpStatus, ParityError};
 use corelane_parity::write::{self, Resumption};
@@ -144,7 +145,9 @@ impl ParityPath<'_> {
 
     /// Begins a session over HTTP.
     fn begin_session(&mut self, caller: &SessionCaller) -> Result<ParityKey, ParityError> {
-        let created = self.create_session(Transport::Http);
+        let principal = caller.principal.as_deref();
+        let owner = PlaceOwner { principal, address: caller.client };
+        let created = self.create_session(Transport::Http, owner);
         let Some(key) = created else {
             let message = "the server has too many sessions; try again later";
             return Err(ParityError::rate_limited(message, 1_000));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use corelane_base::holders::PlaceOwner;
 use corelane_base::slab::Key;
 use corelane_parity::capabilities::{Capabilities, Feature};
 use corelane_parity::envelope::{self, Envelope, Handshake, InvalidEnvelope, Target};
@@ -161,8 +162,9 @@ impl ParityPath<'_> {
         if let Some(key) = state.parity_session() {
             return Some(key);
         }
-        let transport = state.transport;
-        let Some(key) = self.create_session(transport) else {
+        let (transport, principal) = (state.transport, state.principal().cloned());
+        let owner = PlaceOwner { principal: principal.as_deref(), address: state.client };
+        let Some(key) = self.create_session(transport, owner) else {
             let message = "the server has too many sessions; try again later";
             let error = ParityError::rate_limited(message, 1_000);
             self.write_message(connection_key, |out| write::error(out, None, &error));
@@ -193,6 +195,7 @@ impl ParityPath<'_> {
             return self.fail_session(carrier, key, &error, fields);
         }
         let Self { parity, connections, now, .. } = self;
+        parity.change_holder(key);
         let settings = parity.settings.session;
         let Some(session) = parity.get_mut(key) else { return };
         session.protocol.acknowledge(both, handshake.exchanges_capabilities, &settings, *now);
@@ -252,6 +255,7 @@ impl ParityPath<'_> {
         self.release_carrier(key);
         if let Some(mut replaced) = self.parity.remove(new_key) {
             self.dispatcher.facts.release(&mut replaced.state);
+            self.dispatcher.rate.end_session(PeerId::Parity(new_key));
         }
         match carrier {
             Carrier::Connection(connection) => {

@@ -13,7 +13,7 @@
 //!
 //! Invariants: at most one connection carries a session, and a connection carries at most one; a
 //! session without connection lives as long as its streams can be resumed, and no longer; the
-//! number of sessions and the bytes that they keep are bounded.
+//! number of sessions and the bytes that they keep are bounded ([`holders`]).
 
 mod resume_tokens;
 
@@ -33,6 +33,8 @@ mod tokens;
 
 mod handshake_limits;
 
+mod holders;
+
 mod input;
 
 mod forwarded;
@@ -44,6 +46,8 @@ use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 use std::time::Duration;
 
+use corelane_base::client_address::AddressShare;
+use corelane_base::holders::PlaceOwner;
 use corelane_base::principal::Principal;
 use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
@@ -57,6 +61,7 @@ use corelane_protocol::in_flight::RequestsInFlight;
 
 use self::carrier::SessionCarrier;
 use self::flow::{FlowControl, PausedStream, is_drained, load_of};
+use self::holders::SessionHolders;
 pub(super) use self::output::ParityPath;
 pub(super) use self::resume_tokens::ResumeTokens;
 use self::session::ParitySession;
@@ -77,6 +82,7 @@ use crate::telemetry::label::Transport;
 pub(super) struct ParitySessions {
     pub settings: ParitySettings,
     sessions: Slab<Box<ParitySession>>,
+    holders: SessionHolders,
     keys: HashMap<SessionId, ParityKey, BuildHasherDefault<SessionIdHasher>>,
     timers: TimerWheel<ParityKey>,
     /// The connections whose first message has begun, with the end of the time of a handshake; in
@@ -100,6 +106,7 @@ impl ParitySessions {
         Self {
             settings: *settings,
             sessions: Slab::new(settings.sessions_max),
+            holders: SessionHolders::default(),
             keys: HashMap::default(),
             timers: TimerWheel::new(),
             begun: VecDeque::new(),
@@ -159,14 +166,6 @@ impl ParitySessions {
             let has_exchange = session.carrier.http().is_some_and(|it| !it.exchanges.is_empty());
             has_exchange || session.carrier.remote().is_some() && session.pending_responses() > 0
         })
-    }
-
-    /// Returns the session that has waited longest for its client. Cost: a pass over all sessions.
-    fn oldest_detached(&self) -> Option<ParityKey> {
-        let sessions =
-            self.sessions.iter().filter(|(_, session)| session.carrier.front().is_none());
-        let detached = sessions.filter_map(|(key, it)| Some((it.expires_at?, key)));
-        detached.min().map(|(_, key)| ParityKey(key))
     }
 
     /// Returns the keys of all sessions.
@@ -241,10 +240,18 @@ impl ParitySessions {
     }
 
     /// Begins a session. Returns `None` at the limit of sessions, or without random numbers.
-    fn create(&mut self, transport: Transport, now: Instant) -> Option<ParityKey> {
+    fn create(
+        &mut self,
+        transport: Transport,
+        owner: PlaceOwner<'_>,
+        now: Instant,
+    ) -> Option<ParityKey> {
         let id = self.ids.session_id()?;
-        let session = ParitySession::new(id, transport, &self.settings.session, now);
+        let mut session = ParitySession::new(id, transport, &self.settings.session, now);
+        session.place = self.holders.next_place(owner);
+        let place = session.place;
         let key = ParityKey(self.sessions.insert(Box::new(session)).ok()?);
+        self.holders.add(place, key);
         self.keys.insert(id, key);
         self.set_timer(key);
         Some(key)
@@ -254,6 +261,7 @@ impl ParitySessions {
     fn remove(&mut self, key: ParityKey) -> Option<Box<ParitySession>> {
         let session = self.sessions.remove(key.0)?;
         self.keys.remove(&session.id);
+        self.holders.remove(session.place);
         self.held_bytes -= session.accounted_bytes;
         Some(session)
     }
@@ -381,6 +389,8 @@ pub(super) struct ParitySettings {
     pub http_session: SessionSettings,
     /// Sessions of the shard.
     pub sessions_max: usize,
+    /// What one caller may take of them.
+    pub address_share: AddressShare,
 }
 
 impl ParitySettings {
@@ -433,7 +443,10 @@ impl ParitySettings {
             SessionTimeouts { keepalive: parity.timeouts.sse_keepalive, ..session.timeouts };
         let http_session = SessionSettings { timeouts, ..session };
         // Each connection carries one; as many may wait for a new connection.
-        Self { session, http_session, sessions_max: connections_max.saturating_mul(2) }
+        let sessions_max = connections_max.saturating_mul(2);
+        let address_share = AddressShare::new(options.limits.address_share_percent)
+            .with_reserve(options.auth.is_enabled());
+        Self { session, http_session, sessions_max, address_share }
     }
 }
 

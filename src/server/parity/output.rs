@@ -23,13 +23,12 @@ use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;
 use crate::server::outbox::{Effect, NotificationKind, Outbox, OutgoingMessage};
 use crate::server::owner_id::SessionId;
-use crate::server::reply_to::{ParityKey, RefusalFields};
+use crate::server::reply_to::{ParityKey, PeerId, RefusalFields};
 use crate::server::shard_message::{
     ExchangeAddress, FrontAddress, HttpOutput, ParityHttpOutput, SessionMessage,
 };
 use crate::server::websocket::WebSocketTransport;
 use crate::telemetry::counters::ChunkCounters;
-use crate::telemetry::label::Transport;
 
 /// The sessions with the connections that carry them, and what their messages pass through.
 pub struct ParityPath<'a> {
@@ -450,17 +449,6 @@ impl ParityPath<'_> {
         }
     }
 
-    /// Begins a session. At the limit of sessions the one ends that has waited longest for its
-    /// client. Returns `None` if there is none.
-    pub(super) fn create_session(&mut self, transport: Transport) -> Option<ParityKey> {
-        if let Some(key) = self.parity.create(transport, self.now) {
-            return Some(key);
-        }
-        let oldest = self.parity.oldest_detached()?;
-        self.end_session(oldest, None);
-        self.parity.create(transport, self.now)
-    }
-
     /// Ends a session. `reason`: the last message to its client, unless that knows or is gone.
     pub(super) fn end_session(&mut self, key: ParityKey, reason: Option<&ParityError>) {
         let Some(mut session) = self.parity.remove(key) else { return };
@@ -469,6 +457,7 @@ impl ParityPath<'_> {
         let in_flight = &mut session.state.in_flight;
         self.dispatcher.deferred.abandon_calls(in_flight, self.outbox);
         self.dispatcher.facts.release(&mut session.state);
+        self.dispatcher.rate.end_session(PeerId::Parity(key));
         match session.carrier {
             SessionCarrier::Front(front) => {
                 let shard = self.dispatcher.handlers.shard;

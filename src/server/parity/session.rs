@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use corelane_base::holders::Holder;
 use corelane_base::principal::ANONYMOUS_TIER;
 use corelane_base::time::Instant;
 use corelane_parity::capabilities::Feature;
@@ -49,6 +50,8 @@ pub struct ParitySession {
     pub(super) timer: Option<Instant>,
     /// Bytes last accounted for it.
     pub(super) accounted_bytes: usize,
+    /// For whom it counts.
+    pub(super) place: SessionPlace,
 }
 
 impl ParitySession {
@@ -71,6 +74,19 @@ impl ParitySession {
             expires_at: None,
             timer: None,
             accounted_bytes: 0,
+            place: SessionPlace { holder: Holder::Exempt, number: 0 },
+        }
+    }
+
+    /// Returns whether it can be ended for another one: nothing carries it, or nothing of it is in
+    /// flight over HTTP.
+    pub(super) fn is_evictable(&self) -> bool {
+        match &self.carrier {
+            SessionCarrier::None => self.expires_at.is_some(),
+            SessionCarrier::Http(_) => !self.is_busy(),
+            SessionCarrier::Connection(_)
+            | SessionCarrier::Front(_)
+            | SessionCarrier::Remote(_) => false,
         }
     }
 
@@ -173,6 +189,14 @@ impl ParitySession {
         let (session, transport) = (log_id(&self.id.to_string()), self.state.transport);
         SessionFields { session, transport, tier: tier.into() }
     }
+}
+
+/// For whom a session counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SessionPlace {
+    pub(super) holder: Holder,
+    /// Number of the session on its shard, in order of creation.
+    pub(super) number: u64,
 }
 
 /// The end of a request.

@@ -15,6 +15,8 @@ mod half_messages;
 mod honest_clients;
 mod memory;
 mod open_requests;
+#[cfg(target_os = "linux")]
+mod parity_sessions;
 mod results_in_flight;
 #[cfg(target_os = "linux")]
 mod sessions;

@@ -1,0 +1,122 @@
+//! Who has the sessions of a shard, and which of them is ended for a new one.
+//!
+//! Invariants: a caller has at most its share while the others have what they have. At its share a
+//! new session ends one of its own, at the limit of the shard one of the heaviest caller of the
+//! heaviest prefix: the oldest whose client is away, or that is over HTTP and idle. Sessions of
+//! authenticated callers are ended for such callers only. Where none can be ended, the new one is
+//! refused.
+
+use std::collections::BTreeMap;
+
+use corelane_base::holders::{HeldPlaces, Holder, HolderScope, PlaceOwner};
+
+use super::ParitySessions;
+use super::output::ParityPath;
+use super::session::{ParitySession, SessionPlace};
+use crate::server::reply_to::ParityKey;
+use crate::telemetry::label::Transport;
+
+/// Sessions of one caller that are visited for one that can be ended.
+const VISITS_MAX: usize = 256;
+
+/// The sessions of each caller.
+#[derive(Debug, Default)]
+pub(super) struct SessionHolders {
+    held: HeldPlaces,
+    /// In order of creation.
+    by_holder: BTreeMap<(Holder, u64), ParityKey>,
+    created: u64,
+}
+
+impl SessionHolders {
+    /// Returns the place of a new session.
+    pub(super) fn next_place(&mut self, owner: PlaceOwner<'_>) -> SessionPlace {
+        self.created += 1;
+        SessionPlace { holder: self.held.holder_of(owner), number: self.created }
+    }
+
+    pub(super) fn add(&mut self, place: SessionPlace, key: ParityKey) {
+        self.held.add(place.holder, 1);
+        self.by_holder.insert((place.holder, place.number), key);
+    }
+
+    pub(super) fn remove(&mut self, place: SessionPlace) {
+        if self.by_holder.remove(&(place.holder, place.number)).is_some() {
+            self.held.subtract(place.holder, 1);
+        }
+    }
+
+    /// Returns the sessions of a caller, the oldest first.
+    fn of(&self, holder: Holder) -> impl Iterator<Item = ParityKey> {
+        let own = self.by_holder.range((holder, 0)..=(holder, u64::MAX));
+        own.map(|(_, key)| *key).take(VISITS_MAX)
+    }
+}
+
+/// What a new session needs.
+enum SessionRoom {
+    /// Nothing: there is a place.
+    Free,
+    /// That this session ends.
+    Evicts(ParityKey),
+    /// There is none.
+    None,
+}
+
+impl ParitySessions {
+    fn room_for(&self, owner: PlaceOwner<'_>) -> SessionRoom {
+        let (held, sessions_max) = (&self.holders.held, self.settings.sessions_max);
+        let holder = held.holder_of(owner);
+        let excess = (self.sessions.len() + 1).saturating_sub(sessions_max);
+        let limit = held.limit_of(holder, sessions_max + excess, self.settings.address_share);
+        let is_full = held.of(holder) >= limit;
+        if !is_full && excess == 0 {
+            return SessionRoom::Free;
+        }
+        let find = |scope| held.find_heaviest(scope, |of| self.oldest_evictable(of));
+        let found = if is_full && held.of(holder) > 0 {
+            self.oldest_evictable(holder)
+        } else {
+            let around = is_full.then_some(HolderScope::Around(holder));
+            let others = holder.is_authenticated().then_some(HolderScope::Authenticated);
+            let scopes = [around, Some(HolderScope::Unauthenticated), others];
+            scopes.into_iter().flatten().find_map(find)
+        };
+        found.map_or(SessionRoom::None, SessionRoom::Evicts)
+    }
+
+    /// Returns the oldest session of a caller that can be ended.
+    fn oldest_evictable(&self, holder: Holder) -> Option<ParityKey> {
+        let mut sessions = self.holders.of(holder);
+        sessions.find(|key| self.get(*key).is_some_and(ParitySession::is_evictable))
+    }
+
+    /// Has a session count for a caller that is authenticated now.
+    pub(super) fn change_holder(&mut self, key: ParityKey) {
+        let Some(session) = self.sessions.get_mut(key.0) else { return };
+        let principal = session.state.principal().cloned();
+        let owner = PlaceOwner { principal: principal.as_deref(), address: session.state.client };
+        let holder = self.holders.held.holder_of(owner);
+        if holder != session.place.holder {
+            self.holders.remove(session.place);
+            session.place.holder = holder;
+            self.holders.add(session.place, key);
+        }
+    }
+}
+
+impl ParityPath<'_> {
+    /// Begins a session. At a limit another one ends for it. Returns `None` if none can.
+    pub(super) fn create_session(
+        &mut self,
+        transport: Transport,
+        owner: PlaceOwner<'_>,
+    ) -> Option<ParityKey> {
+        match self.parity.room_for(owner) {
+            SessionRoom::Free => {}
+            SessionRoom::Evicts(key) => self.end_session(key, None),
+            SessionRoom::None => return None,
+        }
+        self.parity.create(transport, owner, self.now)
+    }
+}
