@@ -14,14 +14,18 @@
 //!
 //! Proofs (DPoP, RFC 9449) have nonces, and are known on all shards. Invariants: a proof is
 //! accepted once, by one shard, as long as it could be sent again; while more proofs are remembered
-//! than the limit admits, further ones are refused, not forgotten.
+//! than the limit admits, or more of one caller than its share, further ones are refused, not
+//! forgotten.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::hash::Hasher;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
+use corelane_base::client_address::AddressShare;
+use corelane_base::holders::{HeldPlaces, Holder, PlaceOwner};
+use corelane_base::principal::Principal;
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::mesh::{ExpiringSet, InsertResult};
@@ -166,7 +170,7 @@ impl TurnChecks {
 
 /// What a shard checks proofs with; all shards share the proofs that were used.
 pub(super) struct ProofChecks {
-    used: Arc<ExpiringSet>,
+    used: Arc<UsedProofs>,
     nonces: Nonces,
     /// Makes hashes that clients cannot foresee.
     hasher: SipHasher13,
@@ -174,7 +178,7 @@ pub(super) struct ProofChecks {
 
 impl ProofChecks {
     /// Creates the checks of a process with this secret.
-    pub(super) fn new(used: Arc<ExpiringSet>, secret: &[u8; KEY_BYTES]) -> Self {
+    pub(super) fn new(used: Arc<UsedProofs>, secret: &[u8; KEY_BYTES]) -> Self {
         let mut random = SecureRng::new(secret, Purpose::ProofKeys);
         let mut next = || random.next_u128().unwrap_or_default().to_le_bytes();
         let mut key = [0; KEY_BYTES];
@@ -204,10 +208,11 @@ impl ProofChecks {
         }
     }
 
-    /// Uses a proof whose signature is verified. No shard accepts it again.
+    /// Uses a proof of a caller whose signature is verified. No shard accepts it again.
     pub(super) fn use_once(
         &self,
         proof: &ReadProof<'_>,
+        principal: &Principal,
         unix_seconds: u64,
     ) -> Result<(), AuthError> {
         let (thumbprint, id) = proof.id();
@@ -215,12 +220,13 @@ impl ProofChecks {
         hasher.write(thumbprint);
         hasher.write(id.as_bytes());
         let digest = hasher.finish128().as_u128();
-        match self.used.insert(digest, unix_seconds, proof.usable_until()) {
-            InsertResult::First => Ok(()),
-            InsertResult::Present => {
+        match self.used.insert(digest, principal, unix_seconds, proof.usable_until()) {
+            Some(InsertResult::First) => Ok(()),
+            Some(InsertResult::Present) => {
                 Err(AuthError::InvalidProof("the proof was used before (jti)"))
             }
-            InsertResult::Full => Err(TOO_MANY_PROOFS),
+            Some(InsertResult::Full) => Err(TOO_MANY_PROOFS),
+            None => Err(TOO_MANY_OF_CALLER),
         }
     }
 }
@@ -234,6 +240,82 @@ impl fmt::Debug for ProofChecks {
 
 const TOO_MANY_PROOFS: AuthError =
     AuthError::Unavailable("too many proofs are remembered at the moment; try again");
+const TOO_MANY_OF_CALLER: AuthError = AuthError::Unavailable(
+    "too many proofs of this caller are remembered at the moment; try again",
+);
+
+#[expect(
+    clippy::disallowed_types,
+    reason = "locked once for each proof, whose signature costs more"
+)]
+type Mutex<T> = std::sync::Mutex<T>;
+
+/// The proofs that were used, of all shards.
+#[derive(Debug)]
+pub(super) struct UsedProofs {
+    digests: ExpiringSet,
+    owners: Mutex<ProofOwners>,
+    proofs_max: usize,
+}
+
+/// Whose the proofs are.
+#[derive(Debug, Default)]
+struct ProofOwners {
+    held: HeldPlaces,
+    /// How many of each caller count until a time, in seconds since 1970.
+    until: BTreeMap<(u64, Holder), usize>,
+}
+
+impl UsedProofs {
+    /// Part of the proofs that one caller may have, of what the others leave.
+    const SHARE: AddressShare = AddressShare::new(75);
+
+    /// Seconds for which proofs are counted together, so that a caller has few numbers.
+    const COUNTED_TOGETHER: u64 = 8;
+
+    /// Creates the memory of at most `proofs_max` proofs.
+    pub(super) fn new(proofs_max: usize) -> Self {
+        let (digests, owners) = (ExpiringSet::new(proofs_max), Mutex::default());
+        Self { digests, owners, proofs_max }
+    }
+
+    /// Adds the digest of a proof of a caller at the time `now` until the time `until`, in seconds
+    /// since 1970. Returns `None` if the caller has its share.
+    fn insert(
+        &self,
+        digest: u128,
+        caller: &Principal,
+        now: u64,
+        until: u64,
+    ) -> Option<InsertResult> {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.expire(now);
+        let owner = PlaceOwner { principal: Some(caller), address: None };
+        let holder = owners.held.holder_of(owner);
+        if owners.held.of(holder) >= owners.held.limit_of(holder, self.proofs_max, Self::SHARE) {
+            return None;
+        }
+        let inserted = self.digests.insert(digest, now, until);
+        if inserted == InsertResult::First {
+            let counted_until = until.max(now + 1).next_multiple_of(Self::COUNTED_TOGETHER);
+            *owners.until.entry((counted_until, holder)).or_default() += 1;
+            owners.held.add(holder, 1);
+        }
+        Some(inserted)
+    }
+}
+
+impl ProofOwners {
+    /// Forgets whose the proofs were that can be sent no more.
+    fn expire(&mut self, now: u64) {
+        while let Some(first) = self.until.first_entry()
+            && first.key().0 <= now
+        {
+            let ((_, holder), count) = first.remove_entry();
+            self.held.subtract(holder, count);
+        }
+    }
+}
 
 /// Counts a request that is not authenticated.
 pub const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {

@@ -567,7 +567,7 @@ impl TokenVerification {
         if let Some((proof, thumbprint)) =
             proof.check(credential.principal(), self.proofs.is_some())?
         {
-            self.check_proof(&proof, token, thumbprint, time)?;
+            self.check_proof(&proof, token, &credential, thumbprint, time)?;
         }
         Ok(credential)
     }
@@ -578,6 +578,7 @@ impl TokenVerification {
         &mut self,
         sent: &SentProof<'_>,
         token: &str,
+        credential: &Credential,
         thumbprint: &[u8; 32],
         AuthTime { turn, unix_seconds }: AuthTime,
     ) -> Result<(), AuthError> {
@@ -589,7 +590,8 @@ impl TokenVerification {
         }
         self.take_check(turn)?;
         proof.verify_signature()?;
-        self.proofs.as_ref().map_or(Err(NO_AUTHENTICATION), |it| it.use_once(&proof, unix_seconds))
+        let Some(proofs) = &self.proofs else { return Err(NO_AUTHENTICATION) };
+        proofs.use_once(&proof, credential.principal(), unix_seconds)
     }
 
     /// Takes the check of a signature, or has the request wait for one.

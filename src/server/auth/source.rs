@@ -17,9 +17,8 @@ use std::{io, thread};
 
 use corelane_base::time::Instant;
 use corelane_engine::clock::{Clock, unix_ms};
-use corelane_engine::mesh::ExpiringSet;
 
-use super::checks::{ProofChecks, TurnChecks};
+use super::checks::{ProofChecks, TurnChecks, UsedProofs};
 use super::introspection::{FailureLog, PendingTokens, WAIT_MAX};
 use super::key_requests::{IssuerState, KeyRequests};
 use super::question_queue::{NextQuestion, Question, QuestionQueue};
@@ -67,7 +66,7 @@ pub struct Configured {
     /// Whether clients may have TLS certificates, to which tokens are bound.
     binds_certificates: bool,
     /// The proofs that were used; `None` if none is accepted.
-    used_proofs: Option<Arc<ExpiringSet>>,
+    used_proofs: Option<Arc<UsedProofs>>,
     current: Mutex<Current>,
     issuers: Arc<[IssuerState]>,
     questions: Arc<QuestionQueue>,
@@ -151,7 +150,7 @@ impl AuthSource {
             WAIT_MAX,
         );
         let has_proofs = options.dpop != DpopMode::Off;
-        let used_proofs = has_proofs.then(|| ExpiringSet::new(options.dpop_proofs_max as usize));
+        let used_proofs = has_proofs.then(|| UsedProofs::new(options.dpop_proofs_max as usize));
         let current = Current {
             files: read_files(options),
             are_files_used: true,

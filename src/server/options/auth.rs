@@ -255,7 +255,8 @@ options! {
         /// Proofs that are remembered, by all shards together, so that each is accepted once; the
         /// clients of further ones get status 503.
         ///
-        /// A proof is remembered until `dpop_window` after its `iat`.
+        /// A proof is remembered until `dpop_window` after its `iat`. One caller may have three
+        /// quarters of what the others leave, so that it is refused before they are.
         #[option("auth.dpop_proofs_max", Count { min: 1, max: 100_000_000 }, restart)]
         #[cost = "up to 64 bytes each"]
         #[source = "RFC 9449, section 11.1"]

@@ -80,6 +80,38 @@ fn bound_token_is_served_with_its_proof() {
 }
 
 #[test]
+fn proofs_of_one_caller_leave_room_to_others() {
+    let authority = Authority::new();
+    let mut auth = allowed(&authority);
+    auth.dpop_proofs_max = 16;
+    let server = start(auth);
+    let (address, keys) = (server.http(), [ProofKey::new(), ProofKey::new()]);
+    let (mut served, mut first) = (0, None);
+    // With two keys the caller is one.
+    for number in 0..16 {
+        let key = &keys[number % 2];
+        let token = key.token(&authority);
+        let proof = key.proof(&token);
+        let response = whoami(address, &fields(&token, &proof));
+        match response.status {
+            200 => served += 1,
+            status => assert_eq!(status, 503, "{response:?}"),
+        }
+        first.get_or_insert((token, proof));
+    }
+    assert_eq!(served, 12);
+    let other = ProofKey::new();
+    let token = other.token_of("bob", &authority);
+    for _ in 0..3 {
+        assert_eq!(whoami(address, &fields(&token, &other.proof(&token))).status, 200);
+    }
+    // Nothing is forgotten for that.
+    let (token, proof) = first.expect("a proof");
+    assert_ne!(whoami(address, &fields(&token, &proof)).status, 200);
+    server.close();
+}
+
+#[test]
 fn each_invalid_claim_gets_401() {
     let authority = Authority::new();
     let server = start(allowed(&authority));

@@ -34,7 +34,12 @@ impl ProofKey {
 
     /// A token of the issuer that is bound to this key.
     pub(crate) fn token(&self, authority: &Authority) -> String {
-        let mut claims = authority.issuer.claims("ada", "tools:deploy");
+        self.token_of("ada", authority)
+    }
+
+    /// A token of this user that is bound to this key.
+    pub(crate) fn token_of(&self, user: &str, authority: &Authority) -> String {
+        let mut claims = authority.issuer.claims(user, "tools:deploy");
         claims["cnf"] = json!({ "jkt": self.thumbprint() });
         authority.issuer.sign(&claims)
     }
