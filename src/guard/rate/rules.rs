@@ -70,14 +70,22 @@ pub enum OtherRequest {
     Status,
     /// GET of an event stream.
     Stream,
+    /// A request that is refused by its head or its session, such as one of an unknown path.
+    Refused,
     /// GET that is upgraded to WebSocket.
     Upgrade,
+    /// DELETE of a session of the parity dialect.
+    ParityDelete,
+    /// GET of an event stream of the parity dialect.
+    ParityEvents,
     /// A handshake of the parity dialect.
     ParityHandshake,
+    /// GET of a JSON Schema of the parity dialect.
+    ParitySchemas,
 }
 
 impl OtherRequest {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 14] = [
         Self::Connections,
         Self::DeleteSession,
         Self::Metadata,
@@ -86,8 +94,12 @@ impl OtherRequest {
         Self::Page,
         Self::Status,
         Self::Stream,
+        Self::Refused,
         Self::Upgrade,
+        Self::ParityDelete,
+        Self::ParityEvents,
         Self::ParityHandshake,
+        Self::ParitySchemas,
     ];
 
     /// Returns the name in rules.
@@ -101,8 +113,12 @@ impl OtherRequest {
             Self::Page => "http/page",
             Self::Status => "http/status",
             Self::Stream => "http/stream",
+            Self::Refused => "http/refused",
             Self::Upgrade => "http/upgrade",
+            Self::ParityDelete => "parity/delete",
+            Self::ParityEvents => "parity/events",
             Self::ParityHandshake => "parity/handshake",
+            Self::ParitySchemas => "parity/schemas",
         }
     }
 }

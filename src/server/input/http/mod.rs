@@ -6,6 +6,10 @@
 
 mod responses;
 
+mod rate;
+
+mod rejections;
+
 mod authentication;
 mod plain;
 mod request_client;
@@ -14,7 +18,6 @@ mod session;
 
 mod parity;
 mod post;
-mod rate;
 
 use corelane_base::slab::Key;
 use corelane_protocol::error::{Error, ErrorKind};

@@ -1,6 +1,6 @@
 //! Rate limits of HTTP requests that carry no message of MCP.
 
-use corelane_transport::http::checks::RequestKind;
+use corelane_transport::http::checks::{ParityRequest, RequestKind};
 use corelane_transport::http::status::Status;
 
 use super::IncomingRequest;
@@ -25,7 +25,29 @@ impl Shard {
         incoming: &IncomingRequest<'_>,
         kind: &RequestKind<'_>,
     ) -> Result<(), Box<RefusedRequest>> {
-        let Some(request) = limited_request(kind) else { return Ok(()) };
+        limited_request(kind).map_or(Ok(()), |request| self.limit_request(incoming, request))
+    }
+
+    /// Checks a request that is refused anyway against the rate limits.
+    ///
+    /// # Errors
+    ///
+    /// A limit is exceeded.
+    pub(super) fn limit_refused(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+    ) -> Result<(), Box<RefusedRequest>> {
+        if !self.dispatcher.rate.is_active() {
+            return Ok(());
+        }
+        self.limit_request(incoming, OtherRequest::Refused)
+    }
+
+    fn limit_request(
+        &mut self,
+        incoming: &IncomingRequest<'_>,
+        request: OtherRequest,
+    ) -> Result<(), Box<RefusedRequest>> {
         let connections = &self.transports.connections.table;
         let Some(connection) = connections.get(incoming.key) else { return Ok(()) };
         let state = &connection.state;
@@ -87,10 +109,13 @@ const fn limited_request(kind: &RequestKind<'_>) -> Option<OtherRequest> {
         RequestKind::Status => OtherRequest::Status,
         RequestKind::GetStream { .. } | RequestKind::LegacySse => OtherRequest::Stream,
         RequestKind::Upgrade => OtherRequest::Upgrade,
+        RequestKind::Parity(ParityRequest::End { .. }) => OtherRequest::ParityDelete,
+        RequestKind::Parity(ParityRequest::Events { .. }) => OtherRequest::ParityEvents,
+        RequestKind::Parity(ParityRequest::Schema { .. }) => OtherRequest::ParitySchemas,
         RequestKind::Health
         | RequestKind::Ready
         | RequestKind::Post { .. }
         | RequestKind::LegacyMessage { .. }
-        | RequestKind::Parity(_) => return None,
+        | RequestKind::Parity(ParityRequest::Message { .. }) => return None,
     })
 }

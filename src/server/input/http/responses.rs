@@ -10,7 +10,7 @@ use corelane_protocol::error::{Error, ErrorKind};
 use corelane_protocol::jsonrpc::Id;
 use corelane_protocol::model;
 use corelane_protocol::revision::Revision;
-use corelane_transport::http::checks::{self, CheckId, Rejection, RequestKind};
+use corelane_transport::http::checks::{self, RequestKind};
 use corelane_transport::http::fields::ResponseFields;
 use corelane_transport::http::head::{Field, HttpMethod, field_values, target_path};
 use corelane_transport::http::head_template::HeadTemplate;
@@ -24,7 +24,7 @@ use crate::server::acceptance::refusal_error;
 use crate::server::connection_state::{
     EchoedFields, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner, Standing,
 };
-use crate::server::http::{HttpTransport, session_error_message};
+use crate::server::http::HttpTransport;
 use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
@@ -132,49 +132,6 @@ impl Shard {
         self.respond_refusal(incoming, Status::UNAVAILABLE, fields, &text);
     }
 
-    /// Responds to a request that is rejected before its message is dispatched.
-    pub(super) fn reject_request(&mut self, incoming: &IncomingRequest<'_>, rejection: &Rejection) {
-        self.reject_message(incoming, None, rejection);
-    }
-
-    /// Responds to a rejected request whose message has this id.
-    pub(super) fn reject_message(
-        &mut self,
-        incoming: &IncomingRequest<'_>,
-        id: Option<Id<'_>>,
-        rejection: &Rejection,
-    ) {
-        self.outbox.counters.input_errors.http += 1;
-        let Rejection { status, allow, error, check } = rejection;
-        // A page of a foreign origin must not learn that a server is here.
-        let is_foreign = matches!(check, CheckId::Origin | CheckId::Host);
-        if *check == CheckId::Host {
-            self.log_refused_host(incoming);
-        }
-        let fields = ResponseFields {
-            allow: *allow,
-            accept_encoding_identity: *check == CheckId::ContentCoding,
-            allow_origin: incoming.origin().filter(|_| !is_foreign),
-            ..incoming.response_fields()
-        };
-        let text = self.error_text(incoming, id, error);
-        if *check == CheckId::SessionExists {
-            self.respond_http(incoming, *status, BodyKind::Json, fields, &text);
-        } else {
-            self.respond_refusal(incoming, *status, fields, &text);
-        }
-    }
-
-    /// Logs a request refused by its host. The listener of operators has no option for hosts.
-    #[cold]
-    fn log_refused_host(&mut self, incoming: &IncomingRequest<'_>) {
-        let Some(connection) = self.transports.connections.table.get(incoming.key) else { return };
-        if connection.state.standing != Standing::Operator {
-            let peer = connection.record.peer();
-            self.transports.http.log_refused_host(peer, incoming.request_id, self.now);
-        }
-    }
-
     /// In the strict profile: returns the session that a request names, open or not.
     pub(super) fn named_session(&self, incoming: &IncomingRequest<'_>) -> Option<SessionId> {
         let profile = &self.transports.http.checks.profile;
@@ -246,13 +203,6 @@ impl Shard {
         let owner = self.transports.http.owner_of(session);
         let session = Some(session);
         self.outbox.forward(owner, SessionMessage::Request { session, exchange, caller, op });
-    }
-
-    pub(super) fn reject_unknown_session(&mut self, incoming: &IncomingRequest<'_>) {
-        self.record_invalid(incoming.key);
-        let rejection =
-            CheckId::SessionExists.reject(session_error_message(CheckId::SessionExists));
-        self.reject_request(incoming, &rejection);
     }
 
     /// Returns the body of an error response, which is counted.
