@@ -110,11 +110,13 @@ impl ServerSide {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Returns the certificate of the client in DER, once the handshake is complete: it was issued
-    /// by an authority of [`super::TrustedClients`]. A resumed session has that of its first
-    /// handshake.
-    pub fn client_certificate(&self) -> Option<&[u8]> {
-        self.connection.peer_certificates()?.first().map(|certificate| &**certificate)
+    /// Returns the certificate of the client in DER, and behind it those of its chain that it has
+    /// sent, once the handshake is complete: it was issued by an authority of
+    /// [`super::TrustedClients`]. A resumed session has those of its first handshake.
+    pub fn client_certificates(&self) -> Option<Box<[u8]>> {
+        let chain = self.connection.peer_certificates()?.iter();
+        let chain: Vec<u8> = chain.flat_map(|certificate| certificate.iter().copied()).collect();
+        (!chain.is_empty()).then(|| chain.into())
     }
 }
 

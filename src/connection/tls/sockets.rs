@@ -261,7 +261,7 @@ impl TlsSockets {
     ) -> Option<io::Result<()>> {
         let handshake = filter.handshake();
         self.counters.count_open(handshake.is_resumed());
-        let certificate = handshake.client_certificate().map(Box::from);
+        let certificate = handshake.client_certificates();
         self.streams.pass(
             certificate.map(|certificate| Completion::PeerCertificate { socket, certificate }),
         );

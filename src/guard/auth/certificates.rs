@@ -29,11 +29,87 @@ pub struct ClientCertificate {
     pub expires_at: u64,
     /// SHA-256 of its issuer and serial number, by which lists revoke it.
     pub id: [u8; 32],
+    /// Its issuer and those of its chain, as [`Authorities`] name them.
+    pub issuers: Box<[AuthorityId]>,
 }
 
-/// The certificates that the lists of their issuers revoke (RFC 5280, section 5).
+/// Names an authority: the hash of its name, and of its name and the identifier of its key.
+pub type AuthorityId = [u8; 32];
+
+/// The certificates that the lists of their issuers revoke (RFC 5280, section 5), or whose
+/// authorities are trusted no more.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct RevokedCertificates(HashSet<[u8; 32]>);
+pub struct RevokedCertificates {
+    ids: HashSet<[u8; 32]>,
+    authorities: HashSet<AuthorityId>,
+}
+
+/// The authorities that are trusted, and those that were.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Authorities {
+    trusted: HashSet<AuthorityId>,
+    withdrawn: HashSet<AuthorityId>,
+}
+
+impl Authorities {
+    /// Replaces the trusted authorities by those of PEM files. Those of before that are not among
+    /// them are withdrawn, until they are trusted again.
+    pub fn replace<'p>(&mut self, files: impl Iterator<Item = &'p [u8]>) {
+        let trusted: HashSet<AuthorityId> = files.flat_map(authorities_of).collect();
+        self.withdrawn.extend(self.trusted.drain());
+        self.withdrawn.retain(|id| !trusted.contains(id));
+        self.trusted = trusted;
+    }
+}
+
+/// Reads the names of the authorities of a PEM file.
+#[cfg(feature = "_tls")]
+fn authorities_of(pem: &[u8]) -> Vec<AuthorityId> {
+    use x509_parser::extensions::ParsedExtension;
+    use x509_parser::pem::Pem;
+    use x509_parser::prelude::{FromDer, X509Certificate};
+
+    let mut ids = Vec::new();
+    for pem in Pem::iter_from_buffer(pem).flatten() {
+        let Ok((_, certificate)) = X509Certificate::from_der(&pem.contents) else { continue };
+        let keys = certificate.extensions().iter().find_map(|it| match it.parsed_extension() {
+            ParsedExtension::SubjectKeyIdentifier(key) => Some(key.0),
+            _ => None,
+        });
+        ids.extend(authority_ids(certificate.subject().as_raw(), keys));
+    }
+    ids
+}
+
+#[cfg(not(feature = "_tls"))]
+const fn authorities_of(_: &[u8]) -> Vec<AuthorityId> {
+    Vec::new()
+}
+
+/// Returns the names of the issuers of certificates in DER, one behind the other.
+#[cfg(feature = "_tls")]
+fn issuers_of(mut chain: &[u8]) -> Box<[AuthorityId]> {
+    use x509_parser::extensions::ParsedExtension;
+    use x509_parser::prelude::{FromDer, X509Certificate};
+
+    let mut ids = Vec::new();
+    while let Ok((rest, certificate)) = X509Certificate::from_der(chain) {
+        let key = certificate.extensions().iter().find_map(|it| match it.parsed_extension() {
+            ParsedExtension::AuthorityKeyIdentifier(key) => key.key_identifier.as_ref(),
+            _ => None,
+        });
+        ids.extend(authority_ids(certificate.issuer().as_raw(), key.map(|key| key.0)));
+        chain = rest;
+    }
+    ids.into()
+}
+
+/// Returns what names an authority: with its key, if that is known, and without.
+#[cfg(feature = "_tls")]
+fn authority_ids(name: &[u8], key: Option<&[u8]>) -> impl Iterator<Item = AuthorityId> {
+    let with_key = key.map(|key| id_of(name, key));
+    [sha256(name)].into_iter().chain(with_key)
+}
 
 impl RevokedCertificates {
     /// Reads the revocation lists in PEM files. What is malformed is left out: TLS refuses it.
@@ -51,7 +127,7 @@ impl RevokedCertificates {
             let revoked = list.iter_revoked_certificates();
             ids.extend(revoked.map(|revoked| id_of(issuer, revoked.raw_serial())));
         }
-        Self(ids)
+        Self { ids, ..Self::default() }
     }
 
     /// Reads nothing: this build has no TLS.
@@ -62,12 +138,19 @@ impl RevokedCertificates {
 
     /// Adds those of another one.
     pub fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
+        self.ids.extend(other.ids);
+        self.authorities.extend(other.authorities);
     }
 
-    /// Returns whether a certificate is revoked.
+    /// Adds the certificates of withdrawn authorities.
+    pub fn add_withdrawn(&mut self, authorities: &Authorities) {
+        self.authorities.extend(&authorities.withdrawn);
+    }
+
+    /// Returns whether a certificate is revoked, or was issued by a withdrawn authority.
     pub fn contains(&self, certificate: &ClientCertificate) -> bool {
-        self.0.contains(&certificate.id)
+        let is_withdrawn = |id: &AuthorityId| self.authorities.contains(id);
+        self.ids.contains(&certificate.id) || certificate.issuers.iter().any(is_withdrawn)
     }
 }
 
@@ -79,12 +162,14 @@ fn id_of(issuer: &[u8], serial: &[u8]) -> [u8; 32] {
 }
 
 impl ClientCertificate {
-    /// Reads a certificate in DER; `None` if it is malformed.
+    /// Reads a certificate in DER, and the issuers of its chain behind it; `None` if it is
+    /// malformed.
     #[cfg(feature = "_tls")]
-    pub fn parse(der: &[u8]) -> Option<Self> {
+    pub fn parse(chain: &[u8]) -> Option<Self> {
         use x509_parser::prelude::{FromDer, X509Certificate};
 
-        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        let (rest, certificate) = X509Certificate::from_der(chain).ok()?;
+        let der = chain.strip_suffix(rest)?;
         let names = certificate.subject_alternative_name().ok()?;
         let names = names.map_or(&[][..], |names| &names.value.general_names);
         let name = alternative_name(names).unwrap_or_else(|| {
@@ -96,6 +181,7 @@ impl ClientCertificate {
             thumbprint: sha256(der),
             expires_at: u64::try_from(expires_at).unwrap_or_default(),
             id: id_of(certificate.issuer().as_raw(), certificate.raw_serial()),
+            issuers: issuers_of(chain),
         })
     }
 
@@ -226,7 +312,13 @@ mod tests {
     }
 
     fn certificate(name: &str) -> ClientCertificate {
-        ClientCertificate { name: name.into(), thumbprint: [1; 32], expires_at: 100, id: [1; 32] }
+        ClientCertificate {
+            name: name.into(),
+            thumbprint: [1; 32],
+            expires_at: 100,
+            id: [1; 32],
+            issuers: Box::new([[2; 32], [3; 32]]),
+        }
     }
 
     #[test]

@@ -120,6 +120,7 @@ mod tests {
             thumbprint: [byte; 32],
             expires_at: 9,
             id: [byte; 32],
+            issuers: Box::default(),
         };
         let (own, other) = (certificate(7), certificate(8));
         let check = |principal: &Principal, certificate: Option<&ClientCertificate>| {

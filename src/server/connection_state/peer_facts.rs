@@ -157,7 +157,10 @@ impl StoredFacts {
         size_of::<Self>()
             + self.texts.heap_bytes()
             + self.credential.as_ref().map_or(0, Credential::held_bytes)
-            + self.certificate.as_ref().map_or(0, |it| size_of_val(&**it) + it.name.len())
+            + self
+                .certificate
+                .as_ref()
+                .map_or(0, |it| size_of_val(&**it) + it.name.len() + size_of_val(&*it.issuers))
     }
 }
 

@@ -1,5 +1,5 @@
 //! Connections that end although their client has done nothing: they are as old as
-//! `connection_lifetime`, or their certificate was revoked.
+//! `connection_lifetime`, or their certificate was revoked, or its authority withdrawn.
 //!
 //! Invariant: nothing more is read of them, and what runs is answered before they close.
 

@@ -156,7 +156,8 @@ impl Handle {
 
     /// Reads certificates, private keys, OCSP responses, ticket keys, authorities and revocation
     /// lists again ([`ListenerTlsOptions`]), for connections that are accepted from now on; open
-    /// ones keep theirs, and end if the certificate of their client is revoked. Whether a listener
+    /// ones keep theirs, and end if the certificate of their client is revoked, or was issued by an
+    /// authority that is not listed any more. Whether a listener
     /// is encrypted, and the limits of handshakes, stay. Does nothing if the server started without
     /// a certificate. Waits for space in the inboxes: must not be called on a shard's thread.
     ///

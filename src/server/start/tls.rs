@@ -19,7 +19,7 @@ use corelane_tls::{
 };
 
 use crate::connection::tls::{HandshakeThreads, TlsCounters, TlsLimits, TlsSlot};
-use crate::guard::auth::certificates::RevokedCertificates;
+use crate::guard::auth::certificates::{Authorities, RevokedCertificates};
 use crate::server::options::{ClientCertificateMode, ListenerTlsOptions, Options};
 use crate::server::secret_file;
 use crate::telemetry::certificate::CertificateExpiry;
@@ -71,6 +71,8 @@ struct Configured {
     counters: Arc<TlsCounters>,
     threads: HandshakeThreads,
     files: Mutex<Files>,
+    /// Those of clients.
+    authorities: Mutex<Authorities>,
 }
 
 /// The TLS of one listener.
@@ -110,6 +112,9 @@ impl ListenerTls {
         let counters: Arc<TlsCounters> = Arc::default();
         counters.set_certificates(certificates);
         let threads = HandshakeThreads::new(handshake_threads(options));
+        let mut authorities = Authorities::default();
+        authorities.replace(read_authorities(tls).iter().map(Vec::as_slice));
+        let authorities = Mutex::new(authorities);
         Ok(Self(Some(Configured {
             tcp,
             http,
@@ -119,6 +124,7 @@ impl ListenerTls {
             counters,
             threads,
             files,
+            authorities,
         })))
     }
 
@@ -175,9 +181,16 @@ impl ListenerTls {
         Some(configured.read(&options, &mut files))
     }
 
-    /// Reads which certificates of clients are revoked.
+    /// Reads which certificates of clients are revoked, and which authorities are withdrawn.
     pub(super) fn revoked(&self) -> RevokedCertificates {
         let mut revoked = RevokedCertificates::default();
+        if let Some(configured) = &self.0 {
+            let files = read_authorities(&configured.files().options);
+            let authorities = configured.authorities.lock();
+            let mut authorities = authorities.unwrap_or_else(PoisonError::into_inner);
+            authorities.replace(files.iter().map(Vec::as_slice));
+            revoked.add_withdrawn(&authorities);
+        }
         let options = self.0.as_ref().map(|configured| configured.files().options.clone());
         for path in options.iter().flat_map(|options| &options.revocation_lists) {
             revoked.extend(RevokedCertificates::from_pem(&fs::read(path).unwrap_or_default()));
@@ -376,6 +389,11 @@ fn trusted_clients(options: &ListenerTlsOptions) -> Result<TrustedClients, Strin
         lists.map(|path| Revocations::from_pem(&read(path)?, &path.display().to_string()));
     let revoked = revoked.collect::<Result<_, String>>()?;
     Ok(TrustedClients { roots, revoked })
+}
+
+/// Returns the files of the authorities of clients; those that cannot be read are left out.
+fn read_authorities(options: &ListenerTlsOptions) -> Vec<Vec<u8>> {
+    options.client_authorities.iter().filter_map(|path| fs::read(path).ok()).collect()
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {

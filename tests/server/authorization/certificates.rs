@@ -280,6 +280,39 @@ fn removed_rule_ends_open_connections() {
 }
 
 #[test]
+fn withdrawn_authority_ends_open_connections() {
+    let (authority, tls) = (Authority::new(), Tls::new());
+    let (kept, server_of) = (Issuer::named("kept"), |tls: &Tls| tls.clients.pem());
+    let mut options = tls.options(&authority, by_certificate());
+    let both = server_of(&tls) + &kept.pem();
+    options.tls.client_authorities = vec![authority.write("clients.pem", &both).into()];
+    let server = TestServer::with_catalog(options.clone(), catalog());
+    let message = corelane_test_support::messages::modern(call("whoami"));
+    let open = |identity: &Certificate| {
+        let mut stream = tls.client_of(Some(identity)).open(server.tcp());
+        stream.write_all(format!("{message}\n").as_bytes()).unwrap();
+        assert!(read_line(&mut stream)["result"].is_object());
+        stream
+    };
+    let mut withdrawn = open(&tls.clients.client());
+    let mut still = open(&kept.client());
+    authority.write("clients.pem", &kept.pem());
+    server.handle().reload_tls(&options).unwrap();
+    let mut rest = Vec::new();
+    std::io::Read::read_to_end(&mut withdrawn, &mut rest).unwrap();
+    assert!(rest.is_empty());
+    still.write_all(format!("{message}\n").as_bytes()).unwrap();
+    assert!(read_line(&mut still)["result"].is_object());
+    // Trusted again, it is accepted again.
+    authority.write("clients.pem", &both);
+    server.handle().reload_tls(&options).unwrap();
+    drop(open(&tls.clients.client()));
+    drop((withdrawn, still));
+    let counters = server.close();
+    assert_eq!(counters.connections.closed_invalid_credential, 1, "{counters}");
+}
+
+#[test]
 fn revoked_certificate_ends_open_connections() {
     let (authority, tls) = (Authority::new(), Tls::new());
     let mut options = tls.options(&authority, by_certificate());
