@@ -17,6 +17,7 @@ pub mod time;
 pub mod transport;
 pub mod trusted_proxies;
 
+pub mod eviction;
 pub mod linked_list;
 
 pub mod holders;

@@ -5,17 +5,22 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use corelane_base::client_address::ClientAddress;
+use corelane_base::eviction::{HOLDERS_MAX, Holder, Idle, Usage};
 use corelane_base::id_map::IdMap;
 use corelane_base::time::Instant;
 use corelane_engine::ring::Socket;
 use corelane_tls::TlsError;
 
-use super::listeners::{HandshakeLimit, TlsLimits};
+use super::listeners::{HandshakeLimit, TlsSlot};
 
 /// Bytes of a handshake that wait for their turn: a client's messages have at most 64 KiB.
 const HANDSHAKE_BYTES_MAX: usize = 80 << 10;
+
+/// Time that a silent connection has while there are many.
+const SHORT_SILENCE: Duration = Duration::from_secs(3);
 
 /// The handshakes of a ring. Each has a number, since sockets are used again.
 #[derive(Debug, Default)]
@@ -23,10 +28,14 @@ pub(super) struct PendingHandshakes {
     handshakes: IdMap<Socket, Handshake>,
     /// Number of the last one.
     begun: u64,
+    /// How many are silent.
+    silent: usize,
     /// Sockets with input that are not in a step, in order of arrival.
     ready: VecDeque<(Socket, u64)>,
     /// In order of the deadlines, since all have the same time. Some are complete.
     deadlines: VecDeque<(Instant, Socket, u64)>,
+    /// When connections were accepted, in order. Some are silent no more.
+    accepted: VecDeque<(Instant, Socket, u64)>,
 }
 
 /// A handshake in progress.
@@ -37,6 +46,10 @@ pub(super) struct Handshake {
     pub(super) peer: Option<SocketAddr>,
     /// The address that the limits of handshakes count by, if the client has one.
     pub(super) address: Option<ClientAddress>,
+    /// When the connection was accepted or its first byte arrived.
+    since: Instant,
+    /// The configuration of the listener, until the first byte arrives.
+    pub(super) silent: Option<TlsSlot>,
     /// Input that waits for its turn.
     input: Vec<u8>,
     /// A step is being done.
@@ -54,26 +67,73 @@ pub(super) struct HandshakeInput {
     pub(super) bytes: Vec<u8>,
 }
 
+/// The name of a handshake.
+pub(super) type HandshakeKey = (Socket, u64);
+
 impl PendingHandshakes {
-    /// Adds a handshake that begins.
-    pub(super) fn begin(
+    /// Adds a connection from which no byte has arrived, accepted at `now`.
+    pub(super) fn accept(
         &mut self,
+        now: Instant,
         deadline: Instant,
         socket: Socket,
         peer: Option<SocketAddr>,
-        address: Option<ClientAddress>,
+        client: SilentClient,
     ) {
         self.begun += 1;
+        self.silent += 1;
+        let SilentClient { address, slot } = client;
         let handshake = Handshake {
             number: self.begun,
             peer,
             address,
+            since: now,
+            silent: Some(slot),
             input: Vec::new(),
             is_in_step: false,
             end: None,
         };
         self.handshakes.insert(socket, handshake);
         self.deadlines.push_back((deadline, socket, self.begun));
+        self.accepted.push_back((now, socket, self.begun));
+    }
+
+    /// Returns whether a connection is silent.
+    #[inline]
+    pub(super) const fn has_silent(&self) -> bool {
+        self.silent > 0
+    }
+
+    /// Returns the address and the configuration of a silent connection.
+    pub(super) fn silent(&self, socket: Socket) -> Option<(Option<ClientAddress>, &TlsSlot)> {
+        let handshake = self.handshakes.get(&socket)?;
+        Some((handshake.address, handshake.silent.as_ref()?))
+    }
+
+    /// The first byte of a silent connection has arrived at `now`.
+    pub(super) fn begin(&mut self, socket: Socket, now: Instant) {
+        if let Some(handshake) = self.handshakes.get_mut(&socket) {
+            self.silent -= usize::from(handshake.silent.take().is_some());
+            handshake.since = now;
+        }
+    }
+
+    /// Lists the handshakes that are silent, or the others, for a search of one to evict: those of
+    /// the address, if there is one.
+    pub(super) fn holders(
+        &self,
+        is_silent: bool,
+        of: Option<ClientAddress>,
+    ) -> impl Iterator<Item = Holder<HandshakeKey>> {
+        let handshakes = self.handshakes.iter();
+        let listed = handshakes.filter(move |(_, it)| {
+            it.silent.is_some() == is_silent && (of.is_none() || it.address == of)
+        });
+        listed.take(HOLDERS_MAX as usize).map(|(socket, it)| Holder {
+            key: (*socket, it.number),
+            client: it.address,
+            idle: Some(Idle { usage: Usage::None, since: it.since }),
+        })
     }
 
     /// Keeps input of a handshake for its turn.
@@ -146,7 +206,9 @@ impl PendingHandshakes {
 
     /// Ends a handshake. Returns it, unless it has ended before.
     pub(super) fn end(&mut self, socket: Socket) -> Option<Handshake> {
-        self.handshakes.remove(&socket)
+        let handshake = self.handshakes.remove(&socket)?;
+        self.silent -= usize::from(handshake.silent.is_some());
+        Some(handshake)
     }
 
     /// Takes the handshake whose turn is next.
@@ -169,7 +231,25 @@ impl PendingHandshakes {
         None
     }
 
-    fn is_pending(&self, socket: Socket, number: u64) -> bool {
+    /// Takes a connection that has been silent for too long at `now`, while more than half of
+    /// `silent_max` are.
+    pub(super) fn pop_silent(&mut self, now: Instant, silent_max: usize) -> Option<Socket> {
+        while let Some((since, socket, number)) = self.accepted.front().copied() {
+            let handshake = self.handshakes.get(&socket).filter(|it| it.number == number);
+            let is_silent = handshake.is_some_and(|handshake| handshake.silent.is_some());
+            if is_silent && (self.silent <= silent_max / 2 || since.after(SHORT_SILENCE) > now) {
+                return None;
+            }
+            self.accepted.pop_front();
+            if is_silent {
+                return Some(socket);
+            }
+        }
+        None
+    }
+
+    /// Returns whether a handshake is in progress.
+    pub(super) fn is_pending(&self, socket: Socket, number: u64) -> bool {
         self.handshakes.get(&socket).is_some_and(|handshake| handshake.number == number)
     }
 
@@ -178,10 +258,21 @@ impl PendingHandshakes {
         !self.ready.is_empty()
     }
 
-    /// Returns the next deadline.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.front().map(|(due, ..)| *due)
+    /// Returns the next deadline, if so many connections may be silent.
+    pub(super) fn next_deadline(&self, silent_max: usize) -> Option<Instant> {
+        let accepted = self.accepted.front().filter(|_| self.silent > silent_max / 2);
+        let silent = accepted.map(|(since, ..)| since.after(SHORT_SILENCE));
+        silent.into_iter().chain(self.deadlines.front().map(|(due, ..)| *due)).min()
     }
+}
+
+/// A client that has not sent a byte.
+#[derive(Debug)]
+pub(super) struct SilentClient {
+    /// The address that the limits of handshakes count by, if the client has one.
+    pub(super) address: Option<ClientAddress>,
+    /// The configuration of its listener.
+    pub(super) slot: TlsSlot,
 }
 
 /// Numbers of handshakes in progress. An address without one takes no memory.
@@ -192,23 +283,24 @@ pub(super) struct HandshakeCounts {
 }
 
 impl HandshakeCounts {
-    /// Counts a handshake that begins, unless a limit is reached. Without an address only the limit
-    /// of the shard counts.
+    /// Counts a handshake that begins, unless a limit is reached: `max`, and `per_address_max` if
+    /// it has an address.
     pub(super) fn begin(
         &mut self,
         address: Option<ClientAddress>,
-        limits: &TlsLimits,
+        max: usize,
+        per_address_max: usize,
     ) -> Result<(), HandshakeLimit> {
-        if self.total >= limits.handshakes_max {
-            return Err(HandshakeLimit::Shard);
-        }
         if let Some(address) = address {
             match self.by_address.entry(address) {
-                Entry::Occupied(entry) if *entry.get() >= limits.handshakes_per_address_max => {
+                Entry::Occupied(entry) if *entry.get() >= per_address_max => {
                     return Err(HandshakeLimit::Address);
                 }
+                _ if self.total >= max => return Err(HandshakeLimit::Shard),
                 entry => *entry.or_default() += 1,
             }
+        } else if self.total >= max {
+            return Err(HandshakeLimit::Shard);
         }
         self.total += 1;
         Ok(())
@@ -228,21 +320,7 @@ impl HandshakeCounts {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use corelane_base::trusted_proxies::TrustedProxies;
-
     use super::*;
-
-    fn limits() -> TlsLimits {
-        TlsLimits {
-            handshake_timeout: Duration::from_secs(1),
-            handshakes_max: 5,
-            handshakes_per_address_max: 2,
-            shard_percent: 100,
-            trusted_proxies: TrustedProxies::default(),
-        }
-    }
 
     fn address(text: &str) -> Option<ClientAddress> {
         ClientAddress::new(text.parse().unwrap())
@@ -252,21 +330,21 @@ mod tests {
     fn handshakes_of_one_prefix_share_limit() {
         let mut counts = HandshakeCounts::default();
         let [one, two] = [address("2001:db8:0:1::1"), address("2001:db8:0:1:2::2")];
-        assert_eq!(counts.begin(one, &limits()), Ok(()));
-        assert_eq!(counts.begin(two, &limits()), Ok(()));
-        assert_eq!(counts.begin(two, &limits()), Err(HandshakeLimit::Address));
-        assert_eq!(counts.begin(address("2001:db8:0:2::1"), &limits()), Ok(()));
+        assert_eq!(counts.begin(one, 5, 2), Ok(()));
+        assert_eq!(counts.begin(two, 5, 2), Ok(()));
+        assert_eq!(counts.begin(two, 5, 2), Err(HandshakeLimit::Address));
+        assert_eq!(counts.begin(address("2001:db8:0:2::1"), 5, 2), Ok(()));
         counts.end(two);
-        assert_eq!(counts.begin(one, &limits()), Ok(()));
+        assert_eq!(counts.begin(one, 5, 2), Ok(()));
     }
 
     #[test]
     fn loopback_handshakes_have_only_shard_limit() {
         let mut counts = HandshakeCounts::default();
         for _ in 0..5 {
-            assert_eq!(counts.begin(address("127.0.0.1"), &limits()), Ok(()));
+            assert_eq!(counts.begin(address("127.0.0.1"), 5, 2), Ok(()));
         }
-        assert_eq!(counts.begin(address("192.0.2.1"), &limits()), Err(HandshakeLimit::Shard));
+        assert_eq!(counts.begin(address("192.0.2.1"), 5, 2), Err(HandshakeLimit::Shard));
     }
 
     #[test]
@@ -274,7 +352,7 @@ mod tests {
         let mut counts = HandshakeCounts::default();
         for host in 0..100 {
             let address = address(&format!("192.0.2.{host}"));
-            assert_eq!(counts.begin(address, &limits()), Ok(()));
+            assert_eq!(counts.begin(address, 5, 2), Ok(()));
             counts.end(address);
         }
         assert!(counts.by_address.is_empty() && counts.total == 0);

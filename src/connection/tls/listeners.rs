@@ -42,15 +42,20 @@ impl TlsSlot {
 pub struct TlsLimits {
     /// Time from the accept to the end of the handshake; then the connection is closed.
     pub handshake_timeout: Duration,
-    /// Handshakes in progress; a further connection is closed. Cost: the TLS state of each.
+    /// Handshakes in progress; for a further one another ends, or it is refused. Cost: the TLS
+    /// state of each. [`SILENT_FACTOR`] times as many connections may be silent.
     pub handshakes_max: usize,
-    /// Of these, from one client address (IPv6: /64 prefix); a further connection is closed.
+    /// Of these, from one client address (IPv6: /64 prefix).
     pub handshakes_per_address_max: usize,
     /// Percent of the time of the shard for handshakes; others are done on threads.
     pub shard_percent: u8,
     /// Proxies, whose addresses are exempt; 127.0.0.1 and `::1` if there is none.
     pub trusted_proxies: TrustedProxies,
 }
+
+/// Connections from which no byte has arrived, for each handshake that may be in progress: they
+/// have no TLS state.
+pub(super) const SILENT_FACTOR: usize = 16;
 
 /// The limit that a further handshake would exceed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -78,6 +83,7 @@ pub struct TlsCounters {
     full: AtomicU64,
     resumed: AtomicU64,
     refused: AtomicU64,
+    evicted: AtomicU64,
     address_refused: AtomicU64,
     failed: [AtomicU64; FAILURES.len()],
     failures_refused: AtomicU64,
@@ -119,6 +125,10 @@ impl TlsCounters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(super) fn count_evicted(&self) {
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Limits how often an address may fail.
     pub fn limit_failures(&self, failures: Arc<dyn HandshakeGuard>) {
         self.failures.set(failures).ok();
@@ -139,13 +149,14 @@ impl TlsCounters {
         self.certificates.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the number of handshakes by their result: `full`, `resumed`, `refused`,
+    /// Returns the number of handshakes by their result: `full`, `resumed`, `refused`, `evicted`,
     /// `address_refused`, `failures_refused`, or why they failed.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let complete = [
             ("full", &self.full),
             ("resumed", &self.resumed),
             ("refused", &self.refused),
+            ("evicted", &self.evicted),
             ("address_refused", &self.address_refused),
             ("failures_refused", &self.failures_refused),
         ];

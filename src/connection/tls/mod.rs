@@ -13,6 +13,9 @@
 //! - A turn handles the messages of at most one handshake, after the completions of open
 //!   connections, and passes those of others to threads; a handshake that is not complete in time
 //!   ends.
+//! - A connection has no TLS state before its first byte has arrived.
+//! - At a limit of handshakes the oldest one ends that is neither complete nor recent, of the
+//!   network with most; if there is none, the new one is refused.
 
 mod listeners;
 
@@ -96,7 +99,7 @@ impl<R: Ring> Ring for TlsRing<R> {
             None => self.ring.submit(operation),
             Some(tls) => {
                 tls.has_output |= matches!(operation, Operation::Send { .. });
-                tls.sockets.streams.submit(&mut self.ring, operation);
+                tls.sockets.submit(&mut self.ring, operation);
             }
         }
     }

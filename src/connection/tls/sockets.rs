@@ -7,14 +7,18 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::eviction::{Evictions, Scope};
 use corelane_base::id_map::IdHasher;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Completion, Listener, Operation, Ring, Socket};
 use corelane_engine::stream::{ByteFilter, Streams};
 use corelane_tls::{ServerSide, TlsError, TlsErrorKind, TlsFilter};
 
-use super::handshakes::{Handshake, HandshakeCounts, PendingHandshakes};
-use super::listeners::{HandshakeLimit, TlsCounters, TlsLimits, TlsSlot};
+use super::handshakes::{
+    Handshake, HandshakeCounts, HandshakeKey, PendingHandshakes, SilentClient,
+};
+use super::listeners::{HandshakeLimit, SILENT_FACTOR, TlsCounters, TlsLimits, TlsSlot};
 use super::steps::{HandshakeStep, HandshakeSteps};
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::EventThrottle;
@@ -33,6 +37,10 @@ const LINE_WITHOUT_TLS: &str = concat!(
 /// Steps of handshakes that are passed to threads, and taken from them, in one turn.
 const STEPS_PER_TURN_MAX: usize = 64;
 
+/// Why a handshake ends that is one too many.
+const TOO_MANY_HANDSHAKES: &str = "too many TLS handshakes (limits tls.handshakes_max and \
+                                   tls.handshakes_per_address_max)";
+
 /// The encrypted listeners and sockets of a ring.
 #[derive(Debug)]
 pub(super) struct TlsSockets {
@@ -41,8 +49,13 @@ pub(super) struct TlsSockets {
     pub(super) streams: Streams<Option<TlsFilter<ServerSide>>>,
     /// Sockets whose connection was refused; the owner does not know them.
     refused: HashSet<Socket, BuildHasherDefault<IdHasher>>,
+    /// Sockets that have ended without TLS state, until they are closed; the owner knows that.
+    ended: HashSet<Socket, BuildHasherDefault<IdHasher>>,
     pending: PendingHandshakes,
-    handshakes: HandshakeCounts,
+    /// Those from which a byte has arrived.
+    handshakes: Places,
+    /// Those from which none has.
+    silent: Places,
     steps: HandshakeSteps,
     /// Threads may have completed steps.
     has_completed: bool,
@@ -50,6 +63,13 @@ pub(super) struct TlsSockets {
     counters: Arc<TlsCounters>,
     events: EventThrottle,
     now: Instant,
+}
+
+/// The handshakes of one kind, and which ends if there are too many.
+#[derive(Debug, Default)]
+struct Places {
+    counts: HandshakeCounts,
+    evictions: Evictions<HandshakeKey>,
 }
 
 impl TlsSockets {
@@ -62,8 +82,10 @@ impl TlsSockets {
             listeners: Vec::new(),
             streams: Streams::default(),
             refused: HashSet::default(),
+            ended: HashSet::default(),
             pending: PendingHandshakes::default(),
-            handshakes: HandshakeCounts::default(),
+            handshakes: Places::default(),
+            silent: Places::default(),
             steps,
             has_completed: false,
             limits,
@@ -82,7 +104,42 @@ impl TlsSockets {
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let is_due =
             self.pending.is_ready() || self.has_completed || self.streams.has_completions();
-        if is_due { Some(now) } else { self.pending.next_deadline() }
+        if is_due { Some(now) } else { self.pending.next_deadline(self.silent_max()) }
+    }
+
+    const fn silent_max(&self) -> usize {
+        self.limits.handshakes_max.saturating_mul(SILENT_FACTOR)
+    }
+
+    /// Submits an operation of the owner.
+    #[inline]
+    pub(super) fn submit<R: Ring>(&mut self, ring: &mut R, operation: Operation) {
+        if self.pending.has_silent() {
+            return self.submit_silent(ring, operation);
+        }
+        self.streams.submit(ring, operation);
+    }
+
+    /// Submits an operation of the owner, which may be one of a silent connection: what it sends
+    /// waits for the handshake.
+    fn submit_silent<R: Ring>(&mut self, ring: &mut R, operation: Operation) {
+        match operation {
+            Operation::Send { socket, buffer, .. }
+                if let Some((address, slot)) = self.silent_of(socket)
+                    && self.begin_unlimited(socket, address, &slot).is_err() =>
+            {
+                let result = Err(io::ErrorKind::BrokenPipe.into());
+                return self.streams.pass([Completion::Sent { socket, buffer, result }]);
+            }
+            Operation::Close(socket) | Operation::Reset(socket)
+                if self.silent_of(socket).is_some() =>
+            {
+                self.end_handshake(socket);
+                self.ended.insert(socket);
+            }
+            _ => {}
+        }
+        self.streams.submit(ring, operation);
     }
 
     /// Passes a completion on, as one of plaintext if its socket is encrypted.
@@ -92,13 +149,16 @@ impl TlsSockets {
             Completion::Accepted { listener, socket, peer } => {
                 let slot = self.listeners.iter().find(|(encrypted, _)| *encrypted == listener);
                 if let Some(slot) = slot.map(|(_, slot)| slot.clone())
-                    && let Err(limit) = self.begin(socket, peer, &slot)
+                    && let Err(limit) = self.accept(ring, socket, peer, slot)
                 {
                     self.counters.count_refused(limit);
                     self.refused.insert(socket);
                     return ring.submit(Operation::Reset(socket));
                 }
                 self.streams.pass([completion]);
+            }
+            Completion::Received { socket, buffer } if !self.admits_input(ring, socket) => {
+                ring.release(buffer);
             }
             Completion::Received { socket, buffer } if self.streams.is_handshaking(socket) => {
                 let bytes = &ring.bytes(&buffer)[..buffer.len as usize];
@@ -108,7 +168,8 @@ impl TlsSockets {
                     self.fail(ring, socket, error);
                 }
             }
-            Completion::EndOfStream { socket, result } if self.streams.is_handshaking(socket) => {
+            Completion::EndOfStream { socket, .. } if self.ended.contains(&socket) => {}
+            Completion::EndOfStream { socket, result } if self.is_in_handshake(socket) => {
                 if let Some(result) = self.pending.keep_end(socket, result) {
                     self.handle_end(ring, socket, result);
                 }
@@ -117,39 +178,164 @@ impl TlsSockets {
             completion => {
                 if let Completion::Closed { socket } = completion {
                     self.end_handshake(socket);
+                    self.ended.remove(&socket);
                 }
                 self.streams.handle(ring, completion);
             }
         }
     }
 
-    /// Begins the handshake of a new connection, unless a limit is reached.
-    fn begin(
+    /// Adds a new connection, which has no TLS state yet, unless a limit is reached.
+    fn accept<R: Ring>(
         &mut self,
+        ring: &mut R,
         socket: Socket,
         peer: Option<SocketAddr>,
-        slot: &TlsSlot,
+        slot: TlsSlot,
     ) -> Result<(), HandshakeLimit> {
         let address = self.limits.trusted_proxies.address_of_connection(peer);
         if self.counters.failures().is_some_and(|it| !it.admits(address, self.now)) {
             return Err(HandshakeLimit::Failures);
         }
-        self.handshakes.begin(address, &self.limits)?;
+        self.acquire(ring, address, true)?;
+        let deadline = self.now.after(self.limits.handshake_timeout);
+        let client = SilentClient { address, slot };
+        self.pending.accept(self.now, deadline, socket, peer, client);
+        Ok(())
+    }
+
+    /// Returns the address and the configuration of a silent connection.
+    fn silent_of(&self, socket: Socket) -> Option<(Option<ClientAddress>, TlsSlot)> {
+        if self.streams.is_filtered(socket) {
+            return None;
+        }
+        self.pending.silent(socket).map(|(address, slot)| (address, slot.clone()))
+    }
+
+    /// Returns whether a connection is silent or its handshake is in progress.
+    fn is_in_handshake(&self, socket: Socket) -> bool {
+        self.streams.is_handshaking(socket) || self.silent_of(socket).is_some()
+    }
+
+    /// Begins the handshake of a connection whose first byte has arrived. Returns whether its input
+    /// is read: not if that is one handshake too many.
+    #[inline]
+    fn admits_input<R: Ring>(&mut self, ring: &mut R, socket: Socket) -> bool {
+        self.streams.is_filtered(socket)
+            || !self.pending.has_silent() && self.ended.is_empty()
+            || self.begin_silent(ring, socket)
+    }
+
+    #[cold]
+    fn begin_silent<R: Ring>(&mut self, ring: &mut R, socket: Socket) -> bool {
+        let Some((address, slot)) = self.silent_of(socket) else {
+            return !self.ended.contains(&socket);
+        };
+        let acquired = self.acquire(ring, address, false);
+        let begun = acquired.and_then(|()| self.begin(socket, address, &slot));
+        if let Err(limit) = begun {
+            self.counters.count_refused(limit);
+            self.end_handshake(socket);
+            self.end_socket(ring, socket, too_many_handshakes());
+        }
+        begun.is_ok()
+    }
+
+    /// Gives a silent connection, which counts as one that is not, its TLS state.
+    fn begin(
+        &mut self,
+        socket: Socket,
+        address: Option<ClientAddress>,
+        slot: &TlsSlot,
+    ) -> Result<(), HandshakeLimit> {
         let Ok(filter) = TlsFilter::accept(&slot.current()) else {
-            self.handshakes.end(address);
+            self.handshakes.counts.end(address);
             return Err(HandshakeLimit::Shard);
         };
+        self.silent.counts.end(address);
         self.streams.insert(socket, Some(filter), Vec::new());
-        let deadline = self.now.after(self.limits.handshake_timeout);
-        self.pending.begin(deadline, socket, peer, address);
+        self.pending.begin(socket, self.now);
         Ok(())
+    }
+
+    /// Gives a silent connection TLS state because something is sent to it.
+    fn begin_unlimited(
+        &mut self,
+        socket: Socket,
+        address: Option<ClientAddress>,
+        slot: &TlsSlot,
+    ) -> Result<(), HandshakeLimit> {
+        self.handshakes.counts.begin(address, usize::MAX, usize::MAX)?;
+        self.begin(socket, address, slot)
+    }
+
+    /// Counts a connection that is silent, or one whose first byte has arrived. At a limit another
+    /// one ends, if there is one that may.
+    fn acquire<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        address: Option<ClientAddress>,
+        is_silent: bool,
+    ) -> Result<(), HandshakeLimit> {
+        let Err(limit) = self.count(address, is_silent) else { return Ok(()) };
+        let scope = match limit {
+            HandshakeLimit::Shard => Scope::All,
+            HandshakeLimit::Address => Scope::Address,
+            HandshakeLimit::Failures => return Err(limit),
+        };
+        loop {
+            let Self { pending, silent, handshakes, now, .. } = self;
+            let places = if is_silent { silent } else { handshakes };
+            let holders = |of| pending.holders(is_silent, of);
+            let victim = places.evictions.next(address, scope, *now, holders);
+            let Some((socket, number)) = victim else { return Err(limit) };
+            if pending.is_pending(socket, number) && pending.silent(socket).is_some() == is_silent {
+                self.evict(ring, socket);
+                return self.count(address, is_silent);
+            }
+        }
+    }
+
+    fn count(
+        &mut self,
+        address: Option<ClientAddress>,
+        is_silent: bool,
+    ) -> Result<(), HandshakeLimit> {
+        let TlsLimits { handshakes_max, handshakes_per_address_max, .. } = self.limits;
+        if is_silent {
+            let per_address_max = handshakes_per_address_max.saturating_mul(SILENT_FACTOR);
+            let silent_max = self.silent_max();
+            self.silent.counts.begin(address, silent_max, per_address_max)
+        } else {
+            self.handshakes.counts.begin(address, handshakes_max, handshakes_per_address_max)
+        }
+    }
+
+    /// Ends a handshake in favor of another one.
+    fn evict<R: Ring>(&mut self, ring: &mut R, socket: Socket) {
+        let Some(handshake) = self.end_handshake(socket) else { return };
+        self.counters.count_evicted();
+        let event = Event::TlsHandshakeFailed { peer: handshake.peer, cause: TOO_MANY_HANDSHAKES };
+        event.emit_within(&mut self.events, self.now);
+        self.end_socket(ring, socket, too_many_handshakes());
     }
 
     /// Ends the count of a handshake, which is returned unless it has ended before.
     fn end_handshake(&mut self, socket: Socket) -> Option<Handshake> {
         let handshake = self.pending.end(socket)?;
-        self.handshakes.end(handshake.address);
+        let is_silent = handshake.silent.is_some();
+        let places = if is_silent { &mut self.silent } else { &mut self.handshakes };
+        places.counts.end(handshake.address);
         Some(handshake)
+    }
+
+    /// Passes on that nothing more is received from a socket, which may have no TLS state.
+    fn end_socket<R: Ring>(&mut self, ring: &mut R, socket: Socket, error: io::Error) {
+        if self.streams.is_filtered(socket) {
+            return self.streams.fail(ring, socket, error);
+        }
+        self.ended.insert(socket);
+        self.streams.pass([Completion::EndOfStream { socket, result: Err(error) }]);
     }
 
     /// Returns whether a handshake waits for its turn.
@@ -170,8 +356,11 @@ impl TlsSockets {
 
     /// Ends the handshakes that have no time left.
     pub(super) fn end_expired<R: Ring>(&mut self, ring: &mut R, now: Instant) {
-        while let Some(socket) = self.pending.pop_expired(now) {
-            if self.streams.is_handshaking(socket) {
+        let silent_max = self.silent_max();
+        while let Some(socket) =
+            self.pending.pop_expired(now).or_else(|| self.pending.pop_silent(now, silent_max))
+        {
+            if self.is_in_handshake(socket) {
                 let error = io::Error::new(io::ErrorKind::TimedOut, TlsError::client_timeout());
                 self.end(ring, socket, TlsErrorKind::Timeout, error);
             }
@@ -271,7 +460,7 @@ impl TlsSockets {
 
     /// Passes on the end of a stream, which is that of its handshake unless that is complete.
     fn handle_end<R: Ring>(&mut self, ring: &mut R, socket: Socket, result: io::Result<()>) {
-        if self.streams.is_handshaking(socket) {
+        if self.is_in_handshake(socket) {
             let kind = io::ErrorKind::UnexpectedEof;
             let closed = || io::Error::new(kind, TlsError::client_closed());
             let error = result.err().unwrap_or_else(closed);
@@ -302,8 +491,12 @@ impl TlsSockets {
                 Event::TlsHandshakeFailed { peer: handshake.peer, cause: &error.to_string() };
             event.emit_within(&mut self.events, self.now);
         }
-        self.streams.fail(ring, socket, error);
+        self.end_socket(ring, socket, error);
     }
+}
+
+fn too_many_handshakes() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionReset, TOO_MANY_HANDSHAKES)
 }
 
 /// Returns the answer to a client that does not speak TLS, by the first byte that it has sent.

@@ -89,13 +89,20 @@ options! {
         #[cost = "a silent client keeps its connection for that long"]
         pub handshake_timeout: Duration = Duration::from_secs(10), tiny Duration::from_millis(200);
 
-        /// Handshakes in progress on each shard; a further connection is reset.
+        /// Handshakes in progress on each shard. For a further one the oldest ends that has begun
+        /// more than a second ago, of the network with most; if there is none, the connection is
+        /// reset.
+        ///
+        /// Connections from which no byte has arrived do not count: there may be 16 times as many,
+        /// each for `tls.handshake_timeout`, and for 3 s while more than half of them are open.
         #[option("tls.handshakes_max", Count { min: 1, max: 1_000_000 }, restart)]
         #[cost = "the TLS state of each"]
         pub handshakes_max: u32 = 1024, tiny 4;
 
-        /// Handshakes in progress from one client address (IPv6: /64 prefix) on each shard; a
-        /// further connection is reset. 127.0.0.1 and `::1` are exempt without `trusted_proxies`.
+        /// Handshakes in progress from one client address (IPv6: /64 prefix) on each shard, and 16
+        /// times as many connections from which no byte has arrived. For a further one the oldest
+        /// of the address ends, or else the connection is reset. 127.0.0.1 and `::1` are exempt
+        /// without `trusted_proxies`.
         #[option("tls.handshakes_per_address_max", Count { min: 1, max: 1_000_000 }, restart)]
         #[cost = "one address can use up tls.handshakes_max"]
         #[source = "RFC 6177: a client controls a /64"]

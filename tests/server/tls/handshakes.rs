@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpStream};
+use std::time::Duration;
 
 use corelane_test_support::sockets::connect_from;
 use corelane_test_support::tls::RequestEnd;
@@ -29,6 +30,19 @@ fn session_resumes_on_another_shard() {
     assert!(handshakes(&server, "resumed") >= 1);
 }
 
+/// Opens a connection from this host of 127.0.0.0/8 that sends a part of a handshake.
+fn begin(server: &TestServer, host: u8) -> TcpStream {
+    let mut stream = connect_from(IpAddr::V4(Ipv4Addr::new(127, 0, 0, host)), server.http());
+    stream.write_all(b"\x16\x03\x01").ok();
+    stream
+}
+
+/// Waits until the server has ended this many handshakes in favor of others, or refused them by
+/// `refused`.
+fn await_excess(server: &TestServer, refused: &str, count: u64) {
+    while handshakes(server, refused) + handshakes(server, "evicted") < count {}
+}
+
 #[test]
 fn excess_handshakes_are_reset_and_open_ones_served() {
     let authority = Authority::new();
@@ -38,15 +52,8 @@ fn excess_handshakes_are_reset_and_open_ones_served() {
     over_each_ring(options, |options| {
         let server = TestServer::start(options);
         let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
-        let begin = || {
-            let mut stream = TcpStream::connect(server.http()).unwrap();
-            stream.write_all(b"\x16\x03\x01").ok();
-            stream
-        };
-        let held: Vec<TcpStream> = (0..4).map(|_| begin()).collect();
-        let mut last = begin();
-        assert!(!matches!(last.read(&mut [0; 1]), Ok(1..)));
-        assert_eq!(handshakes(&server, "refused"), 1);
+        let held: Vec<TcpStream> = (0..5).map(|_| begin(&server, 1)).collect();
+        await_excess(&server, "refused", 1);
         assert_eq!(echo(&client, "hi").unwrap(), "hi");
         drop(held);
         // Until the server has seen that they have ended, it refuses others.
@@ -57,6 +64,47 @@ fn excess_handshakes_are_reset_and_open_ones_served() {
 }
 
 #[test]
+fn handshake_evicts_slow_one_at_limit() {
+    let authority = Authority::new();
+    let mut options = authority.server_options();
+    options.engine.shards = Some(1);
+    options.tls.handshakes_max = 4;
+    options.tls.handshake_timeout = Duration::from_mins(10);
+    over_each_ring(options, |options| {
+        let server = TestServer::start(options);
+        let held: Vec<TcpStream> = (0..4).map(|_| begin(&server, 2)).collect();
+        // Those of the last second are not slow.
+        let connect = || authority.client("https", server.http().port()).connect_blocking();
+        let client = (0..1_000_000).find_map(|_| connect().ok()).expect("a slow one ends");
+        assert_eq!(echo(&client, "hi").unwrap(), "hi");
+        assert_eq!(handshakes(&server, "evicted"), 1);
+        drop(held);
+    });
+}
+
+#[test]
+fn silent_connections_take_no_handshake() {
+    let authority = Authority::new();
+    let mut options = authority.server_options();
+    options.engine.shards = Some(1);
+    options.tls.handshakes_max = 2;
+    options.tls.handshake_timeout = Duration::from_mins(10);
+    let server = TestServer::start(options);
+    let mut silent: Vec<TcpStream> =
+        (0..30).map(|_| TcpStream::connect(server.http()).unwrap()).collect();
+    for _ in 0..8 {
+        let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
+        assert_eq!(echo(&client, "hi").unwrap(), "hi");
+    }
+    assert_eq!(handshakes(&server, "refused") + handshakes(&server, "evicted"), 0);
+    // Until no more than half of those that may be are silent, they have 3 s.
+    for silent in silent.iter_mut().take(14) {
+        assert!(!matches!(silent.read(&mut [0; 1]), Ok(1..)));
+    }
+    assert_eq!(handshakes(&server, "timeout"), 14);
+}
+
+#[test]
 fn excess_handshakes_of_one_address_are_reset() {
     let authority = Authority::new();
     let mut options = authority.server_options();
@@ -64,21 +112,15 @@ fn excess_handshakes_of_one_address_are_reset() {
     options.tls.handshakes_per_address_max = 2;
     over_each_ring(options, |options| {
         let server = TestServer::start(options);
-        let begin = |host| {
-            let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, host));
-            let mut stream = connect_from(from, server.http());
-            stream.write_all(b"\x16\x03\x01").ok();
-            stream
-        };
-        let held = [begin(2), begin(2)];
-        let mut excess = begin(2);
-        assert!(!matches!(excess.read(&mut [0; 1]), Ok(1..)));
-        assert_eq!(handshakes(&server, "address_refused"), 1);
+        let held: Vec<TcpStream> = (0..3).map(|_| begin(&server, 2)).collect();
+        await_excess(&server, "address_refused", 1);
         // Proxies of this machine are exempt.
-        let others: Vec<TcpStream> = (0..4).map(|_| begin(1)).chain([begin(3)]).collect();
+        let others: Vec<TcpStream> =
+            (0..4).map(|_| begin(&server, 1)).chain([begin(&server, 3)]).collect();
         let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
         assert_eq!(echo(&client, "hi").unwrap(), "hi");
-        assert_eq!(handshakes(&server, "address_refused"), 1);
+        let excess = handshakes(&server, "address_refused") + handshakes(&server, "evicted");
+        assert_eq!((excess, handshakes(&server, "refused")), (1, 0));
         drop((held, others));
     });
 }

@@ -1,0 +1,365 @@
+//! Which holder of a place gives it to a newcomer when a table is full.
+//!
+//! The holders are grouped by address in three levels: IPv6 networks of 48, 56 and 64 bits, IPv4
+//! networks of 24 bits and addresses. Holders without an address are one group. The heaviest group
+//! of each level loses its oldest idle place.
+//!
+//! Invariants: a busy holder keeps its place; a holder that was of use loses it only to a group
+//! that has fewer. A search costs at most one pass over [`HOLDERS_MAX`] holders, and sorts; there
+//! is at most one in [`SEARCH_INTERVAL`].
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use crate::client_address::ClientAddress;
+use crate::time::Instant;
+
+/// How long a place stays with a holder that does nothing.
+pub const GRACE: Duration = Duration::from_secs(1);
+
+/// Holders that one search looks at.
+pub const HOLDERS_MAX: u32 = 8192;
+
+/// Time between two searches.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Places that one search finds.
+const VICTIMS_MAX: usize = 256;
+
+/// Levels of groups, the largest groups first.
+const LEVELS: [usize; 3] = [0, 1, 2];
+
+/// What has a place.
+#[derive(Clone, Copy, Debug)]
+pub struct Holder<K> {
+    /// The name of the place.
+    pub key: K,
+    /// `None` if it is exempt from limits by address.
+    pub client: Option<ClientAddress>,
+    /// `None` if it is busy.
+    pub idle: Option<Idle>,
+}
+
+/// How far a holder got before it did nothing.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Usage {
+    /// It has sent nothing, or nothing that is valid.
+    None,
+    /// Something is incomplete.
+    Begun,
+    /// It was served.
+    Served,
+}
+
+/// Since when a holder does nothing. Those that come first lose their place first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Idle {
+    /// How far it got.
+    pub usage: Usage,
+    /// Its last use, or when it got its place.
+    pub since: Instant,
+}
+
+/// The places that newcomers get at the limit of a table, and at that of their address.
+#[derive(Debug)]
+pub struct Evictions<K> {
+    of_all: EvictionQueue<K>,
+    /// Apart, so that an address at its limit uses up no search of the others.
+    of_address: EvictionQueue<K>,
+    /// The address that `of_address` was searched for.
+    searched: Option<ClientAddress>,
+}
+
+/// Whose places a newcomer may get.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Scope {
+    /// Those of all: the table is full.
+    All,
+    /// Those of its own address, which has as many as it may have.
+    Address,
+}
+
+/// The places that newcomers get, in order.
+#[derive(Debug)]
+struct EvictionQueue<K> {
+    /// The next one is the last.
+    victims: Vec<Victim<K>>,
+    /// The addresses of all holders, in order.
+    addresses: Vec<u64>,
+    search_at: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Victim<K> {
+    key: K,
+    address: u64,
+    idle: Idle,
+    /// Holders of its group of each level, without those that lose their place before.
+    weights: [usize; LEVELS.len()],
+}
+
+impl<K> Default for EvictionQueue<K> {
+    fn default() -> Self {
+        Self { victims: Vec::new(), addresses: Vec::new(), search_at: Instant::ORIGIN }
+    }
+}
+
+impl<K> Default for Evictions<K> {
+    fn default() -> Self {
+        let [of_all, of_address] = [EvictionQueue::default(), EvictionQueue::default()];
+        Self { of_all, of_address, searched: None }
+    }
+}
+
+impl<K: Copy> Evictions<K> {
+    /// Takes the place that `newcomer` gets, if it gets one. `holders` lists what has one, of the
+    /// address if there is one, and is called if the last search is over. The caller checks that
+    /// the place is still idle.
+    pub fn next<I: Iterator<Item = Holder<K>>>(
+        &mut self,
+        newcomer: Option<ClientAddress>,
+        scope: Scope,
+        now: Instant,
+        holders: impl FnOnce(Option<ClientAddress>) -> I,
+    ) -> Option<K> {
+        if scope == Scope::All {
+            return self.of_all.next(newcomer, now, || holders(None));
+        }
+        if self.searched != newcomer {
+            self.searched = newcomer;
+            self.of_address.victims.clear();
+        }
+        self.of_address.next(newcomer, now, || holders(newcomer))
+    }
+}
+
+/// Returns the place that is lost first, however recent and used it is. Looks at all holders: for
+/// small tables.
+pub fn first_idle<K: Copy>(holders: impl Iterator<Item = Holder<K>>) -> Option<K> {
+    let mut queue = EvictionQueue::default();
+    queue.search(holders, None);
+    queue.victims.pop().map(|victim| victim.key)
+}
+
+impl<K: Copy> EvictionQueue<K> {
+    fn next<I: Iterator<Item = Holder<K>>>(
+        &mut self,
+        newcomer: Option<ClientAddress>,
+        now: Instant,
+        holders: impl FnOnce() -> I,
+    ) -> Option<K> {
+        if now >= self.search_at {
+            self.search_at = now.after(SEARCH_INTERVAL);
+            self.search(holders(), Some(now));
+        }
+        let victim = self.victims.pop_if(|victim| admits(victim, newcomer, &self.addresses))?;
+        let newcomer = number(newcomer);
+        let index = self.addresses.partition_point(|address| *address < newcomer);
+        self.addresses.insert(index, newcomer);
+        Some(victim.key)
+    }
+
+    /// Orders the holders that are idle, at `now` for long enough.
+    fn search(&mut self, holders: impl Iterator<Item = Holder<K>>, now: Option<Instant>) {
+        let Self { victims, addresses, .. } = self;
+        victims.clear();
+        addresses.clear();
+        for Holder { key, client, idle } in holders {
+            let address = number(client);
+            addresses.push(address);
+            let idle = idle.filter(|idle| now.is_none_or(|now| idle.since.after(GRACE) <= now));
+            let weights = [0; LEVELS.len()];
+            victims.extend(idle.map(|idle| Victim { key, address, idle, weights }));
+        }
+        addresses.sort_unstable();
+        victims.sort_by_key(|victim| victim.idle);
+        for level in LEVELS.into_iter().rev() {
+            weigh(victims, addresses, level);
+        }
+        victims.truncate(VICTIMS_MAX);
+        victims.reverse();
+        victims.shrink_to(VICTIMS_MAX);
+    }
+}
+
+/// Orders victims by the weight of their group of `level` once those before them are gone. Within a
+/// group the order stays, as far as it is that of use.
+fn weigh<K>(victims: &mut [Victim<K>], addresses: &[u64], level: usize) {
+    victims.sort_by_key(|victim| group(victim.address, level));
+    for chunk in victims.chunk_by_mut(|a, b| group(a.address, level) == group(b.address, level)) {
+        let size = chunk.first().map_or(0, |first| size_of_group(addresses, first.address, level));
+        for (before, victim) in chunk.iter_mut().enumerate() {
+            victim.weights[level] = size - before;
+        }
+    }
+    victims.sort_by_key(|victim| {
+        let Idle { usage, since } = victim.idle;
+        (usage, Reverse(victim.weights[level]), since)
+    });
+}
+
+/// Returns whether `newcomer` gets the place of `victim`.
+fn admits<K>(victim: &Victim<K>, newcomer: Option<ClientAddress>, addresses: &[u64]) -> bool {
+    let newcomer = number(newcomer);
+    let differ = |level: &usize| group(victim.address, *level) != group(newcomer, *level);
+    victim.idle.usage < Usage::Served
+        || LEVELS.into_iter().find(differ).is_some_and(|level| {
+            victim.weights[level] > size_of_group(addresses, newcomer, level) + 1
+        })
+}
+
+/// Returns the number that stands for an address; 0 for none.
+const fn number(client: Option<ClientAddress>) -> u64 {
+    match client {
+        Some(client) => client.to_bits(),
+        None => 0,
+    }
+}
+
+/// Returns the first and the last number of the group of an address.
+const fn group(address: u64, level: usize) -> (u64, u64) {
+    let is_ipv4 = address >> 32 == 0xffff;
+    let bits = match (level, is_ipv4) {
+        (0, false) => 16,
+        (0, true) | (1, _) => 8,
+        _ => 0,
+    };
+    let rest = (1 << bits) - 1;
+    (address & !rest, address | rest)
+}
+
+fn size_of_group(addresses: &[u64], address: u64, level: usize) -> usize {
+    let (first, last) = group(address, level);
+    let before = addresses.partition_point(|address| *address < first);
+    addresses.partition_point(|address| *address <= last) - before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Usage::{None as Nothing, Served};
+    use super::*;
+
+    const NOW: Instant = Instant::from_milliseconds(60_000);
+
+    fn holder(key: u32, address: &str, idle_ms: u64, usage: Usage) -> Holder<u32> {
+        let since = Instant::from_milliseconds(NOW.milliseconds() - idle_ms);
+        let client = ClientAddress::new(address.parse().unwrap());
+        Holder { key, client, idle: Some(Idle { usage, since }) }
+    }
+
+    /// Returns the places that `newcomer` gets from `holders`, in order.
+    fn victims(newcomer: &str, holders: &[Holder<u32>]) -> Vec<u32> {
+        let newcomer = ClientAddress::new(newcomer.parse().unwrap());
+        let mut queue = EvictionQueue::default();
+        let next = || queue.next(newcomer, NOW, || holders.iter().copied());
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn heaviest_network_loses_oldest_idle_place() {
+        // Three of one /48 in different /64, two of one /64, one of another address.
+        let holders = [
+            holder(0, "2001:db8:1:1::1", 1000, Nothing),
+            holder(1, "2001:db8:1:100::1", 4000, Nothing),
+            holder(2, "2001:db8:1:200::1", 3000, Nothing),
+            holder(3, "2001:db8:2:1::1", 9000, Nothing),
+            holder(4, "2001:db8:2:1::2", 8000, Nothing),
+            holder(5, "192.0.2.1", 20_000, Nothing),
+        ];
+        assert_eq!(victims("198.51.100.1", &holders), [1, 3, 2, 5, 4, 0]);
+    }
+
+    #[test]
+    fn heaviest_address_of_network_loses_first() {
+        let holders = [
+            holder(0, "192.0.2.1", 9000, Nothing),
+            holder(1, "192.0.2.2", 2000, Nothing),
+            holder(2, "192.0.2.2", 3000, Nothing),
+            holder(3, "198.51.100.1", 9500, Nothing),
+            holder(4, "198.51.100.1", 9000, Nothing),
+        ];
+        assert_eq!(victims("203.0.113.1", &holders)[..2], [2, 3]);
+    }
+
+    #[test]
+    fn unused_places_go_before_used_ones() {
+        let holders = [
+            holder(0, "192.0.2.1", 9000, Served),
+            holder(1, "192.0.2.1", 8000, Served),
+            holder(2, "192.0.2.1", 7000, Served),
+            holder(3, "198.51.100.1", 1000, Nothing),
+        ];
+        // The newcomers have two places then, as the others.
+        assert_eq!(victims("203.0.113.1", &holders), [3, 0]);
+    }
+
+    #[test]
+    fn group_gets_no_used_place_of_lighter_one() {
+        let holders = [
+            holder(0, "192.0.2.1", 9000, Served),
+            holder(1, "192.0.2.1", 9000, Served),
+            holder(2, "198.51.100.1", 9000, Served),
+            holder(3, "127.0.0.1", 9000, Served),
+        ];
+        assert!(victims("192.0.2.1", &holders).is_empty());
+        assert_eq!(victims("192.0.2.9", &holders), [0]);
+        assert!(victims("127.0.0.1", &holders).is_empty());
+        assert_eq!(victims("203.0.113.1", &holders), [0]);
+    }
+
+    #[test]
+    fn busy_and_recent_holders_keep_their_places() {
+        let busy = Holder { idle: None, ..holder(0, "192.0.2.1", 0, Nothing) };
+        let holders = [busy, holder(1, "192.0.2.1", 999, Nothing), holder(2, "::1", 1000, Nothing)];
+        assert_eq!(victims("::1", &holders), [2]);
+    }
+
+    #[test]
+    fn holders_are_searched_once_in_interval() {
+        let mut queue = EvictionQueue::default();
+        let holders = || [holder(0, "192.0.2.1", 9000, Nothing)].into_iter();
+        assert_eq!(queue.next(None, NOW, holders), Some(0));
+        assert_eq!(queue.next(None, NOW, holders), None);
+        assert_eq!(queue.next(None, NOW.after(SEARCH_INTERVAL), holders), Some(0));
+    }
+
+    #[test]
+    fn address_at_its_limit_gets_own_places() {
+        let mut evictions = Evictions::default();
+        let holders = [
+            holder(0, "192.0.2.1", 9000, Nothing),
+            holder(1, "192.0.2.1", 9000, Served),
+            holder(2, "192.0.2.2", 9000, Nothing),
+        ];
+        let mut next = |address: &str, now| {
+            let client = ClientAddress::new(address.parse().unwrap());
+            evictions.next(client, Scope::Address, now, |of| {
+                assert_eq!(of, client);
+                holders.iter().copied().filter(move |it| it.client == of)
+            })
+        };
+        assert_eq!(next("192.0.2.1", NOW), Some(0));
+        assert_eq!(next("192.0.2.1", NOW), None);
+        assert_eq!(next("192.0.2.2", NOW), None);
+        assert_eq!(next("192.0.2.2", NOW.after(SEARCH_INTERVAL)), Some(2));
+    }
+
+    #[test]
+    fn first_idle_place_is_of_heaviest_group() {
+        let holders = [
+            holder(0, "192.0.2.1", 1, Nothing),
+            holder(1, "192.0.2.1", 2, Served),
+            holder(2, "198.51.100.1", 3, Nothing),
+        ];
+        assert_eq!(first_idle(holders.into_iter()), Some(0));
+        assert_eq!(first_idle(holders[1..2].iter().copied()), Some(1));
+        assert_eq!(first_idle::<u32>(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn places_of_search_are_limited() {
+        let holders: Vec<_> =
+            (0..1000).map(|key| holder(key, "192.0.2.1", 9000, Nothing)).collect();
+        assert_eq!(victims("192.0.2.1", &holders).len(), VICTIMS_MAX);
+    }
+}
