@@ -173,6 +173,16 @@ impl<T> Slab<T> {
         })
     }
 
+    /// Iterates over at most `count` keys and values, of slots that are as far apart.
+    pub fn sample(&self, count: u32) -> impl Iterator<Item = (Key, &T)> {
+        let slots = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        let step = slots.div_ceil(count.max(1)).max(1);
+        (0..slots).step_by(step as usize).filter_map(|slot| {
+            let key = self.key_at(slot)?;
+            self.get(key).map(|value| (key, value))
+        })
+    }
+
     /// Iterates over all keys and mutable values in slot order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
         self.slots.iter_mut().enumerate().filter_map(|(index, slot)| match &mut slot.state {

@@ -14,6 +14,8 @@
 //! WebSocket deadline can also move earlier; then several timers exist, of which only the earliest
 //! is valid.
 
+use std::time::Duration;
+
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring};
 use corelane_transport::websocket::limits::{CloseCode, ProtocolError};
@@ -22,6 +24,9 @@ use corelane_transport::websocket::writer;
 use super::output;
 use super::state::{CloseReason, Codec, Connection, Phase, ReadStatus, TimeoutCheck};
 use super::table::Entry;
+
+/// Time that a connection has for its first byte while there are many without one.
+pub(super) const SHORT_SILENCE: Duration = Duration::from_secs(3);
 
 /// Code and reason of a close frame.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +61,9 @@ impl CloseFrame {
             CloseReason::Drain => Self::new(CloseCode::GOING_AWAY, "the server is shutting down"),
             CloseReason::Lifetime => {
                 Self::new(CloseCode::GOING_AWAY, "the connection has reached its lifetime")
+            }
+            CloseReason::Evicted => {
+                Self::new(CloseCode::POLICY, "idle at the limit of connections; connect again")
             }
             CloseReason::IdleTimeout => Self::IDLE_TIMEOUT,
             CloseReason::MessageTimeout => Self::MESSAGE_TIMEOUT,
@@ -201,6 +209,9 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
     let is_unproven = connection.record.traffic.messages_in == 0;
     let has_only_invalid = is_unproven && connection.close_state.has_received_invalid();
     let is_incomplete = is_unproven || connection.input.is_inside_request();
+    let (is_silent, codec) = (connection.is_silent(), connection.codec());
+    let (mut silent, mut few) = (entry.shared.silent, options.silent_few);
+    let is_short = is_silent && *silent.of(codec) > *few.of(codec);
     let work = connection.pending_work;
     let reason = connection.close_state.close_reason();
     let (due, reason) = match connection.close_state.phase() {
@@ -217,7 +228,9 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
             (opened.after(options.first_message_timeout), CloseReason::MessageTimeout)
         }
         Phase::Open | Phase::Draining if is_incomplete => {
-            (active.after(options.first_message_timeout), CloseReason::MessageTimeout)
+            let timeout = options.first_message_timeout;
+            let timeout = if is_short { timeout.min(SHORT_SILENCE) } else { timeout };
+            (active.after(timeout), CloseReason::MessageTimeout)
         }
         // Pending responses have deadlines of their own, and dead peers of open streams are
         // detected by TCP keepalive.
@@ -234,6 +247,8 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
     // A new request may begin at any time and must then complete within its timeout.
     let is_ndjson = connection.input.codec() == Codec::Ndjson;
     let next = if is_ndjson { due } else { due.min(now.after(options.first_message_timeout)) };
+    // Others may become silent, too.
+    let next = if is_silent { next.min(now.after(SHORT_SILENCE)) } else { next };
     entry.arm_timer(next);
 }
 

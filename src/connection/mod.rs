@@ -48,7 +48,7 @@ use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
 use corelane_transport::websocket::reader::FrameReader;
 
 pub use self::input::{MessageEvent, restore_request};
-pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
+pub use self::options::{ConnectionOptions, SilentConnections, WebSocketFrameOptions};
 use self::state::Phase;
 pub use self::state::{
     CloseReason, Codec, Connection, ConnectionRecord, MemoryAccount, PeerAddress, PendingWork,
@@ -80,6 +80,8 @@ pub struct SharedResources {
     pub statistics: ConnectionStatistics,
     /// Bytes held by all connections.
     pub memory: MemoryAccount,
+    /// Connections from which no byte has arrived.
+    silent: SilentConnections,
     deflater: Deflater,
     flush_queue: Vec<Key>,
     timers: TimerWheel<Key>,
@@ -151,6 +153,7 @@ impl<S> Connections<S> {
                 pool: BufferPool::new(options.pool_bytes_max, options.pool_buffer_bytes_max),
                 options,
                 statistics: ConnectionStatistics::default(),
+                silent: SilentConnections { lines: 0, http: 0 },
                 deflater: Deflater::new(),
                 flush_queue: Vec::new(),
                 timers: TimerWheel::new(),
@@ -169,9 +172,10 @@ impl<S> Connections<S> {
         now: Instant,
     ) -> Result<Key, S> {
         let key = self.table.insert(Connection::new(stream, session, now))?;
+        *self.shared.silent.of(stream.codec) += 1;
         if stream.receive == stream.send {
-            let first =
-                self.shared.options.first_message_timeout.min(self.shared.options.idle_timeout);
+            let first = self.shared.options.first_message_timeout.min(closing::SHORT_SILENCE);
+            let first = first.min(self.shared.options.idle_timeout);
             self.shared.timers.purge_stale(self.table.len(), |key| self.table.get(*key).is_some());
             if let Some(mut entry) = Entry::find(self, key) {
                 entry.arm_timer(now.after(first));
@@ -436,6 +440,9 @@ impl<S> Connections<S> {
     pub fn handle_closed(&mut self, socket: Socket) -> Option<(S, CloseReason)> {
         let mut connection = self.table.remove_socket(socket)?;
         self.shared.memory.remove(&connection);
+        if connection.is_silent() {
+            *self.shared.silent.of(connection.codec()) -= 1;
+        }
         let reason = connection.close_state.close_reason();
         let [pending, partial] = connection.input.discard().buffers;
         for buffer in [connection.outgoing, pending, partial] {

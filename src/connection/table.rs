@@ -80,6 +80,11 @@ impl<S> ConnectionTable<S> {
         self.connections.iter()
     }
 
+    /// Iterates over at most `count` connections, of slots that are as far apart.
+    pub fn sample(&self, count: u32) -> impl Iterator<Item = (Key, &Connection<S>)> {
+        self.connections.sample(count)
+    }
+
     /// Returns the number of connections.
     pub const fn len(&self) -> usize {
         self.connections.len()
@@ -230,6 +235,9 @@ impl<'a, S> Entry<'a, S> {
     /// Counts received bytes. Returns whether they must be queued behind pending input.
     #[inline]
     pub const fn record_received(&mut self, bytes: usize) -> bool {
+        if self.connection.is_silent() && bytes > 0 {
+            *self.shared.silent.of(self.connection.codec()) -= 1;
+        }
         self.connection.record.traffic.bytes_in += bytes as u64;
         self.connection.input.has_pending()
     }

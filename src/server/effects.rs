@@ -88,6 +88,7 @@ impl Shard {
             }
             Effect::Log(event) => self.transports.acceptor.log(&event, self.now),
             Effect::Close { key, reason } => self.close_gracefully(ring, key, reason),
+            Effect::Cut { key, reason } => self.transports.connections.close(ring, key, reason),
             Effect::EndInput => self.phase.end_input(self.now),
         }
     }

@@ -63,6 +63,8 @@ pub(super) enum Effect {
     Log(Box<Event<'static>>),
     /// Closes a connection once its pending responses are sent.
     Close { key: Key, reason: CloseReason },
+    /// Closes a connection at once.
+    Cut { key: Key, reason: CloseReason },
     /// The input of a connection over stdio has ended: its calls have the drain timeout left.
     EndInput,
 }

@@ -135,7 +135,9 @@ impl WebSocketTransport {
             // The timeout of a fragmented message.
             CloseReason::MessageTimeout => self.count_close(CloseCode::PROTOCOL),
             CloseReason::MemoryLimit => self.count_close(CloseCode::INTERNAL),
-            CloseReason::InvalidCredential => self.count_close(CloseCode::POLICY),
+            CloseReason::InvalidCredential | CloseReason::Evicted => {
+                self.count_close(CloseCode::POLICY);
+            }
             CloseReason::PeerClosed if is_closed => self.counters.closed_by_peer += 1,
             CloseReason::PeerClosed | CloseReason::SocketError => {
                 self.counters.closed_abnormally += 1;

@@ -21,7 +21,7 @@ pub(super) use self::input::{DiscardedInput, Input};
 pub use self::phase::CloseReason;
 pub(super) use self::phase::{CloseState, Phase, ReadState};
 pub(super) use self::websocket_state::{PeerClose, ReadStatus, TimeoutCheck};
-use super::options::ConnectionOptions;
+use super::options::{ConnectionOptions, SilentConnections};
 use crate::telemetry::open_work::{ConnectionTraffic, PingCounts};
 
 /// The sockets of a new connection.
@@ -87,6 +87,16 @@ impl Sockets {
     /// Returns whether one socket is used for both directions.
     pub(super) fn is_single(self) -> bool {
         self.receive == self.send
+    }
+}
+
+impl SilentConnections {
+    /// Returns the number of those of `codec`.
+    pub(super) const fn of(&mut self, codec: Codec) -> &mut usize {
+        match codec {
+            Codec::Ndjson => &mut self.lines,
+            Codec::Http | Codec::WebSocket => &mut self.http,
+        }
     }
 }
 
@@ -287,6 +297,26 @@ impl<S> Connection<S> {
     pub(super) const fn is_input_over(&self) -> bool {
         let is_parsed = !self.input.has_pending() && !self.reading.is_paused();
         self.reading.has_ended() && (is_parsed || self.reading.is_suspended())
+    }
+
+    /// Returns the time of its last message, or of its opening, if it is read, nothing waits to be
+    /// read, and the peer waits for nothing.
+    pub fn idle_since(&self) -> Option<Instant> {
+        let is_busy = self.input.has_pending()
+            || self.has_pending_work()
+            || self.pending_work.has_open_stream;
+        (self.is_read() && !is_busy).then_some(self.last_activity)
+    }
+
+    /// Returns whether no byte has arrived.
+    #[inline]
+    pub(super) const fn is_silent(&self) -> bool {
+        self.record.traffic.bytes_in == 0
+    }
+
+    /// Returns whether a message is incomplete.
+    pub const fn is_inside_message(&self) -> bool {
+        self.input.held_bytes() > 0 || self.input.is_inside_request()
     }
 
     /// Returns whether the codec is WebSocket.

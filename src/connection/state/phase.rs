@@ -22,6 +22,8 @@ pub enum CloseReason {
     InvalidCredential,
     /// It was open for `connection_lifetime`.
     Lifetime,
+    /// Another connection got its place at a limit of connections.
+    Evicted,
     /// The connection limit was reached; the connection was never served.
     Refused,
 }
@@ -39,13 +41,17 @@ impl CloseReason {
             Self::PeerClosed => "peer",
             Self::InvalidCredential => "invalid_credential",
             Self::Lifetime => "lifetime",
+            Self::Evicted => "evicted",
             Self::Refused => "refused",
         }
     }
 
     /// Returns whether the peer has only the linger timeout for its last responses.
     pub(in crate::connection) const fn limits_draining(self) -> bool {
-        matches!(self, Self::ProtocolViolation | Self::MemoryLimit | Self::InvalidCredential)
+        matches!(
+            self,
+            Self::ProtocolViolation | Self::MemoryLimit | Self::InvalidCredential | Self::Evicted
+        )
     }
 }
 

@@ -56,6 +56,29 @@ fn invalid_messages_do_not_satisfy_first_timeout() {
 }
 
 #[test]
+fn many_silent_connections_have_three_seconds() {
+    const B: Socket = Socket(2);
+    for (few, closed) in [(0, 1), (1, 0)] {
+        let mut harness = Harness::new(Reaction::Echo);
+        let options = &mut harness.connections.shared.options;
+        options.first_message_timeout = milliseconds(30_000);
+        options.silent_few.lines = few;
+        harness.open(A);
+        harness.open(B);
+        harness.receive(B, b"incomplete");
+        harness.advance_time(milliseconds(2_999));
+        assert_eq!(harness.ring.closing.len(), 0);
+        harness.advance_time(milliseconds(1));
+        assert_eq!(harness.ring.closing.len(), closed);
+        // Also if they become many later.
+        harness.connections.shared.options.silent_few.lines = 0;
+        harness.advance_time(milliseconds(3_000));
+        harness.complete_close(A);
+        assert_eq!(harness.closed_connections, [("tcp", CloseReason::MessageTimeout)]);
+    }
+}
+
+#[test]
 fn idle_timeout_restarts_with_each_message() {
     let mut harness = Harness::new(Reaction::Echo);
     harness.open(A);

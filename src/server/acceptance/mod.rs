@@ -4,14 +4,20 @@
 //! address, over all shards; one that is rejected or sends requests of operators only is never
 //! counted there, and takes no place of a served one. Served connections leave descriptors for
 //! error responses to others and for the files of handlers.
+//!
+//! At a limit a new connection gets the place of an idle one of this shard, if there is one that
+//! may lose it; at that of uncounted connections, always.
 
 mod connection_count;
+mod uncounted;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use corelane_base::client_address::ClientAddress;
+use corelane_base::eviction::{Evictions, Holder, Scope};
+use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_base::trusted_proxies::TrustedProxies;
 use corelane_engine::mesh::ShardId;
@@ -21,6 +27,7 @@ use corelane_transport::http::forwarded::ForwardedField;
 
 pub(super) use self::connection_count::ConnectionCount;
 use self::connection_count::ConnectionLimit;
+use self::uncounted::Uncounted;
 use super::connection_state::{ConnectionState, Standing};
 use super::outbox::Outbox;
 use super::rate::RateSource;
@@ -86,8 +93,8 @@ pub(super) struct Acceptor {
     tcp: TransportConnections,
     http: TransportConnections,
     websocket: TransportConnections,
-    /// Number of open connections of this shard that no limit of a transport counts.
-    uncounted: u32,
+    /// The open connections of this shard that no limit of a transport counts.
+    uncounted: Uncounted,
     /// Number of open connections of the listener of operators.
     operators: u32,
     /// The listeners are closed: connections that were accepted before are rejected.
@@ -109,6 +116,13 @@ pub(super) struct Acceptor {
 struct TransportConnections {
     count: Arc<ConnectionCount>,
     limit: ConnectionLimit,
+    evictions: Evictions<Key>,
+}
+
+impl TransportConnections {
+    fn new(count: Arc<ConnectionCount>, limit: ConnectionLimit) -> Self {
+        Self { count, limit, evictions: Evictions::default() }
+    }
 }
 
 impl ListenerKind {
@@ -133,10 +147,10 @@ impl Acceptor {
         Self {
             shard,
             listeners: Vec::new(),
-            tcp: TransportConnections { count: counts.tcp, limit: tcp },
-            http: TransportConnections { count: counts.http, limit: http },
-            websocket: TransportConnections { count: counts.websocket, limit: websocket },
-            uncounted: 0,
+            tcp: TransportConnections::new(counts.tcp, tcp),
+            http: TransportConnections::new(counts.http, http),
+            websocket: TransportConnections::new(counts.websocket, websocket),
+            uncounted: Uncounted::default(),
             operators: 0,
             is_closed: false,
             pressure: PressureStep::None,
@@ -198,49 +212,119 @@ impl Acceptor {
     }
 
     /// Counts a new connection of `client` against the limits of its listener, unless sockets are
-    /// short. Returns its standing, and why it is not served if it is rejected.
+    /// short. Returns its standing.
     ///
     /// # Errors
     ///
-    /// The reason to close it without a response.
+    /// Why it is not served.
     pub fn admit(
         &mut self,
         kind: ListenerKind,
         client: Option<ClientAddress>,
         shortage: Option<Shortage>,
         now: Instant,
-    ) -> Result<(Standing, Option<RefusalReason>), RefusalReason> {
-        let reason = match kind {
-            _ if self.is_closed => RefusalReason::Draining,
+    ) -> Result<Standing, RefusalReason> {
+        match kind {
+            _ if self.is_closed => Err(RefusalReason::Draining),
             ListenerKind::Operators if self.operators < OPERATOR_CONNECTIONS_MAX => {
                 self.operators += 1;
-                return Ok((Standing::Operator, None));
+                Ok(Standing::Operator)
             }
-            ListenerKind::Operators => return Err(RefusalReason::ConnectionLimit),
-            ListenerKind::Clients(_) if self.is_short_of_memory() => RefusalReason::Memory,
-            ListenerKind::Clients(_) if self.exceeds_rate(client, now) => RefusalReason::Rate,
-            ListenerKind::Clients(_) if shortage.is_some() => RefusalReason::Descriptors,
-            ListenerKind::Clients(transport) => {
-                let TransportConnections { count, limit } = self.connections_of(transport);
-                match count.acquire(client, *limit) {
-                    Ok(()) => return Ok((Standing::Served, None)),
-                    Err(reason) => reason,
-                }
-            }
-        };
-        if self.uncounted >= UNCOUNTED_CONNECTIONS_MAX {
+            ListenerKind::Operators => Err(RefusalReason::ConnectionLimit),
+            ListenerKind::Clients(_) if self.is_short_of_memory() => Err(RefusalReason::Memory),
+            ListenerKind::Clients(_) if self.exceeds_rate(client, now) => Err(RefusalReason::Rate),
+            ListenerKind::Clients(_) if shortage.is_some() => Err(RefusalReason::Descriptors),
+            ListenerKind::Clients(transport) => self.acquire(transport, client),
+        }
+    }
+
+    /// Counts a new connection of `client` against the limits of its transport.
+    ///
+    /// # Errors
+    ///
+    /// The limit that is reached.
+    pub fn acquire(
+        &self,
+        transport: Transport,
+        client: Option<ClientAddress>,
+    ) -> Result<Standing, RefusalReason> {
+        let TransportConnections { count, limit, .. } = self.connections_of(transport);
+        count.acquire(client, *limit).map(|()| Standing::Served)
+    }
+
+    /// Decides about a new connection that is not served for `reason`. Returns its standing, and
+    /// the reason if it is rejected; otherwise its first request decides: operators are served
+    /// beyond the limits. Such a connection may have one too many open without a count: end
+    /// [`Acceptor::excess_uncounted`] before.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if the connection is to be closed without a response.
+    pub fn admit_uncounted(
+        &mut self,
+        kind: ListenerKind,
+        reason: RefusalReason,
+        shortage: Option<Shortage>,
+    ) -> Result<(Standing, Option<RefusalReason>), RefusalReason> {
+        if self.uncounted.is_full() || kind == ListenerKind::Operators {
             return Err(reason);
         }
-        self.uncounted += 1;
-        let rejected = (Standing::Rejected, Some(reason));
-        // Its first request decides: operators are served beyond the limit.
-        Ok(match reason {
-            _ if kind != ListenerKind::Clients(Transport::Http) => rejected,
-            RefusalReason::Draining | RefusalReason::Rate => rejected,
-            RefusalReason::Descriptors if shortage.is_some_and(|it| it.is_severe) => rejected,
-            RefusalReason::Descriptors => (Standing::Surplus, None),
-            _ => (Standing::Undecided, None),
-        })
+        self.uncounted.acquire();
+        let standing = undecided(kind, reason, shortage);
+        Ok(standing.map_or((Standing::Rejected, Some(reason)), |standing| (standing, None)))
+    }
+
+    /// Returns the connection that has to end for one that is not served for `reason`, but whose
+    /// first request decides: one that is not counted, if there are too many.
+    pub fn excess_uncounted(
+        &mut self,
+        kind: ListenerKind,
+        reason: RefusalReason,
+        shortage: Option<Shortage>,
+        holder: impl Fn(Key) -> Option<Holder<Key>>,
+    ) -> Option<Key> {
+        let is_undecided = undecided(kind, reason, shortage).is_some();
+        if is_undecided && self.uncounted.is_full() { self.uncounted.first(holder) } else { None }
+    }
+
+    /// Notes the key of an open connection that is not counted.
+    pub fn note_uncounted(&mut self, key: Key, holder: impl Fn(Key) -> Option<Holder<Key>>) {
+        self.uncounted.push(key, holder);
+    }
+
+    /// Returns a connection whose place a new one of `client` over `transport` gets, if it gets
+    /// one. `holders` lists those with a place, of the address if there is one.
+    pub fn next_eviction<I: Iterator<Item = Holder<Key>>>(
+        &mut self,
+        transport: Transport,
+        client: Option<ClientAddress>,
+        reached: RefusalReason,
+        now: Instant,
+        holders: impl FnOnce(Option<ClientAddress>) -> I,
+    ) -> Option<Key> {
+        let scope = match reached {
+            RefusalReason::ConnectionLimit => Scope::All,
+            RefusalReason::AddressShare => Scope::Address,
+            RefusalReason::Descriptors
+            | RefusalReason::Draining
+            | RefusalReason::Memory
+            | RefusalReason::Rate => return None,
+        };
+        self.connections_of_mut(transport).evictions.next(client, scope, now, holders)
+    }
+
+    /// Releases the count of a connection that is evicted. Returns whether it may stay open for an
+    /// error response.
+    pub fn evict(&mut self, state: &mut ConnectionState) -> bool {
+        self.release(state);
+        let may_respond = state.standing == Standing::Served && !self.uncounted.is_full();
+        state.standing = if may_respond {
+            self.uncounted.acquire();
+            Standing::Rejected
+        } else {
+            Standing::Evicted
+        };
+        may_respond
     }
 
     /// Counts a connection against the rate of its address. Returns whether it exceeds the rate.
@@ -262,10 +346,8 @@ impl Acceptor {
             if self.is_short_of_memory() {
                 return Err(RefusalReason::Memory);
             }
-            let TransportConnections { count, limit } = self.connections_of(state.transport);
-            count.acquire(state.counted_address(), *limit)?;
-            self.uncounted -= 1;
-            state.standing = Standing::Served;
+            state.standing = self.acquire(state.transport, state.counted_address())?;
+            self.uncounted.release();
         }
         Ok(())
     }
@@ -286,15 +368,21 @@ impl Acceptor {
 
     /// Releases the count of a connection that sends a request of an operator, if there is space
     /// for one that is not counted.
+    ///
+    /// A connection that was counted is to be noted by [`Acceptor::note_uncounted`].
     pub fn exempt(&mut self, state: &mut ConnectionState) {
         match state.standing {
             Standing::Undecided | Standing::Surplus => state.standing = Standing::Exempt,
-            Standing::Served if self.uncounted < UNCOUNTED_CONNECTIONS_MAX => {
+            Standing::Served if !self.uncounted.is_full() => {
                 self.connections_of(state.transport).count.release(state.counted_address());
-                self.uncounted += 1;
+                self.uncounted.acquire();
                 state.standing = Standing::Exempt;
             }
-            Standing::Served | Standing::Exempt | Standing::Operator | Standing::Rejected => {}
+            Standing::Served
+            | Standing::Exempt
+            | Standing::Operator
+            | Standing::Rejected
+            | Standing::Evicted => {}
         }
     }
 
@@ -330,7 +418,8 @@ impl Acceptor {
             (
                 _,
                 Standing::Undecided | Standing::Surplus | Standing::Exempt | Standing::Rejected,
-            ) => self.uncounted -= 1,
+            ) => self.uncounted.release(),
+            (_, Standing::Evicted) => {}
         }
     }
 
@@ -345,6 +434,14 @@ impl Acceptor {
             Transport::Http => &self.http,
             Transport::WebSocket => &self.websocket,
             Transport::InProcess | Transport::Stdio | Transport::Tcp => &self.tcp,
+        }
+    }
+
+    const fn connections_of_mut(&mut self, transport: Transport) -> &mut TransportConnections {
+        match transport {
+            Transport::Http => &mut self.http,
+            Transport::WebSocket => &mut self.websocket,
+            Transport::InProcess | Transport::Stdio | Transport::Tcp => &mut self.tcp,
         }
     }
 
@@ -410,6 +507,26 @@ impl Acceptor {
     }
 }
 
+/// Returns the standing of a new connection that is not served for `reason` if its first request
+/// decides about it, as an operator's would.
+fn undecided(
+    kind: ListenerKind,
+    reason: RefusalReason,
+    shortage: Option<Shortage>,
+) -> Option<Standing> {
+    if kind != ListenerKind::Clients(Transport::Http) {
+        return None;
+    }
+    match reason {
+        RefusalReason::Draining | RefusalReason::Rate => None,
+        RefusalReason::Descriptors if shortage.is_some_and(|it| it.is_severe) => None,
+        RefusalReason::Descriptors => Some(Standing::Surplus),
+        RefusalReason::AddressShare | RefusalReason::ConnectionLimit | RefusalReason::Memory => {
+            Some(Standing::Undecided)
+        }
+    }
+}
+
 /// Returns the limits of TCP, HTTP and WebSocket connections.
 const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 3] {
     let ConnectionsMax { tcp, http, websocket, per_address } = limits.connections_max;
@@ -436,6 +553,15 @@ pub(super) fn refusal_error(reason: RefusalReason) -> Error {
     }
 }
 
+/// Returns the error that an idle connection gets whose place another one has got.
+pub(super) fn eviction_error() -> Error {
+    Error::new(
+        ErrorKind::ConnectionLimit,
+        "the connection was idle when the limit of connections was reached, and gave its place to \
+         another one; connect again",
+    )
+}
+
 /// Returns the error for an address that has opened too many connections lately.
 fn rate_error() -> Error {
     let message = "too many new connections from this address (limit rate.connections); keep \
@@ -457,6 +583,7 @@ pub(super) const fn count_close(reason: CloseReason, outbox: &mut Outbox) {
         CloseReason::MessageTimeout => connections.closed_message_timeout += 1,
         CloseReason::InvalidCredential => connections.closed_invalid_credential += 1,
         CloseReason::Lifetime => connections.closed_lifetime += 1,
+        CloseReason::Evicted => connections.closed_evicted += 1,
         CloseReason::PeerClosed => connections.closed_by_peer += 1,
         // Rejected connections are counted when they are rejected.
         CloseReason::Refused => {}

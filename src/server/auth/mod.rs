@@ -183,6 +183,11 @@ impl Authentication {
         self.verification.is_some()
     }
 
+    /// Returns whether a client without a token is refused.
+    pub(super) fn requires_tokens(&self) -> bool {
+        self.verifies_tokens() && !self.admits_anonymous()
+    }
+
     /// Distinguishes callers from now on, because the host can attach principals to requests.
     pub(super) const fn distinguish_callers(&mut self) {
         self.is_active = true;

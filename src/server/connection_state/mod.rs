@@ -95,6 +95,8 @@ pub(super) enum Standing {
     Operator,
     /// Not at all: it is open for an error response.
     Rejected,
+    /// Not at all: another connection has got its place.
+    Evicted,
 }
 
 impl Standing {

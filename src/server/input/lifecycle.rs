@@ -24,7 +24,7 @@ use crate::guard::auth::proof::Proof;
 use crate::server::acceptance::{ListenerKind, count_close, refusal_error};
 use crate::server::auth::AuthTime;
 use crate::server::calls::CancelReason;
-use crate::server::connection_state::{ConnectionState, ResponseOwner};
+use crate::server::connection_state::{ConnectionState, ResponseOwner, Standing};
 use crate::server::memory::{Holder, short_of_memory};
 use crate::server::outbox::Effect;
 use crate::server::reply_to::{Outcome, PeerId};
@@ -203,8 +203,9 @@ impl Shard {
         if let Some(shortage) = shortage {
             acceptor.log_shortage(shortage, self.now);
         }
-        let admission = acceptor.admit(kind, client, shortage, self.now);
+        let admission = self.admit_connection(kind, client, shortage);
         if let Err(reason) | Ok((_, Some(reason))) = admission {
+            let acceptor = &mut self.transports.acceptor;
             acceptor.record_refusal(reason, transport, peer, self.now, &mut self.outbox);
         }
         let Ok((standing, refusal)) = admission else {
@@ -220,9 +221,15 @@ impl Shard {
         match (connections.open_connection(ring, sockets, state, self.now), refusal) {
             (Ok(key), None) => {
                 self.outbox.counters.connections.accepted += u64::from(standing.is_counted());
+                if matches!(standing, Standing::Undecided | Standing::Surplus) {
+                    self.note_uncounted(key);
+                }
                 self.parity_path().begin(key);
             }
-            (Ok(key), Some(reason)) => self.reject(ring, key, sockets.codec, reason),
+            (Ok(key), Some(reason)) => {
+                self.note_uncounted(key);
+                self.reject(ring, key, sockets.codec, reason);
+            }
             (Err(mut state), _) => {
                 // The limits were raised beyond the table, which keeps its size.
                 acceptor.release(&state);

@@ -1,9 +1,9 @@
 //! Input: from what a connection has received to the dispatcher.
 //!
-//! Connections are opened and closed (`lifecycle`), and read here: what the ring has received, and
-//! what waited for output to be sent, for the response to the request before (`stdio.sequential`),
-//! or for the answer about its token. Their input is read by its codec: `texts` of lines and
-//! WebSocket messages, `http` requests.
+//! Connections are opened and closed (`lifecycle`, `endings`, `evictions`), and read here: what the
+//! ring has received, and what waited for output to be sent, for the response to the request before
+//! (`stdio.sequential`), or for the answer about its token. Their input is read by its codec:
+//! `texts` of lines and WebSocket messages, `http` requests.
 //!
 //! Invariants: a response is framed where the dispatcher has written it; input that is not a
 //! message gets an error, and costs its connection nothing else unless it violates a limit; the
@@ -16,6 +16,8 @@ mod http;
 mod lifecycle;
 
 mod endings;
+
+mod evictions;
 
 use std::io;
 

@@ -32,7 +32,8 @@ options! {
         #[source = "the PROXY protocol, versions 1 and 2, of haproxy"]
         pub proxy_protocol: ProxyProtocol = ProxyProtocol::Off;
 
-        /// TCP connections open at once, over all shards; one more gets error 1001 and is closed.
+        /// TCP connections open at once, over all shards; one more gets the place of an idle one,
+        /// or else error 1001.
         #[option("tcp.connections_max", Count { min: 1, max: 10_000_000 }, reload)]
         #[cost = "less than 1 KiB of memory and one socket each"]
         pub connections_max: u32 = 1024, tiny 4;
@@ -148,7 +149,8 @@ options! {
         pub path: Option<String> = Some("/mcp/ws".to_owned());
 
         /// WebSocket connections open at once, over all shards, beside those of
-        /// `http.connections_max`; one more upgrade gets status 503.
+        /// `http.connections_max`; one more upgrade gets the place of an idle one, or else status
+        /// 503.
         ///
         /// The connection of a refused upgrade stays HTTP.
         #[option("websocket.connections_max", Count { min: 1, max: 10_000_000 }, reload)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use corelane_base::client_address::AddressShare;
 
-use crate::connection::{ConnectionOptions, WebSocketFrameOptions};
+use crate::connection::{ConnectionOptions, SilentConnections, WebSocketFrameOptions};
 use crate::server::acceptance::SPARE_CONNECTIONS_MAX;
 use crate::server::memory::MemoryLimit;
 use crate::server::options::{HttpOptions, Options, TcpOptions, WebSocketOptions};
@@ -43,6 +43,7 @@ pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
         connections_max: connections_max(options) as usize,
         idle_timeout: options.tcp.idle_timeout,
         first_message_timeout: options.tcp.first_message_timeout,
+        silent_few: silent_few(options, shards),
         message_bytes_max: options.limits.message_bytes_max,
         outgoing_bytes_max: options.limits.outgoing_bytes_max,
         websocket: websocket_frame_options(&options.websocket),
@@ -104,6 +105,13 @@ pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
                 .min(stored_bytes_max),
         },
     }
+}
+
+/// Half of the shard's part of the connections.
+fn silent_few(options: &Options, shards: usize) -> SilentConnections {
+    let [lines, http] = [options.tcp.connections_max, options.http.connections_max]
+        .map(|most| most as usize / 2 / shards.max(1));
+    SilentConnections { lines, http }
 }
 
 fn limits_of_connections(options: &Options) -> ConnectionsMax {

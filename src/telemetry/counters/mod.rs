@@ -77,6 +77,8 @@ group! {
         closed_invalid_credential,
         /// Connections closed because they were open for `connection_lifetime`.
         closed_lifetime,
+        /// Closed while idle, because another connection got their place at a limit of connections.
+        closed_evicted,
         /// Closed by a drain.
         closed_draining,
     }

@@ -80,6 +80,15 @@ pub enum Event<'a> {
         /// Address of the peer, if known.
         peer: Option<SocketAddr>,
     },
+    /// Another connection got the place of an idle one at a limit of connections.
+    ConnectionEvicted {
+        /// Shard of the connection.
+        shard: u16,
+        /// Transport of the connection.
+        transport: Transport,
+        /// Address of the peer, if known.
+        peer: Option<SocketAddr>,
+    },
     /// A TLS handshake has failed.
     TlsHandshakeFailed {
         /// Address of the peer, if known.
@@ -372,6 +381,7 @@ impl Event<'_> {
         match *self {
             Self::AcceptFailed { .. }
             | Self::ConnectionClosed { .. }
+            | Self::ConnectionEvicted { .. }
             | Self::ConnectionRefused { .. }
             | Self::DescriptorsShort { .. }
             | Self::HalfCloseRefused { .. }
@@ -458,6 +468,10 @@ impl Event<'_> {
             Self::ConnectionRefused { shard, transport, reason, peer } => {
                 let peer = peer.map(tracing::field::display);
                 warn!(shard, %transport, %reason, peer, suppressed, "connection refused");
+            }
+            Self::ConnectionEvicted { shard, transport, peer } => {
+                let peer = peer.map(tracing::field::display);
+                warn!(shard, %transport, peer, suppressed, "connection evicted");
             }
             Self::HalfCloseRefused { shard, waiting_max, peer } => {
                 let (limit, peer) = ("tcp.connections_max / 8", peer.map(tracing::field::display));

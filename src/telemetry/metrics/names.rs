@@ -73,6 +73,7 @@ pub(super) const FAMILIES: [Family; 12] = [
             ("closed_memory_limit", "memory_limit"),
             ("closed_invalid_credential", "invalid_credential"),
             ("closed_lifetime", "lifetime"),
+            ("closed_evicted", "evicted"),
             ("closed_draining", "draining"),
         ],
     },

@@ -17,6 +17,8 @@ mod memory;
 mod open_requests;
 #[cfg(target_os = "linux")]
 mod parity_sessions;
+#[cfg(target_os = "linux")]
+mod places;
 mod results_in_flight;
 #[cfg(target_os = "linux")]
 mod sessions;

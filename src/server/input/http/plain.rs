@@ -27,6 +27,7 @@ use crate::server::http::{CONTENT_SECURITY_POLICY, GaugeTotals, write_page};
 use crate::server::owner_id::SessionId;
 use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::{ExchangeAddress, ReportMessage, ShardMessage};
+use crate::telemetry::label::Transport;
 
 /// Seconds for which the metadata of the resource may be cached.
 const METADATA_SECONDS: u32 = 3600;
@@ -172,9 +173,16 @@ pub(super) fn upgrade(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
             }
         };
     let Some(connection) = shard.transports.connections.table.get_mut(key) else { return };
-    if let Err(reason) = shard.transports.acceptor.upgrade(&mut connection.state) {
+    let client = connection.state.client;
+    let upgraded = shard.transports.acceptor.upgrade(&mut connection.state).or_else(|reached| {
+        shard.evict_idle(Transport::WebSocket, client, reached);
+        let connection = shard.transports.connections.table.get_mut(key).ok_or(reached)?;
+        shard.transports.acceptor.upgrade(&mut connection.state)
+    });
+    if let Err(reason) = upgraded {
         return shard.refuse_upgrade(incoming, reason);
     }
+    let Some(connection) = shard.transports.connections.table.get_mut(key) else { return };
     shard.dispatcher.facts.keep_proxy(&mut connection.state, None);
     // For the client's logs; it grants no access.
     let session = shard.transports.http.sessions.generate_id().map(SessionId::to_text);

@@ -73,7 +73,11 @@ impl Shard {
         let state = &mut connection.state;
         if kind.is_operators() {
             let was_counted = state.standing.is_counted();
+            let was_served = state.standing == Standing::Served;
             self.transports.acceptor.exempt(state);
+            if was_served && state.standing == Standing::Exempt {
+                self.note_uncounted(incoming.key);
+            }
             self.outbox.counters.connections.accepted += u64::from(!was_counted);
             return true;
         }
@@ -81,7 +85,14 @@ impl Shard {
             return true;
         }
         let was_counted = state.standing.is_counted();
-        match self.transports.acceptor.serve(state) {
+        let (transport, client) = (state.transport, state.counted_address());
+        let served = self.transports.acceptor.serve(state).or_else(|reached| {
+            self.evict_idle(transport, client, reached);
+            let connection = self.transports.connections.table.get_mut(incoming.key);
+            let state = connection.map(|connection| &mut connection.state).ok_or(reached)?;
+            self.transports.acceptor.serve(state)
+        });
+        match served {
             Ok(()) => {
                 self.outbox.counters.connections.accepted += u64::from(!was_counted);
                 true

@@ -1,0 +1,243 @@
+//! Places of connections: at a limit idle peers give theirs to newcomers, first those that were of
+//! no use and those of the network with most; busy and authenticated ones keep theirs.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use corelane::Options;
+use corelane::options::AuthOptions;
+use corelane_test_support::messages::{LEGACY, call, echo, modern};
+use corelane_test_support::sockets::connect_from;
+use corelane_test_support::websocket::upgrade_request;
+use corelane_test_support::{
+    HttpClient, LineClient, Request, TestServer, WebSocketClient, over_each_ring,
+};
+use serde_json::json;
+use tungstenite::protocol::frame::coding::Control;
+
+use crate::abuse::honest_clients::all_transports;
+
+const PLACES: u32 = 8;
+const HONEST: IpAddr = address(1);
+
+/// SHA-256 of `key-ada`.
+const HASH: &str = "70b76273e483b572d0434e1b7e43ea0a7f7e737bc7bb33b2eb382fe59976c72d";
+
+const fn address(host: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(127, 0, 0, host))
+}
+
+/// Options of a server with [`PLACES`] connections of each transport, which nothing times out.
+fn options() -> Options {
+    let mut options = all_transports();
+    options.engine.shards = Some(1);
+    options.tcp.connections_max = PLACES;
+    options.tcp.first_message_timeout = Duration::from_mins(10);
+    options.http.connections_max = PLACES;
+    options.websocket.connections_max = 2;
+    options.websocket.first_message_timeout = Duration::from_mins(10);
+    options
+}
+
+/// Opens silent connections from hosts of 127.0.0.0/8 that take all places of a listener.
+fn take_places(hosts: &[u8], listener: SocketAddr) -> Vec<TcpStream> {
+    let hosts = hosts.iter().cycle().take(PLACES as usize);
+    hosts.map(|host| connect_from(address(*host), listener)).collect()
+}
+
+/// Connects over TCP until a connection is served.
+fn connect_served(server: &TestServer, from: IpAddr) -> LineClient {
+    let connect = |_| {
+        let mut client = LineClient::connect_from(from, server.tcp());
+        client.try_send(r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#).ok()?;
+        let line = client.receive_line_or_reset().filter(|line| line.contains("result"));
+        line.map(|_| client)
+    };
+    (0..1_000_000).find_map(connect).expect("a place is free")
+}
+
+fn modern_call() -> Request {
+    Request::modern(&modern(echo(1, "hi")))
+}
+
+/// Connects over HTTP until a request is served.
+fn connect_http_served(server: &TestServer, from: IpAddr, request: &Request) -> HttpClient {
+    let connect = |_| {
+        let mut client = HttpClient::connect_from(from, server.http());
+        (client.try_exchange(request) == Some(200)).then_some(client)
+    };
+    (0..1_000_000).find_map(connect).expect("a place is free")
+}
+
+#[test]
+fn silent_connections_give_places_to_newcomers() {
+    over_each_ring(options(), |options| {
+        // Of two addresses, of loopback, and of one that has its share.
+        let attacks = [(&[2, 3][..], 4), (&[1], 1), (&[2, 2, 2, 3], 2)];
+        let attacked = attacks.map(|(hosts, newcomer)| {
+            let server = TestServer::start(options.clone());
+            let silent = take_places(hosts, server.tcp());
+            (server, silent, newcomer)
+        });
+        for (server, silent, newcomer) in attacked {
+            let mut clients: Vec<LineClient> =
+                (0..5).map(|_| connect_served(&server, address(newcomer))).collect();
+            clients.iter_mut().for_each(LineClient::ping);
+            drop(clients);
+            let counters = server.close();
+            // So many silent ones have 3 s.
+            let connections = &counters.connections;
+            let ended = connections.closed_evicted + connections.closed_message_timeout;
+            assert!(ended >= 5, "{counters}");
+            drop(silent);
+        }
+    });
+}
+
+#[test]
+fn evicted_tcp_connection_gets_error_1001() {
+    let server = TestServer::start(options());
+    let mut idle: Vec<LineClient> =
+        (0..PLACES).map(|_| LineClient::connect_from(HONEST, server.tcp())).collect();
+    let mut client = connect_served(&server, HONEST);
+    let error = idle[0].receive();
+    assert_eq!(error["error"]["code"], 1001, "{error}");
+    assert!(error.to_string().contains("idle"), "{error}");
+    idle[0].expect_end();
+    client.ping();
+    // Used connections of the same group keep their places.
+    let mut used: Vec<LineClient> = (1..PLACES).map(|_| connect_served(&server, HONEST)).collect();
+    let mut refused = LineClient::connect_from(HONEST, server.tcp());
+    assert_eq!(refused.receive()["error"]["code"], 1001);
+    used.iter_mut().for_each(LineClient::ping);
+    drop((idle, client, used, refused));
+    server.close();
+}
+
+#[test]
+fn used_places_go_to_lighter_group_only() {
+    let server = TestServer::start(options());
+    let mut greedy: Vec<LineClient> = (0..PLACES)
+        .map(|number| {
+            let host = if number % 2 == 0 { 2 } else { 3 };
+            let mut client = LineClient::connect_from(address(host), server.tcp());
+            client.handshake(LEGACY);
+            client
+        })
+        .collect();
+    let mut honest = [(); 2].map(|()| connect_served(&server, address(200)));
+    // Each of the greedy addresses has three places, as this one would have.
+    let mut refused = LineClient::connect_from(address(200), server.tcp());
+    assert_eq!(refused.receive()["error"]["code"], 1001);
+    honest.iter_mut().for_each(LineClient::ping);
+    let still_open = greedy.iter_mut().filter_map(|it| {
+        it.try_send(r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#).ok()?;
+        it.receive_line_or_reset().filter(|line| line.contains("result"))
+    });
+    assert_eq!(still_open.count(), 6);
+    drop((greedy, honest, refused));
+    let counters = server.close();
+    assert_eq!(counters.connections.closed_evicted, 2, "{counters}");
+}
+
+/// Sends a request without a token, which is refused with status 401. Returns `None` if the
+/// connection has ended.
+fn refuse_without_token(stream: &mut TcpStream) -> Option<()> {
+    stream.write_all(&modern_call().bytes()).ok()?;
+    let mut response = [0; 4096];
+    let length = stream.read(&mut response).ok().filter(|length| *length > 0)?;
+    assert!(response[..length].starts_with(b"HTTP/1.1 401 "));
+    Some(())
+}
+
+#[test]
+fn refused_requests_keep_no_http_places() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = directory.path().join("keys.txt");
+    fs::write(&keys, format!("ada:{HASH}:user:call\n")).unwrap();
+    over_each_ring(options(), |mut options| {
+        options.auth = AuthOptions::default();
+        options.auth.api_keys = vec![keys.clone()];
+        let server = TestServer::start(options);
+        let mut refused: Vec<TcpStream> = take_places(&[2, 3], server.http());
+        assert_eq!(refused.iter_mut().filter_map(refuse_without_token).count(), refused.len());
+        let authorized = modern_call().add_field("Authorization", "Bearer key-ada");
+        let mut honest: Vec<HttpClient> = (0..PLACES)
+            .map(|_| {
+                // Those that are refused make them no busier.
+                refused.iter_mut().filter_map(refuse_without_token).count();
+                connect_http_served(&server, HONEST, &authorized)
+            })
+            .collect();
+        // Idle, but authenticated.
+        let mut newcomer = HttpClient::connect_from(address(4), server.http());
+        assert_eq!(newcomer.try_exchange(&modern_call()), Some(503));
+        for client in &mut honest {
+            assert_eq!(client.try_exchange(&authorized), Some(200));
+        }
+        drop((refused, honest, newcomer));
+        server.close();
+    });
+}
+
+#[test]
+fn unused_websockets_give_places_to_newcomers() {
+    let server = TestServer::start(options());
+    let mut unused = [2, 3].map(|host| {
+        let stream = connect_from(address(host), server.http());
+        WebSocketClient::upgrade(stream, &upgrade_request().bytes()).1
+    });
+    let connect = |_| {
+        let mut client = HttpClient::connect_from(HONEST, server.http());
+        let status = client.try_exchange(&upgrade_request());
+        (status == Some(101)).then_some(client)
+    };
+    let client = (0..1_000_000).find_map(connect).expect("a place is free");
+    let [first, _] = &mut unused;
+    assert_eq!(first.read_control(Control::Close)[..2], 1008u16.to_be_bytes());
+    drop((client, unused));
+    server.close();
+}
+
+#[test]
+fn health_is_answered_beyond_all_limits() {
+    over_each_ring(options(), |options| {
+        let server = TestServer::start(options);
+        let healthy = || {
+            for path in ["/healthz", "/readyz"] {
+                let mut client = HttpClient::connect_from(HONEST, server.http());
+                assert_eq!(client.try_exchange(&Request::new("GET", path)), Some(200));
+            }
+        };
+        // All places are busy.
+        let slow = modern(call(1, "slow", json!({"steps": 1, "step_ms": 60_000})));
+        let busy: Vec<HttpClient> = (0..PLACES)
+            .map(|number| {
+                let host = if number % 2 == 0 { 2 } else { 3 };
+                let mut client = HttpClient::connect_from(address(host), server.http());
+                client.send(&Request::modern(&slow));
+                client
+            })
+            .collect();
+        while server.handle().counters().requests.tools_call < u64::from(PLACES) {}
+        healthy();
+        // Further connections are silent, or wait for nothing after a request of an operator.
+        let silent: Vec<TcpStream> =
+            (0..100).map(|_| connect_from(address(4), server.http())).collect();
+        healthy();
+        let mut idle: Vec<HttpClient> = Vec::new();
+        for number in 0..100 {
+            let mut client = HttpClient::connect_from(address(5), server.http());
+            let status = client.try_exchange(&Request::new("GET", "/healthz"));
+            assert_eq!(status, Some(200), "{number}");
+            idle.push(client);
+        }
+        healthy();
+        let mut refused = HttpClient::connect_from(HONEST, server.http());
+        assert_eq!(refused.try_exchange(&modern_call()), Some(503));
+        drop((busy, silent, idle, refused));
+        server.close();
+    });
+}
