@@ -409,8 +409,8 @@ impl Acceptor {
     /// Releases the count of a connection that has closed or was not opened.
     pub fn release(&mut self, state: &ConnectionState) {
         match (state.transport, state.standing) {
-            // Never admitted.
-            (Transport::InProcess | Transport::Stdio, _) => {}
+            // Never admitted, or released when it lost its place.
+            (Transport::InProcess | Transport::Stdio, _) | (_, Standing::Evicted) => {}
             (transport, Standing::Served) => {
                 self.connections_of(transport).count.release(state.counted_address());
             }
@@ -419,7 +419,6 @@ impl Acceptor {
                 _,
                 Standing::Undecided | Standing::Surplus | Standing::Exempt | Standing::Rejected,
             ) => self.uncounted.release(),
-            (_, Standing::Evicted) => {}
         }
     }
 
