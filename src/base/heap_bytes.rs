@@ -1,6 +1,12 @@
 //! Sizes of values on the heap, allocator overhead included.
+//!
+//! What peers make a server hold is counted by [`HeapBytes`]. The macro
+//! [`heap_bytes!`](macro@crate::heap_bytes) implements it for a struct by all of its fields: a
+//! struct with a new field compiles once that is named.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -15,6 +21,59 @@ pub const OBJECT_BYTES: usize = 64;
 pub trait HeapBytes {
     /// Returns the bytes that the value owns besides itself. Cost: one pass over the value.
     fn heap_bytes(&self) -> usize;
+}
+
+/// Implements [`HeapBytes`] for a struct by all of its fields.
+///
+/// ```
+/// use corelane_base::heap_bytes;
+/// use corelane_base::heap_bytes::HeapBytes;
+///
+/// struct Caller {
+///     name: String,
+///     chunks: Vec<Box<[u8]>>,
+///     chunk_bytes: usize,
+///     port: u16,
+/// }
+///
+/// impl Caller {
+///     const fn held_chunks(&self) -> usize {
+///         self.chunk_bytes
+///     }
+/// }
+///
+/// heap_bytes!(
+///     Caller { name }
+///     counted { chunks: Caller::held_chunks }
+///     inline { chunk_bytes, port }
+/// );
+///
+/// let caller = Caller { name: "ada".to_owned(), chunks: Vec::new(), chunk_bytes: 7, port: 80 };
+/// assert_eq!(caller.heap_bytes(), "ada".to_owned().heap_bytes() + 7);
+/// ```
+///
+/// The fields that come first implement [`HeapBytes`]. A `counted` one is counted by a method of
+/// the struct, where a pass over it costs too much or another account has it. An `inline` one owns
+/// nothing on the heap.
+#[macro_export]
+macro_rules! heap_bytes {
+    (
+        $type:ty { $($owned:ident),* $(,)? }
+        $(counted { $($counted:ident: $count:path),* $(,)? })?
+        $(inline { $($inline:ident),* $(,)? })?
+    ) => {
+        impl $crate::heap_bytes::HeapBytes for $type {
+            fn heap_bytes(&self) -> usize {
+                let Self {
+                    $($owned,)*
+                    $($($counted: _,)*)?
+                    $($($inline: _,)*)?
+                } = self;
+                0 $(+ $crate::heap_bytes::HeapBytes::heap_bytes($owned))*
+                    $($(+ $count(self))*)?
+            }
+        }
+    };
 }
 
 impl HeapBytes for str {
@@ -42,6 +101,75 @@ impl HeapBytes for Bytes {
     /// Counts in full what may be shared.
     fn heap_bytes(&self) -> usize {
         if self.is_empty() { 0 } else { ALLOCATION_BYTES + self.len() }
+    }
+}
+
+impl<T: HeapBytes> HeapBytes for Box<T> {
+    fn heap_bytes(&self) -> usize {
+        ALLOCATION_BYTES + size_of::<T>() + T::heap_bytes(self)
+    }
+}
+
+impl HeapBytes for Box<str> {
+    fn heap_bytes(&self) -> usize {
+        str::heap_bytes(self)
+    }
+}
+
+impl HeapBytes for Box<[u8]> {
+    fn heap_bytes(&self) -> usize {
+        if self.is_empty() { 0 } else { ALLOCATION_BYTES + self.len() }
+    }
+}
+
+impl HeapBytes for Box<[[u8; 32]]> {
+    fn heap_bytes(&self) -> usize {
+        if self.is_empty() { 0 } else { ALLOCATION_BYTES + size_of_val(&**self) }
+    }
+}
+
+impl<T: HeapBytes> HeapBytes for Arc<T> {
+    /// Counts in full what may be shared.
+    fn heap_bytes(&self) -> usize {
+        ALLOCATION_BYTES + 2 * size_of::<usize>() + size_of::<T>() + T::heap_bytes(self)
+    }
+}
+
+impl HeapBytes for [u8; 16] {
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl HeapBytes for [u8; 32] {
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl<T: HeapBytes> HeapBytes for VecDeque<T> {
+    fn heap_bytes(&self) -> usize {
+        if self.capacity() == 0 {
+            return 0;
+        }
+        let items: usize = self.iter().map(T::heap_bytes).sum();
+        ALLOCATION_BYTES + self.capacity() * size_of::<T>() + items
+    }
+}
+
+impl<K: HeapBytes, V: HeapBytes, S> HeapBytes for HashMap<K, V, S> {
+    fn heap_bytes(&self) -> usize {
+        let items = self.iter().map(|(key, value)| key.heap_bytes() + value.heap_bytes());
+        map_bytes(self) + items.sum::<usize>()
+    }
+}
+
+/// Returns the bytes of the table of a map, without what its keys and values own.
+pub fn map_bytes<K, V, S>(map: &HashMap<K, V, S>) -> usize {
+    match map.capacity() {
+        0 => 0,
+        // A byte and a seventh of a place for each entry.
+        capacity => ALLOCATION_BYTES + capacity * 8 / 7 * (size_of::<(K, V)>() + 1),
     }
 }
 

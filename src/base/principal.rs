@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::heap_bytes;
+use crate::heap_bytes::HeapBytes;
+
 /// The tier of a caller without a credential, where such callers are admitted.
 pub const ANONYMOUS_TIER: &str = "anonymous";
 
@@ -168,16 +171,17 @@ impl Principal {
         let Self { issuer, client_id, id, .. } = self;
         format!("{}:{issuer}{}:{client_id}{id}", issuer.len(), client_id.len())
     }
+}
 
-    /// Returns the bytes that it takes, this value included.
-    #[doc(hidden)]
-    pub fn held_bytes(&self) -> usize {
-        let scopes = self.scopes.iter().map(|scope| size_of::<Box<str>>() + scope.len());
-        let texts = [&self.id, &self.issuer, &self.client_id, &self.tier, &self.claims];
-        size_of::<Self>()
-            + self.binding.as_ref().map_or(0, |_| size_of::<Binding>())
-            + scopes.sum::<usize>()
-            + texts.map(|text| text.len()).iter().sum::<usize>()
+heap_bytes!(
+    Principal { id, issuer, client_id, tier, scopes, claims, binding } inline { expires_at }
+);
+
+impl HeapBytes for Binding {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Certificate(digest) | Self::ProofKey(digest) => digest.heap_bytes(),
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::{HeapBytes, map_bytes};
 use siphasher::sip128::SipHasher13;
 
 use super::error::{ErrorCode, ParityError};
@@ -33,6 +35,17 @@ struct KeyTable {
     finished: VecDeque<KeyHash>,
 }
 
+heap_bytes!(
+    KeyTable { secret }
+    counted { keys: KeyTable::keys_bytes, finished: KeyTable::finished_bytes }
+);
+
+impl HeapBytes for IdempotencyKeys {
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+}
+
 type KeyHash = [u8; 16];
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,14 +67,6 @@ impl IdempotencyKeys {
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Returns the bytes that the keys take.
-    pub fn heap_bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |table| {
-            let of_keys = table.keys.capacity() * (size_of::<(KeyHash, KeyState)>() + 1);
-            size_of::<KeyTable>() + of_keys + table.finished.capacity() * size_of::<KeyHash>()
-        })
     }
 
     /// Accepts the key of a new request.
@@ -112,6 +117,14 @@ impl IdempotencyKeys {
 impl KeyTable {
     fn new(secret: [u8; 16]) -> Self {
         Self { secret, keys: HashMap::new(), finished: VecDeque::new() }
+    }
+
+    fn keys_bytes(&self) -> usize {
+        map_bytes(&self.keys)
+    }
+
+    fn finished_bytes(&self) -> usize {
+        self.finished.capacity() * size_of::<KeyHash>()
     }
 
     fn hash(&self, key: &str) -> KeyHash {

@@ -11,6 +11,7 @@ use super::idempotency::{IdempotencyKeys, KeyRules};
 use super::machine::{Event, InvalidTransition, Machine, State, not_allowed};
 use super::stream::{OutgoingStreams, WindowLimits};
 use super::timers::{SessionTimeouts, Timeout, Timers};
+use corelane_base::heap_bytes;
 use corelane_base::time::Instant;
 use corelane_protocol::json::Value;
 use corelane_protocol::jsonrpc::Id;
@@ -55,6 +56,8 @@ pub struct ServerSession {
     /// The idempotency keys of its requests.
     pub keys: IdempotencyKeys,
 }
+
+heap_bytes!(ServerSession { streams, keys } inline { machine, capabilities, timers });
 
 /// One received message with what is known of it.
 #[derive(Clone, Copy, Debug)]

@@ -9,6 +9,7 @@
 
 use std::collections::HashSet;
 
+use corelane_base::heap_bytes;
 use corelane_base::principal::{Principal, USER_TIER};
 #[cfg(feature = "_tls")]
 use sha2::{Digest, Sha256};
@@ -32,6 +33,8 @@ pub struct ClientCertificate {
     /// Its issuer and those of its chain, as [`Authorities`] name them.
     pub issuers: Box<[AuthorityId]>,
 }
+
+heap_bytes!(ClientCertificate { name, thumbprint, id, issuers } inline { expires_at });
 
 /// Names an authority: the hash of its name, and of its name and the identifier of its key.
 pub type AuthorityId = [u8; 32];

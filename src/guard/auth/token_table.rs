@@ -1,12 +1,14 @@
 //! Tokens that were verified, so that each is verified once.
 //!
-//! Invariants: the number of tokens is bounded; a token is found by its SHA-256 as a whole, and
+//! Invariants: the number of tokens is bounded, and so are their bytes, however many claims a token
+//! has; a token is found by its SHA-256 as a whole, and
 //! only until it expires. One that an authorization server has called valid is remembered longer:
 //! it may be used while the server cannot be asked again, until its grace ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use corelane_base::heap_bytes::HeapBytes;
 use corelane_base::principal::Principal;
 use sha2::{Digest, Sha256};
 
@@ -20,6 +22,8 @@ pub struct TokenTable {
     places: HashMap<TokenDigest, usize>,
     tokens: Vec<VerifiedToken>,
     tokens_max: usize,
+    /// Bytes of the owners of all tokens.
+    bytes: usize,
     /// Where the search for a place continues.
     hand: usize,
 }
@@ -38,6 +42,13 @@ struct VerifiedToken {
     is_used: bool,
 }
 
+impl VerifiedToken {
+    /// Returns the bytes of the owner.
+    fn bytes(&self) -> usize {
+        self.principal.heap_bytes()
+    }
+}
+
 /// A token that the authorization server has called valid, and is to be asked about again.
 #[derive(Clone, Debug)]
 pub struct Unconfirmed {
@@ -48,11 +59,24 @@ pub struct Unconfirmed {
     pub is_unanswered: bool,
 }
 
+/// Bytes that the owner of a token takes on average at most.
+const OWNER_BYTES: usize = 1 << 10;
+
+/// Bytes of the owners that a table of any size may hold, so that a small one has room for one with
+/// many claims.
+const OWNERS_BYTES_MIN: usize = 64 << 10;
+
 impl TokenTable {
     /// Creates a table of at most `tokens_max` tokens. Cost: about 200 bytes and the principal
-    /// each, once that many are known.
+    /// each, once that many are known; principals of more than 1 KiB take the room of others.
     pub fn new(tokens_max: usize) -> Self {
-        Self { places: HashMap::new(), tokens: Vec::new(), tokens_max, hand: 0 }
+        Self { places: HashMap::new(), tokens: Vec::new(), tokens_max, bytes: 0, hand: 0 }
+    }
+
+    /// Returns the bytes that the owners of all tokens may take.
+    const fn bytes_max(&self) -> usize {
+        let bytes_max = self.tokens_max.saturating_mul(OWNER_BYTES);
+        if bytes_max < OWNERS_BYTES_MIN { OWNERS_BYTES_MIN } else { bytes_max }
     }
 
     /// Forgets the owners of all tokens. What is left is which tokens an authorization server has
@@ -62,6 +86,7 @@ impl TokenTable {
         for token in &mut self.tokens {
             (token.known_until, token.grace_until) = (0, Some(0));
         }
+        self.bytes = self.tokens.iter().map(VerifiedToken::bytes).sum();
         let places = self.tokens.iter().enumerate();
         self.places = places.map(|(place, token)| (token.digest, place)).collect();
         self.hand = 0;
@@ -108,19 +133,30 @@ impl TokenTable {
             is_used,
         };
         if let Some(place) = self.places.get(&digest) {
-            self.tokens[*place] = entry;
+            self.remove(*place);
+        }
+        let bytes = entry.bytes();
+        if bytes > self.bytes_max() {
+            // It is verified with each use.
             return;
         }
-        let place = if self.tokens.len() < self.tokens_max {
-            self.tokens.push(entry);
-            self.tokens.len() - 1
-        } else {
+        while self.tokens.len() >= self.tokens_max || self.bytes + bytes > self.bytes_max() {
             let place = self.find_unused();
-            let replaced = std::mem::replace(&mut self.tokens[place], entry);
-            self.places.remove(&replaced.digest);
-            place
-        };
-        self.places.insert(digest, place);
+            self.remove(place);
+        }
+        self.bytes += bytes;
+        self.places.insert(digest, self.tokens.len());
+        self.tokens.push(entry);
+    }
+
+    /// Removes a token. The last one takes its place.
+    fn remove(&mut self, place: usize) {
+        let removed = self.tokens.swap_remove(place);
+        self.places.remove(&removed.digest);
+        self.bytes -= removed.bytes();
+        if let Some(moved) = self.tokens.get(place) {
+            self.places.insert(moved.digest, place);
+        }
     }
 
     /// Returns a token that is to be asked about again, and whose grace has not ended.
@@ -159,8 +195,9 @@ impl TokenTable {
     /// Returns a place whose token was not used since the last visit.
     fn find_unused(&mut self) -> usize {
         loop {
-            let place = self.hand;
-            self.hand = (place + 1) % self.tokens.len();
+            // The last token may have taken the place of a removed one.
+            let place = self.hand % self.tokens.len();
+            self.hand = place + 1;
             if !std::mem::take(&mut self.tokens[place].is_used) {
                 return place;
             }
@@ -243,6 +280,31 @@ mod tests {
         // All are used: the search ends all the same.
         table.insert(digest_of("e"), principal("e"), 10);
         assert_eq!(find(&mut table, "e", 0).as_deref(), Some("e"));
+    }
+
+    #[test]
+    fn owners_with_many_claims_are_bounded() {
+        let mut table = TokenTable::new(256);
+        let owner = |id: usize, bytes: usize| {
+            let claims = serde_json::Map::from_iter([("c".to_owned(), "x".repeat(bytes).into())]);
+            Arc::new(Principal::new(id.to_string()).with_claims(&claims))
+        };
+        for id in 0..200 {
+            table.insert(digest_of(&id.to_string()), owner(id, 8 << 10), 10);
+            assert!(table.bytes <= 256 << 10);
+        }
+        assert_eq!((table.places.len(), table.tokens.len()), (31, 31));
+        assert_eq!(find(&mut table, "199", 0).as_deref(), Some("199"));
+        // One alone does not empty the table.
+        table.insert(digest_of("large"), owner(0, 300 << 10), 10);
+        assert_eq!((find(&mut table, "large", 0), table.tokens.len()), (None, 31));
+        // Another owner of the same token takes the place of the first.
+        table.insert(digest_of("199"), owner(1, 0), 10);
+        assert_eq!(find(&mut table, "199", 0).as_deref(), Some("1"));
+        let held: usize = table.tokens.iter().map(VerifiedToken::bytes).sum();
+        assert_eq!((table.bytes, table.tokens.len()), (held, 31));
+        table.forget_owners();
+        assert_eq!((table.bytes, table.tokens.len()), (0, 0));
     }
 
     #[test]

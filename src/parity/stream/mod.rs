@@ -9,6 +9,8 @@ use std::time::Duration;
 use super::envelope::ChunkType;
 use super::error::ParityError;
 use super::write;
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::ALLOCATION_BYTES;
 use corelane_base::time::Instant;
 use corelane_protocol::jsonrpc::{Id, IdBuf};
 
@@ -101,6 +103,12 @@ impl OutgoingStream {
     /// Returns whether the window has room for another chunk and `reserved` ones behind it.
     pub fn has_room(&self, limits: &WindowLimits, reserved: usize) -> bool {
         self.window.len() + reserved < limits.chunks_max && self.window_bytes < limits.bytes_max
+    }
+
+    /// Returns the bytes that the chunks take which are kept, with their places.
+    fn chunks_bytes(&self) -> usize {
+        let places = self.window.capacity() * size_of::<StoredChunk>();
+        places + self.window_bytes + self.window.len() * ALLOCATION_BYTES
     }
 
     /// Pauses its production. Returns `false` if it is paused already.
@@ -240,6 +248,13 @@ pub struct OutgoingStreams {
     last_number: u32,
 }
 
+heap_bytes!(
+    OutgoingStreams {}
+    // Each stream has few bytes beside its chunks.
+    counted { open: OutgoingStreams::chunks_bytes }
+    inline { ended, ended_bytes, last_number }
+);
+
 impl OutgoingStreams {
     /// Opens a stream for a request.
     ///
@@ -304,6 +319,11 @@ impl OutgoingStreams {
     pub fn window_bytes(&self) -> usize {
         let open: usize = self.open.iter().map(|stream| stream.window_bytes).sum();
         open + self.ended_bytes
+    }
+
+    /// Returns the bytes that the chunks take which are kept.
+    fn chunks_bytes(&self) -> usize {
+        self.iter().map(OutgoingStream::chunks_bytes).sum()
     }
 
     /// Returns the streams that have ended and are kept, then the open ones.

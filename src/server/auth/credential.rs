@@ -4,6 +4,8 @@ use std::fmt;
 use std::hint::black_box;
 use std::sync::Arc;
 
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::HeapBytes;
 use corelane_base::principal::{Binding, Principal};
 use sha2::{Digest, Sha256};
 
@@ -145,10 +147,16 @@ impl Credential {
     pub const fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }
+}
 
-    /// Returns the bytes that it takes, with its share of the principal.
-    pub fn held_bytes(&self) -> usize {
-        self.token.len() + self.principal.held_bytes()
+heap_bytes!(Credential { token, kind, principal } inline { known_until, version });
+
+impl HeapBytes for CredentialKind {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Token | Self::Certificate => 0,
+            Self::Bound(digest) => digest.heap_bytes(),
+        }
     }
 }
 

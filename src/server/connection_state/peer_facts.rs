@@ -9,6 +9,8 @@
 use std::mem::take;
 use std::sync::Arc;
 
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::HeapBytes;
 use corelane_base::principal::Principal;
 
 use super::ConnectionState;
@@ -60,12 +62,13 @@ impl Texts {
             Self::Long(bytes) => bytes,
         }
     }
+}
 
-    /// Returns the bytes of the allocation.
+impl HeapBytes for Texts {
     fn heap_bytes(&self) -> usize {
         match self {
-            Self::Short { .. } => 0,
-            Self::Long(bytes) => bytes.len(),
+            Self::Short { length: _, bytes: _ } => 0,
+            Self::Long(bytes) => bytes.heap_bytes(),
         }
     }
 }
@@ -128,12 +131,14 @@ impl KeptFacts {
             Self::ParitySession(_) | Self::Stored(_) => self.stored_mut().texts = texts,
         }
     }
+}
 
-    fn bytes(&self) -> usize {
+impl HeapBytes for KeptFacts {
+    fn heap_bytes(&self) -> usize {
         match self {
             Self::None | Self::ParitySession(_) => 0,
             Self::Texts(texts) => texts.heap_bytes(),
-            Self::Stored(facts) => facts.bytes(),
+            Self::Stored(facts) => facts.heap_bytes(),
         }
     }
 }
@@ -152,17 +157,11 @@ pub struct StoredFacts {
     proxy: Option<PeerAddress>,
 }
 
-impl StoredFacts {
-    fn bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.texts.heap_bytes()
-            + self.credential.as_ref().map_or(0, Credential::held_bytes)
-            + self
-                .certificate
-                .as_ref()
-                .map_or(0, |it| size_of_val(&**it) + it.name.len() + size_of_val(&*it.issuers))
-    }
-}
+heap_bytes!(
+    StoredFacts { texts, credential, certificate }
+    // The extensions are the host's.
+    inline { extensions, parity_session, proxy }
+);
 
 impl ConnectionState {
     /// Returns the `clientInfo` of the handshake.
@@ -220,7 +219,7 @@ impl ConnectionState {
 
     /// Returns the bytes of what is kept of the peer.
     pub fn facts_bytes(&self) -> usize {
-        self.facts.bytes()
+        self.facts.heap_bytes()
     }
 }
 
@@ -383,8 +382,8 @@ mod tests {
         assert_eq!(state.client_info().implementation(), Some(client));
         assert_eq!(state.upgrade_fields(), b"\nHost: a.test\nX-Key: 1");
         assert!(state.extension_slot().is_some());
-        let structs = size_of::<StoredFacts>();
-        assert_eq!(memory.held_bytes(), structs + (3 + 3 + 3) + 22);
+        let structs = 16 + size_of::<StoredFacts>();
+        assert_eq!(memory.held_bytes(), structs + 16 + (3 + 3 + 3) + 22);
         let credential = Credential::of_session(&Arc::new(Principal::new("ada")));
         memory.keep_credential(&mut state, Some(credential));
         assert_eq!(state.principal().unwrap().id(), "ada");
@@ -408,7 +407,9 @@ mod tests {
     fn short_client_info_is_not_allocated() {
         let mut state = ConnectionState::new(Transport::Tcp, None, Standing::Served);
         let mut memory = FactsMemory::default();
-        for (name, allocated) in [("Ada", 0), ("sixteen-byte-nam", 0), ("seventeen-byte-na", 23)] {
+        for (name, allocated) in
+            [("Ada", 0), ("sixteen-byte-nam", 0), ("seventeen-byte-na", 16 + 23)]
+        {
             let client = ClientImplementation::new(name, "1.0", None);
             memory.keep_client_info(&mut state, client);
             assert_eq!(state.client_info().implementation(), Some(client));

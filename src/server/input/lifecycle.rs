@@ -16,6 +16,7 @@
 use corelane_base::slab::Key;
 use corelane_engine::ring::{Operation, Ring, Socket};
 use corelane_parity::error::ParityError;
+use corelane_protocol::error::Error;
 use corelane_protocol::model;
 
 use crate::connection::{CloseReason, Codec, PeerAddress, SocketPair};
@@ -27,7 +28,7 @@ use crate::server::calls::CancelReason;
 use crate::server::connection_state::{ConnectionState, ResponseOwner, Standing};
 use crate::server::memory::{Holder, short_of_memory};
 use crate::server::outbox::Effect;
-use crate::server::reply_to::{Outcome, PeerId};
+use crate::server::reply_to::{Outcome, ParityKey, PeerId};
 use crate::server::shard::{
     HalfClose, Shard, Transports, freeable_bytes, half_close_refused, half_close_timeout,
     held_memory,
@@ -35,6 +36,14 @@ use crate::server::shard::{
 use crate::server::shard_message::{CarrierAddress, ExchangeAddress, SessionMessage};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
+
+/// What is closed to free memory.
+#[derive(Clone, Copy, Debug)]
+enum HolderKey {
+    Connection(Key),
+    /// A session of the parity dialect whose client is gone.
+    Session(ParityKey),
+}
 
 impl Shard {
     /// Closes a connection once its pending responses are sent.
@@ -422,21 +431,36 @@ impl Shard {
                 held_bytes = held_bytes.saturating_sub(bytes - connection.held_bytes());
             } else {
                 held_bytes += connection.held_bytes();
+                let key = HolderKey::Connection(key);
                 holders.push(Holder { key, client: connection.state.client, bytes });
             }
         }
+        holders.extend(transports.parity.detached_holders().map(
+            |Holder { key, client, bytes }| Holder { key: HolderKey::Session(key), client, bytes },
+        ));
         let limit = dispatcher.handlers.memory.limit();
         if !limit.is_exceeded_by(held_bytes) {
             return;
         }
         let results_bytes = accounted.blocking_results;
         for key in limit.largest_holders(held_bytes, results_bytes, holders.into_iter()) {
-            self.close_holder(ring, key);
+            match key {
+                HolderKey::Connection(key) => self.close_holder(ring, key, &short_of_memory()),
+                HolderKey::Session(key) => self.end_detached(key),
+            }
         }
     }
 
-    /// Closes a connection. It receives an error first if that does not keep what it holds.
-    fn close_holder<R: Ring>(&mut self, ring: &mut R, key: Key) {
+    /// Ends a session of the parity dialect that waits for its client.
+    fn end_detached(&mut self, key: ParityKey) {
+        let Some(session) = self.transports.parity.get(key) else { return };
+        let (transport, held_bytes) = (session.state.transport, session.freeable_bytes());
+        self.record_relief(transport, held_bytes);
+        self.parity_path().end_session(key, None);
+    }
+
+    /// Closes a connection. It receives `error` first if that does not keep what it holds.
+    pub(super) fn close_holder<R: Ring>(&mut self, ring: &mut R, key: Key, error: &Error) {
         let transports = &mut self.transports;
         let connections = &mut transports.connections;
         let Some(connection) = connections.table.get_mut(key) else { return };
@@ -447,7 +471,7 @@ impl Shard {
         if transport.is_only_connection() {
             if connections.skip_line(key) {
                 self.record_relief(transport, held_bytes);
-                self.send_memory_error(key, codec);
+                self.send_memory_error(key, codec, error);
             }
             return;
         }
@@ -466,17 +490,16 @@ impl Shard {
         if holds_output {
             connections.discard_output(key);
         }
-        self.send_memory_error(key, codec);
+        self.send_memory_error(key, codec, error);
         self.close_gracefully(ring, key, CloseReason::MemoryLimit);
     }
 
-    fn send_memory_error(&mut self, key: Key, codec: Codec) {
-        let error = short_of_memory();
+    fn send_memory_error(&mut self, key: Key, codec: Codec, error: &Error) {
         if codec == Codec::Http {
-            self.outbox.count_error(&error);
-            self.send_closing_error(key, &error);
+            self.outbox.count_error(error);
+            self.send_closing_error(key, error);
         } else {
-            self.send_error(key, &error);
+            self.send_error(key, error);
         }
         self.transports.connections.account_memory(key);
     }

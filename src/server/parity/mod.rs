@@ -67,6 +67,7 @@ pub(super) use self::resume_tokens::ResumeTokens;
 use self::session::ParitySession;
 use super::calls::{CallTable, HandlerWork};
 use super::connection_state::ConnectionState;
+use super::memory::Holder;
 use super::options::{CapabilitiesTimeoutPolicy, Options};
 use super::outbox::Outbox;
 use super::owner_id::{OwnerIds, SessionId, SessionIdHasher};
@@ -95,7 +96,7 @@ pub(super) struct ParitySessions {
     scratch: Vec<u8>,
     /// Buffer of responses that are written at once, for reuse.
     response: Vec<u8>,
-    /// Bytes of the chunks that all sessions keep.
+    /// Bytes of all sessions with their chunks and idempotency keys.
     held_bytes: usize,
     /// Whether the present HTTP request has its response, or will have it.
     is_answered: bool,
@@ -131,12 +132,12 @@ impl ParitySessions {
         self.sessions.len()
     }
 
-    /// Returns the bytes of the chunks and idempotency keys that all sessions keep.
+    /// Returns the bytes of all sessions with their chunks and idempotency keys.
     pub const fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Returns the bytes of the chunks and idempotency keys that all sessions keep, and of what is
+    /// Returns the bytes of all sessions with their chunks and idempotency keys, and of what is
     /// kept of their peers, as recounted from what is stored.
     pub fn recount_bytes(&self) -> (usize, usize) {
         self.sessions.iter().fold((0, 0), |(chunks, facts), (_, session)| {
@@ -165,6 +166,17 @@ impl ParitySessions {
         self.sessions.get(key.0).is_some_and(|session| {
             let has_exchange = session.carrier.http().is_some_and(|it| !it.exchanges.is_empty());
             has_exchange || session.carrier.remote().is_some() && session.pending_responses() > 0
+        })
+    }
+
+    /// Returns the sessions that wait for their client, with what their end frees. Cost: a pass
+    /// over all sessions.
+    pub fn detached_holders(&self) -> impl Iterator<Item = Holder<ParityKey>> {
+        let detached = self.sessions.iter().filter(|(_, session)| session.is_detached());
+        detached.map(|(key, session)| Holder {
+            key: ParityKey(key),
+            client: session.state.client,
+            bytes: session.freeable_bytes(),
         })
     }
 
@@ -253,6 +265,7 @@ impl ParitySessions {
         let key = ParityKey(self.sessions.insert(Box::new(session)).ok()?);
         self.holders.add(place, key);
         self.keys.insert(id, key);
+        self.account(key);
         self.set_timer(key);
         Some(key)
     }

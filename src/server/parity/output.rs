@@ -450,7 +450,7 @@ impl ParityPath<'_> {
     }
 
     /// Ends a session. `reason`: the last message to its client, unless that knows or is gone.
-    pub(super) fn end_session(&mut self, key: ParityKey, reason: Option<&ParityError>) {
+    pub fn end_session(&mut self, key: ParityKey, reason: Option<&ParityError>) {
         let Some(mut session) = self.parity.remove(key) else { return };
         session.end_records(self.now);
         let calls = session.calls(&mut self.dispatcher.deferred);

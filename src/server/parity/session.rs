@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::{ALLOCATION_BYTES, HeapBytes};
 use corelane_base::holders::Holder;
 use corelane_base::principal::ANONYMOUS_TIER;
 use corelane_base::time::Instant;
@@ -108,10 +110,31 @@ impl ParitySession {
         self.pending_work.pending_responses as usize
     }
 
-    /// Returns the bytes of the chunks and idempotency keys that it keeps.
+    /// Returns the bytes of the chunks that wait for an event stream.
+    fn queued_bytes(&self) -> usize {
+        self.carrier.http().map_or(0, HttpCarrier::queued_bytes)
+    }
+
+    /// Returns nothing: what is kept of the peer has an account of its own, and so have the
+    /// arguments of its calls, with their ids.
+    const fn uncounted_bytes(&self) -> usize {
+        let Self { state: _, requests: _, .. } = self;
+        0
+    }
+
+    /// Returns the bytes of the session with its chunks and idempotency keys.
     pub(super) fn held_bytes(&self) -> usize {
-        let queued = self.carrier.http().map_or(0, HttpCarrier::queued_bytes);
-        self.protocol.streams.window_bytes() + self.protocol.keys.heap_bytes() + queued
+        ALLOCATION_BYTES + size_of::<Self>() + self.heap_bytes()
+    }
+
+    /// Returns whether it waits for its client, and nothing carries it.
+    pub(super) const fn is_detached(&self) -> bool {
+        self.expires_at.is_some() && matches!(self.carrier, SessionCarrier::None)
+    }
+
+    /// Returns what its end frees.
+    pub fn freeable_bytes(&self) -> usize {
+        self.held_bytes() + self.state.facts_bytes()
     }
 
     /// Returns whether something keeps the session from being idle: a request or stream in flight,
@@ -198,6 +221,16 @@ pub(super) struct SessionPlace {
     /// Number of the session on its shard, in order of creation.
     pub(super) number: u64,
 }
+
+heap_bytes!(
+    ParitySession { protocol }
+    counted {
+        carrier: ParitySession::queued_bytes,
+        state: ParitySession::uncounted_bytes,
+        requests: ParitySession::uncounted_bytes,
+    }
+    inline { id, pending_work, generations, expires_at, timer, place, accounted_bytes }
+);
 
 /// The end of a request.
 #[derive(Debug)]

@@ -164,7 +164,9 @@ impl From<&Shard> for MemoryReport {
             it.is_closed() || it.is_discarding() && it.state.violation.is_some()
         };
         let freeable = connections().filter(|it| !is_closed(it));
-        let freeable = freeable.map(|it| freeable_bytes(it, &dispatcher.deferred)).sum();
+        let freeable = freeable.map(|it| freeable_bytes(it, &dispatcher.deferred));
+        let detached = transports.parity.detached_holders().map(|holder| holder.bytes);
+        let freeable = freeable.chain(detached).sum();
         let closed = connections().filter(is_closed);
         let closed = closed.map(|it| it.held_bytes() + it.state.facts_bytes()).sum();
         let of_connections = connections().map(|it| it.state.facts_bytes());
