@@ -2,8 +2,8 @@
 //!
 //! While reading is stopped, input is stored; each codec returns `NeedMore` and leaves it unparsed.
 //!
-//! HTTP requests are read one at a time. While reading is suspended, input is stored up to the
-//! limit of one message; beyond that the receive stops. The end of the stream is noticed even then,
+//! HTTP requests are read one at a time. While reading is suspended, input is stored up to 64 KiB;
+//! beyond that the receive stops. The end of the stream is noticed even then,
 //! because the client may have stopped waiting for the response.
 //!
 //! A WebSocket connection begins as HTTP and is upgraded once the handshake response is written. A
@@ -84,7 +84,8 @@ pub(super) fn next_line<S>(
         return LineEvent::NeedMore;
     }
     let bytes_max = entry.shared.options.message_bytes_max;
-    let line = connection.input.next_text(arrival, from, bytes_max, || entry.shared.pool.take());
+    let line =
+        connection.input.next_text(arrival, from, bytes_max, || entry.shared.pool.take());
     if line != LineEvent::NeedMore {
         entry.connection.record.traffic.messages_in += u64::from(line != LineEvent::TooLarge);
         entry.record_message(now);

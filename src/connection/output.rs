@@ -13,6 +13,10 @@ use super::ConnectionEvent;
 use super::state::{Connection, Phase};
 use super::table::Entry;
 
+/// Input that is stored for the time after the request in progress. The end of the stream is
+/// noticed behind that many bytes.
+const SUSPENDED_INPUT_MAX: usize = 64 << 10;
+
 /// Stops reading a connection of lines or requests whose output exceeds its limit.
 #[inline]
 pub(super) fn apply_backpressure<S>(entry: &mut Entry<'_, S>) {
@@ -25,16 +29,16 @@ pub(super) fn apply_backpressure<S>(entry: &mut Entry<'_, S>) {
 }
 
 impl<S> Entry<'_, S> {
-    /// Stops the receive of a paused connection, of a suspended one that has stored more than one
-    /// message, and of a closing one whose peer goes on to send; `received` bytes have arrived.
+    /// Stops the receive of a paused connection, of a suspended one that has stored
+    /// [`SUSPENDED_INPUT_MAX`], and of a closing one whose peer goes on to send; `received` bytes
+    /// have arrived.
     pub fn limit_unread_input<R: Ring>(&mut self, ring: &mut R, received: usize) {
         let connection = &mut *self.connection;
         connection.stop_paused_receive(ring);
         if connection.is_discarding() {
             return limit_discarded_input(connection, ring, received);
         }
-        let is_over_limit =
-            connection.input.pending_bytes() > self.shared.options.message_bytes_max;
+        let is_over_limit = connection.input.pending_bytes() > SUSPENDED_INPUT_MAX;
         if is_over_limit && connection.reading.is_suspended() && !connection.reading.is_paused() {
             connection.reading.set_paused(true);
             self.shared.statistics.read_pauses += 1;

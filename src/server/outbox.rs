@@ -171,6 +171,11 @@ pub(super) struct Outbox {
 const TEXT_BYTES_KEPT_MAX: usize = 1 << 20;
 
 impl Outbox {
+    /// Creates an empty outbox whose spans go to `tracer`.
+    pub(super) fn with_tracer(tracer: Tracer) -> Self {
+        Self { tracer, ..Self::default() }
+    }
+
     /// Returns whether all effects are applied and no connection waits to be read again.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {

@@ -38,6 +38,8 @@ pub struct QueueDepths {
     pub outbox: usize,
     /// Large messages and results that wait while smaller ones are handled.
     pub large_work: usize,
+    /// Connections that are not read because their incomplete message has no room.
+    pub incomplete_messages: usize,
     /// Messages over TCP and stdio that wait for the answer about their token.
     pub introspection: usize,
     /// Calls without a response.
@@ -54,6 +56,7 @@ impl QueueDepths {
             ("mesh_unsent", self.mesh_unsent),
             ("outbox", self.outbox),
             ("large_work", self.large_work),
+            ("incomplete_messages", self.incomplete_messages),
             ("introspection", self.introspection),
             ("calls", self.calls),
             ("client_requests", self.client_requests),
@@ -110,7 +113,8 @@ pub struct MemoryReport {
     /// Bytes of the stored ones that connections hold which are closed, or closing because of a
     /// limit: their last sends.
     pub closed: usize,
-    /// Bytes of the stored ones that closing the other connections would free.
+    /// Bytes of the stored ones that closing the other connections, and the sessions without one,
+    /// would free.
     pub freeable: usize,
     /// The memory limit.
     pub bytes_max: usize,

@@ -219,6 +219,30 @@ impl<S> Connection<S> {
         self.input.held_bytes()
     }
 
+    /// Returns what was read of the incomplete text of a stream of texts; empty if there is none.
+    #[cold]
+    pub fn incomplete_text(&self) -> &[u8] {
+        self.input.first_text(0)
+    }
+
+    /// Returns whether reading is stopped until the request in progress is answered.
+    pub const fn is_suspended(&self) -> bool {
+        self.reading.is_suspended()
+    }
+
+    /// Returns whether more of the peer can be received, or could if the peer read its output.
+    pub const fn awaits_peer(&self, options: &ConnectionOptions) -> bool {
+        !self.reading.is_suspended() && !(self.reading.is_paused() && self.is_drained(options))
+    }
+
+    /// Restarts the timeouts of the incomplete message, which is not read at present.
+    pub fn extend_timeouts(&mut self, now: Instant) {
+        self.last_activity = now;
+        if let Some(frames) = self.input.websocket() {
+            frames.extend_timeouts(now);
+        }
+    }
+
     /// Returns the bytes submitted to the ring and not yet sent.
     pub const fn sending_bytes(&self) -> usize {
         self.sending.bytes()

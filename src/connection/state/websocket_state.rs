@@ -162,6 +162,14 @@ impl WebSocketState {
         self.backpressure = Some(Box::new(Backpressure { since: now, until }));
     }
 
+    /// Restarts the idle timeout, and that of the incomplete message.
+    pub fn extend_timeouts(&mut self, now: Instant) {
+        self.last_received = now;
+        if self.message_start != Self::NEVER {
+            self.message_start = now;
+        }
+    }
+
     /// Ends backpressure. The idle and message timeouts are extended by its duration.
     #[cold]
     fn end_backpressure(&mut self, now: Instant) {

@@ -147,7 +147,7 @@ impl Shard {
 
     /// Cleans up after a closed socket.
     pub(in crate::server) fn finish_close(&mut self, socket: Socket) {
-        let Transports { connections, websockets, acceptor, half_closed, .. } =
+        let Transports { connections, websockets, acceptor, half_closed, input_pool, .. } =
             &mut self.transports;
         let Some(key) = connections.table.key_of(socket) else { return };
         if connections.table.is_input_over(key) {
@@ -159,6 +159,7 @@ impl Shard {
             None
         };
         let Some((mut state, reason)) = connections.handle_closed(socket) else { return };
+        input_pool.release(key, self.now);
         if let Some(mut record) = record {
             state.proxy().inspect(|proxy| record.set_peer(*proxy));
             acceptor.log_close(state.transport, &record, reason, self.now);

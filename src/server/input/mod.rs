@@ -19,6 +19,8 @@ mod endings;
 
 mod evictions;
 
+mod unproven;
+
 use std::io;
 
 use corelane_base::slab::Key;
@@ -148,7 +150,7 @@ impl Shard {
     #[inline]
     fn end_read<R: Ring>(&mut self, ring: &mut R, key: Key, buffer: &ReceiveBuffer, read: usize) {
         let (connections, length) = (&mut self.transports.connections, buffer.len as usize);
-        let (mut violation, mut is_begun) = (None, false);
+        let (mut violation, mut is_begun, mut input_bytes) = (None, false, 0);
         if let Some(mut entry) = connections.entry(key) {
             if read < length {
                 entry.append_pending_input(&ring.bytes(buffer)[read..length]);
@@ -157,6 +159,7 @@ impl Shard {
                 entry.limit_unread_input(ring, length);
             }
             entry.account_memory();
+            input_bytes = entry.connection.input_bytes();
             violation = entry.connection.state.violation;
             // The upgrade of a WebSocket counts as one.
             is_begun = entry.connection.record.traffic.messages_in < 2;
@@ -165,6 +168,9 @@ impl Shard {
             self.parity_path().await_handshake(key);
         }
         self.transports.record_read(key, &mut self.parser, self.now);
+        if self.transports.input_pool.concerns(input_bytes) {
+            violation = self.limit_input(ring, key);
+        }
         self.relieve_memory(ring);
         if let Some(reason) = violation {
             self.close_violating(ring, key, reason);
@@ -209,7 +215,10 @@ impl Shard {
     ) {
         match event {
             ConnectionEvent::None => {}
-            ConnectionEvent::Resume(key) if self.transports.large_work.is_postponed(key) => {
+            ConnectionEvent::Resume(key)
+                if self.transports.large_work.is_postponed(key)
+                    || self.transports.input_pool.is_waiting(key) =>
+            {
                 self.transports.connections.table.hold_input(key);
             }
             ConnectionEvent::Resume(key) => self.resume_reading(ring, key),
@@ -238,6 +247,11 @@ impl Shard {
         bytes.truncate(length);
         self.transports.connections.restore_pending_input(key, bytes, from + read);
         self.transports.record_read(key, &mut self.parser, self.now);
+        let connection = self.transports.connections.table.get(key);
+        let input_bytes = connection.map_or(0, Connection::input_bytes);
+        if self.transports.input_pool.concerns(input_bytes) {
+            self.limit_input(ring, key);
+        }
         self.check_memory(ring, key);
         self.transports.connections.table.resume_receive(ring, key);
         self.finish_input(key);

@@ -327,7 +327,7 @@ impl Shard {
     }
 
     /// Answers a text of which `head` can be read with an error, unless it is a response.
-    fn write_rejection(&mut self, key: Key, head: &MessageHead, error: &Error) {
+    pub(super) fn write_rejection(&mut self, key: Key, head: &MessageHead, error: &Error) {
         let Some(entry) = self.transports.connections.entry(key) else { return };
         let Some(mut response) = entry.begin_reserved_message() else { return };
         let mut peer = peer_state(response.connection(), &mut self.outbox);

@@ -12,6 +12,8 @@ pub(super) mod result_sizes;
 
 pub(super) mod handler_memory;
 
+pub(super) mod input_pool;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -160,6 +162,15 @@ impl HolderSearch {
 #[cold]
 pub(super) fn short_of_memory() -> Error {
     Error::new(ErrorKind::TooManyRequests, "the server is short of memory; try again later")
+}
+
+/// Returns the error of an incomplete message whose rest has not come while others wait for its
+/// memory.
+#[cold]
+pub(super) fn incomplete_too_long() -> Error {
+    let message = "the server is short of memory, and the rest of the message came too slowly; try \
+                   again later";
+    Error::new(ErrorKind::TooManyRequests, message)
 }
 
 #[cfg(test)]

@@ -88,6 +88,20 @@ options! {
         #[cost = "that many bytes, if every peer is slow"]
         pub memory_bytes_max: usize = 1024 * 1024 * 1024, tiny 64 * 1024;
 
+        /// Memory of incomplete messages of unproven peers, those whose token or certificate is not
+        /// accepted yet, beyond 64 KiB for each connection. Without room a connection is not read
+        /// until it has some; one that has room and sends less than 64 KiB in a second meanwhile
+        /// gets error -32603 and is closed.
+        ///
+        /// Divided evenly among shards; at most half of `memory_bytes_max`. One message of
+        /// `message_bytes_max` always has room on each shard, and a client address has its
+        /// `address_share_percent` of the rest. Where callers without a token are served, or none
+        /// needs one, every peer without is unproven; where a token is required, a message over
+        /// TCP or WebSocket before the first accepted one is limited to 64 KiB, with error -32012.
+        #[option("unproven_bytes_max", Bytes { min: 0, max: 1024 * GIB }, reload)]
+        #[cost = "that many bytes; at least message_bytes_max per shard"]
+        pub unproven_bytes_max: usize = 64 * 1024 * 1024, tiny 16 * 1024;
+
         /// Percent of the connections of a transport, and of the tasks and bytes of task results of
         /// a shard, that one client address (IPv6: /64 prefix) may take; 100 switches the limit
         /// off. 127.0.0.1 and `::1` are exempt without `trusted_proxies`.

@@ -17,6 +17,7 @@ use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;
 use crate::server::http::{GaugeTotals, HttpTransport};
 use crate::server::memory::HolderSearch;
+use crate::server::memory::input_pool::InputPool;
 use crate::server::outbox::Outbox;
 use crate::server::parity::{ParityPath, ParitySessions};
 use crate::server::reply_to::{Outcome, PeerId};
@@ -35,6 +36,8 @@ pub struct Transports {
     pub websockets: WebSocketTransport,
     pub holder_search: HolderSearch,
     pub large_work: LargeWork,
+    /// Incomplete messages of unproven peers.
+    pub input_pool: InputPool,
     /// Begins and ends of connections that are handled behind the input of open ones.
     pub late_completions: VecDeque<Completion>,
     pub parity: ParitySessions,
@@ -45,6 +48,7 @@ impl Transports {
     pub fn set_limits(&mut self, limits: &ShardLimits) {
         self.acceptor.set_limits(limits);
         self.half_closed.set_limits(limits.half_close);
+        self.input_pool.set_limits(limits.input);
         self.connections.shared.options = limits.connections;
         self.http.set_limits(limits.http_request, limits.http_timeouts, limits.sessions);
         self.websockets.rules = limits.websocket;
@@ -130,9 +134,10 @@ impl Transports {
         let http = self.http.is_active().then(|| self.http.next_deadline()).flatten();
         let large_work = self.large_work.next_deadline();
         let parity = self.parity.next_deadline();
+        let input = self.input_pool.next_deadline();
         let (connections, half_closed) =
             (self.connections.deadline(), self.half_closed.next_deadline());
-        Instant::earliest([connections, half_closed, http, large_work, parity])
+        Instant::earliest([connections, half_closed, http, large_work, parity, input])
     }
 
     /// Has the input of a connection in the middle of a large message wait, if other large work

@@ -7,6 +7,7 @@ use corelane_transport::http::head::RequestLimits;
 
 use crate::connection::ConnectionOptions;
 use crate::server::memory::MemoryLimit;
+use crate::server::memory::input_pool::InputLimits;
 use crate::server::options::SecondStream;
 use crate::server::subscriptions::SubscriptionLimits;
 use crate::server::websocket::MessageRules;
@@ -17,6 +18,8 @@ pub struct ShardLimits {
     pub connections: ConnectionOptions,
     /// What peers may make the shard hold.
     pub memory: MemoryLimit,
+    /// What incomplete messages of unproven peers may take of it.
+    pub input: InputLimits,
     /// What one client address may take of the connections.
     pub address_share: AddressShare,
     pub connections_max: ConnectionsMax,

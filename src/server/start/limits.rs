@@ -7,6 +7,7 @@ use corelane_base::client_address::AddressShare;
 use crate::connection::{ConnectionOptions, SilentConnections, WebSocketFrameOptions};
 use crate::server::acceptance::SPARE_CONNECTIONS_MAX;
 use crate::server::memory::MemoryLimit;
+use crate::server::memory::input_pool::InputLimits;
 use crate::server::options::{HttpOptions, Options, TcpOptions, WebSocketOptions};
 use crate::server::shard_message::{
     ConnectionsMax, DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits,
@@ -51,9 +52,11 @@ pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
     };
     let address_share = AddressShare::new(options.limits.address_share_percent)
         .with_reserve(options.auth.is_enabled());
+    let memory = MemoryLimit::new(options.limits.memory_bytes_max / shards.max(1));
     ShardLimits {
         connections,
-        memory: MemoryLimit::new(options.limits.memory_bytes_max / shards.max(1)),
+        memory,
+        input: input_limits(options, memory, shards),
         address_share,
         connections_max: limits_of_connections(options),
         half_close: half_close_limits(&options.tcp),
@@ -112,6 +115,13 @@ fn silent_few(options: &Options, shards: usize) -> SilentConnections {
     let [lines, http] = [options.tcp.connections_max, options.http.connections_max]
         .map(|most| most as usize / 2 / shards.max(1));
     SilentConnections { lines, http }
+}
+
+fn input_limits(options: &Options, memory: MemoryLimit, shards: usize) -> InputLimits {
+    let limits = &options.limits;
+    let bytes = limits.unproven_bytes_max / shards.max(1);
+    let address_share = AddressShare::new(limits.address_share_percent);
+    InputLimits::new(bytes, memory, limits.message_bytes_max, address_share)
 }
 
 fn limits_of_connections(options: &Options) -> ConnectionsMax {

@@ -44,6 +44,7 @@ use crate::server::handlers::tokio_handlers::TokioCalls;
 use crate::server::http::{HttpParts, HttpTransport, RequestChecks, SharedGauges};
 use crate::server::memory::HolderSearch;
 use crate::server::memory::handler_memory::{HandlerMemory, ResultMemory};
+use crate::server::memory::input_pool::InputPool;
 use crate::server::options::{Options, ParityMode};
 use crate::server::outbox::Outbox;
 use crate::server::overload::{Overload, OverloadRules, RunningCalls};
@@ -285,8 +286,7 @@ impl ShardBuilder {
             rate: self.rate.shard_part(shard, shards, &self.proxies.trusted),
             shard_count: shards,
         };
-        let mut outbox = Outbox::default();
-        outbox.tracer = self.traces.tracer(&self.entropy, shard);
+        let tracer = self.traces.tracer(&self.entropy, shard);
         let transports = Transports {
             connections: Connections::new(limits.connections),
             acceptor: Acceptor::new(shard, self.connections, self.rate, self.proxies, &limits),
@@ -295,6 +295,7 @@ impl ShardBuilder {
             websockets: websockets(&self.options, &limits),
             holder_search: HolderSearch::default(),
             large_work: LargeWork::default(),
+            input_pool: InputPool::new(limits.input),
             late_completions: VecDeque::new(),
             parity: parity_sessions(&self.options, &self.entropy, &limits, shard, shards),
         };
@@ -306,7 +307,7 @@ impl ShardBuilder {
             broadcaster: Broadcaster::default(),
             phase: ShardPhase::new(limits.drain),
             inbox: self.endpoint.open(ring.waker()),
-            outbox,
+            outbox: Outbox::with_tracer(tracer),
             unsent_messages: UnsentMessages::default(),
             messages: Vec::new(),
             events: Vec::new(),

@@ -297,6 +297,7 @@ fn queue_depths(shard: &Shard) -> QueueDepths {
         mesh_unsent: inbox.queued(),
         outbox: outbox.len(),
         large_work: transports.large_work.len(),
+        incomplete_messages: transports.input_pool.waiting(),
         introspection: dispatcher.held.len(),
         calls: dispatcher.deferred.calls.len(),
         client_requests: dispatcher.deferred.client_requests.len(),

@@ -293,6 +293,12 @@ impl<R: Ring> Driver<R> for Shard {
         }
         self.messages = messages;
         self.continue_large_work(ring);
+        if self.transports.input_pool.is_due(self.now) {
+            for key in self.check_input_pool(ring) {
+                self.try_resume(ring, key);
+                self.apply_outbox(ring);
+            }
+        }
         self.apply_outbox(ring);
         is_full
     }

@@ -348,10 +348,10 @@ mod tests {
         let mut values = 0;
         counters.for_each(|_| values += 1);
         // Two errors, three transports, sessions, streams, keys, one of PROXY headers, two of TLS,
-        // four of overload, seven queues, three of reloads, three of spans, one of logs, files of
+        // four of overload, eight queues, three of reloads, three of spans, one of logs, files of
         // keys, shards, version, and the latency of the parity dialect.
         let latency = LatencyHistogram::BOUNDS_MS.len() + 3;
-        assert_eq!(samples, values - SUMS.len() + 32 + latency);
+        assert_eq!(samples, values - SUMS.len() + 33 + latency);
         let named =
             FAMILIES.iter().flat_map(|it| it.counters.iter().map(|(name, _)| (it.group, *name)));
         let named = named.chain(NAMES.iter().map(|(group, name, _)| (*group, *name))).chain(SUMS);

@@ -302,10 +302,11 @@ fn waiting_messages_are_bounded_in_memory() {
     let mut options = options(introspecting(&authority, introspection.url("/introspect")));
     options.engine.shards = Some(1);
     // A quarter of it is for what handlers and waiting messages hold.
-    options.limits.memory_bytes_max = 8 << 20;
+    options.limits.memory_bytes_max = 600_000;
+    options.limits.message_bytes_max = 256 << 10;
     let server = TestServer::with_catalog(options, catalog());
     let mut large = call_with_token(1, "opaque-1");
-    large["params"]["_meta"]["test/padding"] = json!("x".repeat(900_000));
+    large["params"]["_meta"]["test/padding"] = json!("x".repeat(60_000));
     let (answers_tx, answers) = channel();
     for _ in 0..3 {
         let (mut client, large) = (server.connect_tcp(), large.clone());

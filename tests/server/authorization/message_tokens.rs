@@ -155,3 +155,31 @@ fn anonymous_connection_stays_anonymous() {
     drop((tcp, websocket));
     server.close();
 }
+
+/// A message of more than 64 KiB.
+fn large(mut message: Value) -> Value {
+    message["params"]["_meta"]["padding"] = json!("x".repeat(256 << 10));
+    message
+}
+
+#[test]
+fn large_tcp_message_needs_accepted_token() {
+    let authority = Authority::new();
+    let server = start_server(&authority);
+    let whoami = || with_token(modern(call("whoami")), "key-ada");
+    let mut client = server.connect_tcp();
+    // The server may close the connection before all of it is sent.
+    client.try_send(large(whoami())).ok();
+    let refused: Value =
+        client.receive_line_or_reset().map_or(Value::Null, |line| line.parse().expect("a message"));
+    if !refused.is_null() {
+        assert_eq!(refused["error"]["code"], -32012, "{refused}");
+        assert_eq!(refused["id"], whoami()["id"], "{refused}");
+    }
+    client.expect_end_or_reset();
+    let mut client = server.connect_tcp();
+    assert!(caller_of(&client.exchange(whoami())).starts_with("ada"));
+    assert!(caller_of(&client.exchange(large(whoami()))).starts_with("ada"));
+    drop(client);
+    assert_eq!(server.close().input_errors.oversize, 1);
+}

@@ -190,7 +190,14 @@ fn metrics_have_queues_of_every_shard() {
         caller.send(&Request::modern(&modern(call(1, "hold", json!({})))));
         assert_eq!(server.next_signal(), "begun");
         let mut client = server.connect_http();
-        let queues = ["mesh_received", "mesh_unsent", "outbox", "large_work", "introspection"];
+        let queues = [
+            "mesh_received",
+            "mesh_unsent",
+            "outbox",
+            "large_work",
+            "incomplete_messages",
+            "introspection",
+        ];
         let mut calls = 0;
         for shard in 0..shards {
             let mut depth = |queue: &str| {

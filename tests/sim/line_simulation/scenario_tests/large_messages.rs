@@ -15,6 +15,7 @@ fn large_messages_beside(small: u64) -> Scenario {
     let mut options = options();
     options.limits.message_bytes_max = 1 << 20;
     options.limits.memory_bytes_max = 64 << 20;
+    options.limits.unproven_bytes_max = 64 << 20;
     options.limits.outgoing_bytes_max = 4 << 20;
     let calls = (1..=small).flat_map(|id| [echo(id), LineAction::AwaitResponses]).collect();
     let mut large: Vec<_> = (1..=4).map(echo_large).collect();
