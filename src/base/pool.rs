@@ -4,6 +4,24 @@
 //! grown past `buffer_bytes_max` is freed instead of retained, so that one large message does not
 //! leave a large shard behind.
 
+/// Capacity of a buffer for what may stay incomplete for long.
+const SMALL_BYTES_MAX: usize = 64 << 10;
+
+/// Length from which on a message that is received in parts grows by a quarter.
+pub const GROWS_BY_QUARTER_MIN: usize = 64 << 10;
+
+/// Reserves room for `additional` bytes of a message that is received in parts. That of a large
+/// message is little more than the message.
+#[inline]
+pub fn reserve_part(message: &mut Vec<u8>, additional: usize) {
+    let needed = message.len() + additional;
+    if needed > message.capacity() && needed > GROWS_BY_QUARTER_MIN {
+        message.reserve_exact(additional + needed / 4);
+    } else {
+        message.reserve(additional);
+    }
+}
+
 /// A shard's pool of empty byte buffers. Once warm, neither [`BufferPool::take`] nor
 /// [`BufferPool::put`] allocates.
 #[derive(Debug)]
@@ -30,6 +48,16 @@ impl BufferPool {
                 buffer
             }
             None => Vec::new(),
+        }
+    }
+
+    /// Returns an empty buffer for what may stay incomplete for long: without the capacity of a
+    /// retained one that is above 64 KiB, which a few bytes would occupy.
+    #[inline]
+    pub fn take_small(&mut self) -> Vec<u8> {
+        match self.idle.last() {
+            Some(buffer) if buffer.capacity() <= SMALL_BYTES_MAX => self.take(),
+            _ => Vec::new(),
         }
     }
 
@@ -69,6 +97,27 @@ mod tests {
         assert!(again.is_empty());
         assert_eq!(again.capacity(), capacity);
         assert_eq!(pool.retained_bytes(), 0);
+    }
+
+    #[test]
+    fn large_buffer_is_not_for_small_input() {
+        let mut pool = BufferPool::new(1 << 20, 1 << 20);
+        pool.put(Vec::with_capacity(SMALL_BYTES_MAX));
+        pool.put(Vec::with_capacity(SMALL_BYTES_MAX + 1));
+        assert_eq!(pool.take_small().capacity(), 0);
+        assert!(pool.take().capacity() > SMALL_BYTES_MAX);
+        assert_eq!(pool.take_small().capacity(), SMALL_BYTES_MAX);
+    }
+
+    #[test]
+    fn large_message_takes_little_more_than_its_length() {
+        let mut message = Vec::new();
+        while message.len() < 16 << 20 {
+            reserve_part(&mut message, 50_000);
+            message.resize(message.len() + 50_000, 0);
+            let spare = message.capacity() - message.len();
+            assert!(spare <= (message.len() / 4).max(GROWS_BY_QUARTER_MIN));
+        }
     }
 
     #[test]

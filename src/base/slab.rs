@@ -76,6 +76,11 @@ impl<T> Slab<T> {
         Self { slots: Vec::new(), free_head: NO_SLOT, len: 0, slots_max }
     }
 
+    /// Returns the bytes of the slots, without what their values own.
+    pub const fn allocated_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot<T>>()
+    }
+
     /// Inserts `value` and returns its key, or returns the value as an error if the slab is full.
     pub fn insert(&mut self, value: T) -> Result<Key, T> {
         if self.free_head == NO_SLOT {

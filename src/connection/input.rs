@@ -85,7 +85,7 @@ pub(super) fn next_line<S>(
     }
     let bytes_max = entry.shared.options.message_bytes_max;
     let line =
-        connection.input.next_text(arrival, from, bytes_max, || entry.shared.pool.take());
+        connection.input.next_text(arrival, from, bytes_max, || entry.shared.pool.take_small());
     if line != LineEvent::NeedMore {
         entry.connection.record.traffic.messages_in += u64::from(line != LineEvent::TooLarge);
         entry.record_message(now);
@@ -120,7 +120,7 @@ pub(super) fn next_request<S>(
         return RequestEvent::NeedMore;
     };
     let was_inside = requests.is_inside_request();
-    let next = requests.next(arrival, from, limits, || entry.shared.pool.take());
+    let next = requests.next(arrival, from, limits, || entry.shared.pool.take_small());
     if !matches!(next, RequestEvent::NeedMore) {
         let is_complete = matches!(next, RequestEvent::InPlace { .. } | RequestEvent::Assembled);
         entry.connection.record.traffic.messages_in += u64::from(is_complete);
@@ -222,7 +222,7 @@ pub(super) fn next_message<S>(
             return MessageEvent::NeedMore;
         }
         let Some(frames) = connection.input.websocket() else { return MessageEvent::NeedMore };
-        match frames.next_frame(arrival, from, limits, || entry.shared.pool.take(), now) {
+        match frames.next_frame(arrival, from, limits, || entry.shared.pool.take_small(), now) {
             FrameEvent::InPlace { start, end, is_compressed } => {
                 record_message(entry, now);
                 return MessageEvent::InPlace { start, end, is_compressed };

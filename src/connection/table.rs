@@ -90,6 +90,12 @@ impl<S> ConnectionTable<S> {
         self.connections.len()
     }
 
+    /// Returns the bytes of the table, without what its connections hold.
+    pub fn allocated_bytes(&self) -> usize {
+        let sockets = self.keys_by_socket.capacity() * size_of::<Option<Key>>();
+        self.connections.allocated_bytes() + sockets
+    }
+
     /// Returns whether the table has no connection.
     pub const fn is_empty(&self) -> bool {
         self.connections.is_empty()

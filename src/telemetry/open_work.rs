@@ -110,6 +110,8 @@ pub struct MemoryReport {
     pub accounted: HeldMemory,
     /// As recounted from what is stored.
     pub stored: HeldMemory,
+    /// Bytes of the places of connections, which have a limit of their own.
+    pub places: usize,
     /// Bytes of the stored ones that connections hold which are closed, or closing because of a
     /// limit: their last sends.
     pub closed: usize,

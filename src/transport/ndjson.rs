@@ -11,7 +11,8 @@ use std::mem::take;
 
 use memchr::{memchr, memchr2_iter};
 
-use corelane_protocol::json::PaddedBuffer;
+use corelane_base::pool::reserve_part;
+use corelane_protocol::json::{PaddedBuffer, padding_of};
 use corelane_protocol::message_head::MessageHead;
 
 /// The result of reading the next line.
@@ -170,6 +171,7 @@ impl LineReader {
                 }
                 if !partial.bytes.is_empty() {
                     // The line may end in another read than its `\r`.
+                    reserve_part(&mut partial.bytes, line.len() + padding_of(line.len()));
                     partial.bytes.extend_from_slice(line);
                     if partial.bytes.last() == Some(&b'\r') {
                         partial.bytes.pop();
@@ -250,6 +252,7 @@ impl LineReader {
         if partial.bytes.capacity() == 0 {
             partial.bytes = spare();
         }
+        reserve_part(&mut partial.bytes, rest.len());
         partial.bytes.extend_from_slice(rest);
         LineEvent::NeedMore
     }

@@ -1,7 +1,8 @@
-//! What warm calls allocate, in the server and in the client.
+//! What warm calls allocate, in the server and in the client, and what peers make a server hold.
 //!
 //! Allocations are counted for each thread, so that tests in parallel do not count those of others.
 
+mod account;
 mod client;
 mod server;
 

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use corelane::internal::{ListenerOptions, Shard, ShardInput, demo, listener};
-use corelane::{Options, Server, Transport};
+use corelane::{Catalog, Options, Server, Transport};
 use corelane_engine::clock::Clock;
 use corelane_engine::executor::native::NativeExecutor;
 use corelane_engine::ring::poll::PollRing;
@@ -211,19 +211,28 @@ fn run_client(address: SocketAddr, setup: (TransportKind, Era)) -> io::Result<()
 
 /// Builds a shard with the demo tools over `ring`, and returns its address.
 fn build_shard<R: Ring>(
-    mut ring: R,
+    ring: R,
     transport: TransportKind,
+) -> Result<(ShardLoop<R, Shard>, SocketAddr), Box<dyn Error>> {
+    build_shard_of(ring, transport.label(), demo::catalog(Implementation::new("alloc", "1"))?)
+}
+
+/// Builds a shard with this catalog over `ring`, and returns its address.
+pub(super) fn build_shard_of<R: Ring>(
+    mut ring: R,
+    transport: Transport,
+    catalog: Catalog,
 ) -> Result<(ShardLoop<R, Shard>, SocketAddr), Box<dyn Error>> {
     let listening = listener::listen(([127, 0, 0, 1], 0).into(), &ListenerOptions::default())?;
     let address = listener::local_address(&listening)?;
     let Registered::Listener(listener) = ring.register(Source::Listener(listening))? else {
         return Err("a listener was registered as a socket".into());
     };
-    let server = Server::builder(demo::catalog(Implementation::new("alloc", "1"))?);
+    let server = Server::builder(catalog);
     let (seeds, _handle) = server.options(Options::default()).shard_builders(1)?;
     let seed = seeds.into_iter().next().ok_or("a server of one shard has one builder")?;
     let host = Rc::new(NativeExecutor::new(ring.waker()));
-    let shard_input = ShardInput::Listener { listener, transport: transport.label() };
+    let shard_input = ShardInput::Listener { listener, transport };
     Ok((seed.build(ring, host, &[shard_input])?, address))
 }
 

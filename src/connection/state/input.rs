@@ -2,7 +2,7 @@
 
 use std::mem::take;
 
-use corelane_base::pool::BufferPool;
+use corelane_base::pool::{BufferPool, GROWS_BY_QUARTER_MIN, reserve_part};
 use corelane_base::time::Instant;
 use corelane_protocol::json::PaddedBuffer;
 use corelane_protocol::message_head::MessageHead;
@@ -46,9 +46,15 @@ impl Input {
         Self { pending: None, reader: CodecState::new(codec, now) }
     }
 
-    /// Returns the bytes held: incomplete message and pending bytes.
-    pub(super) const fn held_bytes(&self) -> usize {
+    /// Returns the length of the incomplete message and of the pending bytes.
+    pub(super) const fn input_bytes(&self) -> usize {
         self.reader.held_bytes() + self.pending_bytes()
+    }
+
+    /// Returns the bytes held: those of a large message with the spare room of its buffer.
+    pub(super) const fn held_bytes(&self) -> usize {
+        let bytes = self.input_bytes();
+        if bytes > GROWS_BY_QUARTER_MIN { bytes + bytes / 4 } else { bytes }
     }
 
     /// Returns whether new input must be queued behind pending input.
@@ -69,10 +75,11 @@ impl Input {
     pub fn append_pending(&mut self, rest: &[u8], pool: &mut BufferPool) {
         let PendingInput { bytes, start } = &mut **self
             .pending
-            .get_or_insert_with(|| Box::new(PendingInput { bytes: pool.take(), start: 0 }));
+            .get_or_insert_with(|| Box::new(PendingInput { bytes: pool.take_small(), start: 0 }));
         if *start > bytes.len() / 2 {
             bytes.drain(..take(start));
         }
+        reserve_part(bytes, rest.len());
         bytes.extend_from_slice(rest);
     }
 

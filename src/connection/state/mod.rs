@@ -214,9 +214,9 @@ impl<S> Connection<S> {
         self.input.held_bytes() + self.queued_bytes()
     }
 
-    /// Returns the bytes of the incomplete message and of pending input.
+    /// Returns the length of the incomplete message and of pending input.
     pub const fn input_bytes(&self) -> usize {
-        self.input.held_bytes()
+        self.input.input_bytes()
     }
 
     /// Returns what was read of the incomplete text of a stream of texts; empty if there is none.

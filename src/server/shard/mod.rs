@@ -185,6 +185,7 @@ impl From<&Shard> for MemoryReport {
         };
         let bytes_max = dispatcher.handlers.memory.limit().bytes_max();
         let accounted = held_memory(transports, dispatcher);
-        Self { accounted, stored, closed, freeable, bytes_max }
+        let places = transports.connections.table.allocated_bytes();
+        Self { accounted, stored, places, closed, freeable, bytes_max }
     }
 }

@@ -19,6 +19,7 @@ use super::frame::{
 };
 use super::limits::{CloseCode, FrameLimits, ProtocolError};
 use super::utf8::Utf8Validator;
+use corelane_base::pool::reserve_part;
 use corelane_protocol::json::{PaddedBuffer, padding_of};
 
 /// Memory reserved for a frame of known length. Bounds what a peer gains by announcing a large one.
@@ -342,8 +343,8 @@ impl FrameReader {
         if self.message.capacity() == 0 {
             self.message = buffer();
         }
-        let first = remaining.min(RESERVED_BYTES_MAX).max(piece.len());
-        self.message.reserve(first + padding_of(remaining));
+        let reserved = remaining.min(RESERVED_BYTES_MAX).max(piece.len());
+        reserve_part(&mut self.message, reserved + padding_of(remaining));
         self.message.extend_from_slice(piece);
         true
     }

@@ -252,7 +252,7 @@ impl SimShard {
 /// as much again may be held. If the rest exceeds the limit by itself, no connection is left that
 /// holds anything, until the held bytes have grown so that the holders are searched for again.
 fn check_memory(report: &MemoryReport) -> Result<(), String> {
-    let MemoryReport { accounted, stored, closed, freeable, bytes_max } = report;
+    let MemoryReport { accounted, stored, closed, freeable, bytes_max, .. } = report;
     let search_interval = bytes_max / 64;
     let held_max = bytes_max + search_interval + UNFREED_BYTES_MAX;
     let is_kept = accounted.total() - closed <= held_max && *closed <= held_max;
@@ -298,6 +298,7 @@ mod tests {
         check_memory(&MemoryReport {
             accounted: stored,
             stored,
+            places: 0,
             closed,
             freeable,
             bytes_max: 64 << 10,
@@ -327,7 +328,14 @@ mod tests {
     fn account_is_what_is_stored() {
         let accounted = HeldMemory { sessions: 1, ..HeldMemory::default() };
         let stored = HeldMemory::default();
-        let report = MemoryReport { accounted, stored, closed: 0, freeable: 0, bytes_max: 1 << 10 };
+        let report = MemoryReport {
+            accounted,
+            stored,
+            places: 0,
+            closed: 0,
+            freeable: 0,
+            bytes_max: 1 << 10,
+        };
         assert!(check_memory(&report).is_err());
     }
 }

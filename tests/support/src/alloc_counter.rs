@@ -49,6 +49,12 @@ pub fn allocations() -> usize {
     ALLOCATIONS.get()
 }
 
+/// Returns the bytes that the calling thread has allocated and not freed; negative if it has freed
+/// those of other threads.
+pub fn held_bytes() -> isize {
+    HELD_BYTES.get()
+}
+
 /// Returns the number of allocations of `work`.
 pub fn count_allocations(work: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.get();

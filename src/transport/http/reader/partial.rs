@@ -5,6 +5,7 @@ use std::mem::take;
 use super::RequestEvent;
 use super::chunked::ChunkDecoder;
 use crate::http::head::{BodyLength, Head, HeadEnd, RequestError, RequestLimits};
+use corelane_base::pool::reserve_part;
 use corelane_protocol::json::padding_of;
 
 /// Memory reserved for a body of known length. Bounds what a peer gains by announcing a large one.
@@ -90,6 +91,7 @@ impl PartialRequest {
         if self.buffer.capacity() == 0 {
             self.buffer = spare();
         }
+        reserve_part(&mut self.buffer, bytes.len());
         self.buffer.extend_from_slice(bytes);
     }
 
@@ -182,7 +184,10 @@ impl PartialRequest {
         limits: &RequestLimits,
     ) -> Result<RequestEvent, RequestError> {
         let held = &mut self.buffer;
-        let is_over = remaining.read(arrival, from, limits, |data| held.extend_from_slice(data))?;
+        let is_over = remaining.read(arrival, from, limits, |data| {
+            reserve_part(held, data.len() + padding_of(held.len()));
+            held.extend_from_slice(data);
+        })?;
         self.state = if is_over { PartialState::Complete } else { PartialState::Body(remaining) };
         Ok(if is_over { RequestEvent::Assembled } else { RequestEvent::NeedMore })
     }
