@@ -171,7 +171,8 @@ impl LineReader {
                 }
                 if !partial.bytes.is_empty() {
                     // The line may end in another read than its `\r`.
-                    reserve_part(&mut partial.bytes, line.len() + padding_of(line.len()));
+                    let padding = padding_of(partial.bytes.len() + line.len());
+                    reserve_part(&mut partial.bytes, line.len() + padding);
                     partial.bytes.extend_from_slice(line);
                     if partial.bytes.last() == Some(&b'\r') {
                         partial.bytes.pop();
