@@ -63,26 +63,7 @@ pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
         http_request: options.request_limits(),
         http_timeouts: http_timeouts(&options.http),
         websocket: MessageRules::from_options(options),
-        sessions: SessionLimits {
-            // At least one: a client may reach any shard.
-            sessions_max: (options.http.sessions_max as usize / shards.max(1)).max(1),
-            idle_timeout: options.http.session_idle_timeout,
-            streams: StreamLimits {
-                // One for each request in flight, and one for each connection that is still
-                // receiving the end of one.
-                streams_max: (options.limits.requests_in_flight_max as usize)
-                    .saturating_add(options.http.connections_max as usize),
-                retained_streams_max: ENDED_STREAMS_MAX,
-                second_stream: options.http.second_stream,
-                log: EventLogLimits {
-                    events_max: options.http.replay_events_max as usize,
-                    bytes_max: options.limits.outgoing_bytes_max,
-                },
-            },
-            event_bytes_max: (options.http.replay_bytes_max / shards.max(1)).min(stored_bytes_max),
-            linger_timeout: STREAM_RETENTION,
-            lingering_streams_max: LINGERING_STREAMS_MAX,
-        },
+        sessions: session_limits(options, shards),
         connection_lifetime: options.limits.connection_lifetime,
         requests_in_flight_max: options.limits.requests_in_flight_max as usize,
         request_timeout: options.limits.request_timeout,
@@ -107,6 +88,31 @@ pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
             held_bytes_max: (options.limits.subscription_bytes_max / shards.max(1))
                 .min(stored_bytes_max),
         },
+    }
+}
+
+/// The sessions of one shard, an equal part of all.
+fn session_limits(options: &Options, shards: usize) -> SessionLimits {
+    let stored_bytes_max = options.limits.stored_bytes_max() / shards.max(1);
+    SessionLimits {
+        // At least one: a client may reach any shard.
+        sessions_max: (options.http.sessions_max as usize / shards.max(1)).max(1),
+        idle_timeout: options.http.session_idle_timeout,
+        streams: StreamLimits {
+            // One for each request in flight, and one for each connection that is still
+            // receiving the end of one.
+            streams_max: (options.limits.requests_in_flight_max as usize)
+                .saturating_add(options.http.connections_max as usize),
+            retained_streams_max: ENDED_STREAMS_MAX,
+            second_stream: options.http.second_stream,
+            log: EventLogLimits {
+                events_max: options.http.replay_events_max as usize,
+                bytes_max: options.limits.outgoing_bytes_max,
+            },
+        },
+        event_bytes_max: (options.http.replay_bytes_max / shards.max(1)).min(stored_bytes_max),
+        linger_timeout: STREAM_RETENTION,
+        lingering_streams_max: LINGERING_STREAMS_MAX,
     }
 }
 
