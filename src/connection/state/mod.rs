@@ -232,7 +232,8 @@ impl<S> Connection<S> {
 
     /// Returns whether more of the peer can be received, or could if the peer read its output.
     pub const fn awaits_peer(&self, options: &ConnectionOptions) -> bool {
-        !self.reading.is_suspended() && !(self.reading.is_paused() && self.is_drained(options))
+        let waits_for_room = self.reading.is_paused() && self.is_drained(options);
+        !self.reading.is_suspended() && !waits_for_room
     }
 
     /// Restarts the timeouts of the incomplete message, which is not read at present.

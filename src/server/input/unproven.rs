@@ -29,7 +29,7 @@ impl Shard {
     #[cold]
     pub(super) fn limit_input<R: Ring>(&mut self, ring: &mut R, key: Key) -> Option<CloseReason> {
         let connection = self.transports.connections.table.get(key)?;
-        if !self.is_limited(connection) {
+        if !is_limited(connection) {
             let violation = connection.state.violation;
             self.transports.input_pool.release(key, self.now);
             return violation;
@@ -48,17 +48,6 @@ impl Shard {
             self.hold_input(ring, key);
         }
         None
-    }
-
-    /// Returns whether the input of a connection is limited: it is read, and its peer is unproven.
-    /// That of a connection with a request in progress has a limit of its own.
-    fn is_limited(&self, connection: &Connection<ConnectionState>) -> bool {
-        let state = &connection.state;
-        let is_read = connection.is_open() && state.violation.is_none();
-        is_read
-            && !state.transport.is_only_connection()
-            && !connection.is_suspended()
-            && !state.credential().is_some_and(Credential::is_verified)
     }
 
     /// Refuses a message that is too large for a peer whose token is not accepted yet.
@@ -124,4 +113,15 @@ impl Shard {
             input_pool.excuse(key, self.now);
         }
     }
+}
+
+/// Returns whether the input of a connection is limited: it is read, and its peer is unproven.
+/// That of a connection with a request in progress has a limit of its own.
+fn is_limited(connection: &Connection<ConnectionState>) -> bool {
+    let state = &connection.state;
+    let is_read = connection.is_open() && state.violation.is_none();
+    is_read
+        && !state.transport.is_only_connection()
+        && !connection.is_suspended()
+        && !state.credential().is_some_and(Credential::is_verified)
 }
