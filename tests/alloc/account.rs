@@ -72,12 +72,6 @@ fn half_frame(address: SocketAddr, index: usize) -> (Open, usize) {
     (Box::new(client), length_of(index))
 }
 
-fn idle_connection(address: SocketAddr, _: usize) -> (Open, usize) {
-    let mut client = LineClient::connect(address);
-    client.handshake(LEGACY);
-    (Box::new(client), 0)
-}
-
 fn idle_session(address: SocketAddr, _: usize) -> (Open, usize) {
     let mut client = HttpClient::connect(address).with_revision(LEGACY);
     client.exchange(&Request::post(initialize(0, LEGACY)));
@@ -98,16 +92,10 @@ fn running_call(address: SocketAddr, _: usize) -> (Open, usize) {
     (Box::new(client), 32 << 10)
 }
 
-const SCENES: [Scene; 7] = [
+const SCENES: [Scene; 6] = [
     Scene { name: "half lines", transport: Transport::Tcp, peers: [8, 64], open: half_line },
     Scene { name: "half bodies", transport: Transport::Http, peers: [8, 64], open: half_body },
     Scene { name: "half frames", transport: Transport::Http, peers: [8, 64], open: half_frame },
-    Scene {
-        name: "connections",
-        transport: Transport::Tcp,
-        peers: [16, 256],
-        open: idle_connection,
-    },
     Scene { name: "sessions", transport: Transport::Http, peers: [128, 1024], open: idle_session },
     Scene { name: "subscriptions", transport: Transport::Tcp, peers: [4, 32], open: subscription },
     Scene { name: "running calls", transport: Transport::Tcp, peers: [8, 64], open: running_call },

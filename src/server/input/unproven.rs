@@ -87,7 +87,7 @@ impl Shard {
             while let Some(key) = self.transports.input_pool.next_stalled(now) {
                 self.close_stalled(ring, key);
             }
-            if let Some(key) = self.transports.input_pool.end_stalled_preference(now) {
+            while let Some(key) = self.transports.input_pool.end_stalled_preference(now) {
                 self.close_stalled(ring, key);
             }
         }

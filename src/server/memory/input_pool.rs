@@ -241,25 +241,29 @@ impl InputPool {
         first.map(|(key, _)| *key)
     }
 
-    /// Ends the preference of a connection that does not use it while others wait. Returns it if it
-    /// has to be closed, because what it holds has no room beside the others. Release it.
+    /// Ends the preference of a connection that does not use it while others wait. Returns one that
+    /// has to be closed if what it holds has no room beside the others: the largest of an address
+    /// that holds more than its own, or else itself. Release it and call again.
     pub fn end_stalled_preference(&mut self, now: Instant) -> Option<Key> {
         let key = self.preferred.filter(|_| !self.waiting.is_empty())?;
         let holder = *self.holders.get(&key)?;
         if now.since(holder.progress_at) < PROGRESS_TIME {
             return None;
         }
-        let share = self.limits.address_share.of(self.limits.shared);
-        let is_within_share =
-            holder.client.is_none() || self.client_bytes(holder.client) + holder.bytes <= share;
-        if !is_within_share || self.shared + holder.bytes > self.limits.shared {
-            return Some(key);
+        let (shared, client) = (self.limits.shared, holder.client);
+        let of_client = client.map_or(0, |_| self.client_bytes(client)) + holder.bytes;
+        let is_within_share = client.is_none() || of_client <= self.limits.address_share.of(shared);
+        if is_within_share && self.shared + holder.bytes <= shared {
+            let holder = self.take(key)?;
+            self.preferred = None;
+            self.insert(key, holder);
+            self.freed_at = Some(now);
+            return None;
         }
-        let holder = self.take(key)?;
-        self.preferred = None;
-        self.insert(key, holder);
-        self.freed_at = Some(now);
-        None
+        let others = self.holders.iter().filter(|(other, _)| **other != key);
+        let largest = others.max_by_key(|(key, it)| (self.weight(it), it.bytes, key.to_bits()));
+        let larger = largest.filter(|(_, it)| is_within_share && self.weight(it) > of_client);
+        Some(larger.map_or(key, |(other, _)| *other))
     }
 
     /// Returns the connections that are read again in this turn.
