@@ -5,8 +5,9 @@
 //! of each level loses its oldest idle place.
 //!
 //! Invariants: a busy holder keeps its place; a holder that was of use loses it only to a group
-//! that has fewer. A search costs at most one pass over [`HOLDERS_MAX`] holders, and sorts; there
-//! is at most one in [`SEARCH_INTERVAL`].
+//! that has fewer, another one only to a group with fewer that were of no use. A search costs at
+//! most one pass over [`HOLDERS_MAX`] holders, and sorts; there is at most one in
+//! [`SEARCH_INTERVAL`].
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::time::Instant;
 pub const GRACE: Duration = Duration::from_secs(1);
 
 /// Holders that one search looks at.
-pub const HOLDERS_MAX: u32 = 8192;
+pub const HOLDERS_MAX: u32 = 2048;
 
 /// Time between two searches.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(20);
@@ -86,6 +87,8 @@ struct EvictionQueue<K> {
     victims: Vec<Victim<K>>,
     /// The addresses of all holders, in order.
     addresses: Vec<u64>,
+    /// The addresses of those that do nothing and were of no use, in order.
+    unused: Vec<u64>,
     search_at: Instant,
 }
 
@@ -100,7 +103,12 @@ struct Victim<K> {
 
 impl<K> Default for EvictionQueue<K> {
     fn default() -> Self {
-        Self { victims: Vec::new(), addresses: Vec::new(), search_at: Instant::ORIGIN }
+        Self {
+            victims: Vec::new(),
+            addresses: Vec::new(),
+            unused: Vec::new(),
+            search_at: Instant::ORIGIN,
+        }
     }
 }
 
@@ -152,26 +160,35 @@ impl<K: Copy> EvictionQueue<K> {
             self.search_at = now.after(SEARCH_INTERVAL);
             self.search(holders(), Some(now));
         }
-        let victim = self.victims.pop_if(|victim| admits(victim, newcomer, &self.addresses))?;
+        let Self { victims, addresses, unused, .. } = self;
         let newcomer = number(newcomer);
-        let index = self.addresses.partition_point(|address| *address < newcomer);
-        self.addresses.insert(index, newcomer);
+        let victim = victims.pop_if(|victim| admits(victim, newcomer, addresses, unused))?;
+        if let Ok(index) = unused.binary_search(&victim.address) {
+            unused.remove(index);
+        }
+        for listed in [addresses, unused] {
+            let index = listed.partition_point(|address| *address < newcomer);
+            listed.insert(index, newcomer);
+        }
         Some(victim.key)
     }
 
     /// Orders the holders that are idle, at `now` for long enough.
     fn search(&mut self, holders: impl Iterator<Item = Holder<K>>, now: Option<Instant>) {
-        let Self { victims, addresses, .. } = self;
+        let Self { victims, addresses, unused, .. } = self;
         victims.clear();
         addresses.clear();
+        unused.clear();
         for Holder { key, client, idle } in holders {
             let address = number(client);
             addresses.push(address);
+            unused.extend(idle.filter(|idle| idle.usage < Usage::Served).map(|_| address));
             let idle = idle.filter(|idle| now.is_none_or(|now| idle.since.after(GRACE) <= now));
             let weights = [0; LEVELS.len()];
             victims.extend(idle.map(|idle| Victim { key, address, idle, weights }));
         }
         addresses.sort_unstable();
+        unused.sort_unstable();
         victims.sort_by_key(|victim| victim.idle);
         for level in LEVELS.into_iter().rev() {
             weigh(victims, addresses, level);
@@ -198,14 +215,19 @@ fn weigh<K>(victims: &mut [Victim<K>], addresses: &[u64], level: usize) {
     });
 }
 
-/// Returns whether `newcomer` gets the place of `victim`.
-fn admits<K>(victim: &Victim<K>, newcomer: Option<ClientAddress>, addresses: &[u64]) -> bool {
-    let newcomer = number(newcomer);
+/// Returns whether `newcomer` gets the place of `victim`: if the group of that has more `unused`
+/// ones than its own, or more in all if the victim was of use. So a group that fills its places
+/// again and again takes them from itself.
+fn admits<K>(victim: &Victim<K>, newcomer: u64, addresses: &[u64], unused: &[u64]) -> bool {
     let differ = |level: &usize| group(victim.address, *level) != group(newcomer, *level);
-    victim.idle.usage < Usage::Served
-        || LEVELS.into_iter().find(differ).is_some_and(|level| {
-            victim.weights[level] > size_of_group(addresses, newcomer, level) + 1
-        })
+    let is_served = victim.idle.usage == Usage::Served;
+    LEVELS.into_iter().find(differ).map_or(!is_served, |level| {
+        if is_served {
+            return victim.weights[level] > size_of_group(addresses, newcomer, level) + 1;
+        }
+        let of_victim = size_of_group(unused, victim.address, level);
+        of_victim > size_of_group(unused, newcomer, level)
+    })
 }
 
 /// Returns the number that stands for an address; 0 for none.
@@ -255,6 +277,13 @@ mod tests {
         std::iter::from_fn(next).collect()
     }
 
+    /// Returns the places of `holders` in the order in which they are lost.
+    fn order(holders: &[Holder<u32>]) -> Vec<u32> {
+        let mut queue = EvictionQueue::default();
+        queue.search(holders.iter().copied(), Some(NOW));
+        queue.victims.iter().rev().map(|victim| victim.key).collect()
+    }
+
     #[test]
     fn heaviest_network_loses_oldest_idle_place() {
         // Three of one /48 in different /64, two of one /64, one of another address.
@@ -266,7 +295,24 @@ mod tests {
             holder(4, "2001:db8:2:1::2", 8000, Nothing),
             holder(5, "192.0.2.1", 20_000, Nothing),
         ];
-        assert_eq!(victims("198.51.100.1", &holders), [1, 3, 2, 5, 4, 0]);
+        assert_eq!(order(&holders), [1, 3, 2, 5, 4, 0]);
+        // The newcomers have as many places then as the others.
+        assert_eq!(victims("198.51.100.1", &holders), [1, 3]);
+    }
+
+    #[test]
+    fn group_with_most_unused_places_displaces_itself() {
+        let mut holders: Vec<_> =
+            (0..20).map(|key| holder(key, "192.0.2.1", 9000, Nothing)).collect();
+        holders.extend((20..30).map(|key| holder(key, "198.51.100.1", 9500, Nothing)));
+        // Busy ones are many places of use.
+        let busy = holder(0, "203.0.113.1", 0, Nothing);
+        holders.extend((30..130).map(|key| Holder { key, idle: None, ..busy }));
+        assert_eq!(victims("203.0.113.1", &holders).len(), 10);
+        assert!(victims("192.0.2.1", &holders).iter().all(|key| *key < 20));
+        holders.truncate(20);
+        holders.extend((20..50).map(|key| holder(key, "198.51.100.1", 500, Nothing)));
+        assert!(victims("198.51.100.1", &holders).is_empty());
     }
 
     #[test]
@@ -278,7 +324,7 @@ mod tests {
             holder(3, "198.51.100.1", 9500, Nothing),
             holder(4, "198.51.100.1", 9000, Nothing),
         ];
-        assert_eq!(victims("203.0.113.1", &holders)[..2], [2, 3]);
+        assert_eq!(order(&holders)[..2], [2, 3]);
     }
 
     #[test]

@@ -178,11 +178,12 @@ impl<T> Slab<T> {
         })
     }
 
-    /// Iterates over at most `count` keys and values, of slots that are as far apart.
-    pub fn sample(&self, count: u32) -> impl Iterator<Item = (Key, &T)> {
+    /// Iterates over at most `count` keys and values, of slots that are as far apart. Another
+    /// `start` selects other slots, if there are more.
+    pub fn sample(&self, count: u32, start: u32) -> impl Iterator<Item = (Key, &T)> {
         let slots = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         let step = slots.div_ceil(count.max(1)).max(1);
-        (0..slots).step_by(step as usize).filter_map(|slot| {
+        (start % step..slots).step_by(step as usize).filter_map(|slot| {
             let key = self.key_at(slot)?;
             self.get(key).map(|value| (key, value))
         })

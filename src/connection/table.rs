@@ -80,9 +80,10 @@ impl<S> ConnectionTable<S> {
         self.connections.iter()
     }
 
-    /// Iterates over at most `count` connections, of slots that are as far apart.
-    pub fn sample(&self, count: u32) -> impl Iterator<Item = (Key, &Connection<S>)> {
-        self.connections.sample(count)
+    /// Iterates over at most `count` connections, of slots that are as far apart. Another `start`
+    /// selects other slots, if there are more.
+    pub fn sample(&self, count: u32, start: u32) -> impl Iterator<Item = (Key, &Connection<S>)> {
+        self.connections.sample(count, start)
     }
 
     /// Returns the number of connections.

@@ -33,8 +33,12 @@ impl Uncounted {
         self.count -= 1;
     }
 
-    /// Notes the key of one. `holder` returns `None` for those that have closed or are counted.
+    /// Notes the key of one, which may be noted since it was not counted before. `holder` returns
+    /// `None` for those that have closed or are counted.
     pub fn push(&mut self, key: Key, holder: impl Fn(Key) -> Option<Holder<Key>>) {
+        if self.keys.contains(&key) {
+            return;
+        }
         if self.keys.len() >= KEYS_MAX {
             self.keys.retain(|key| holder(*key).is_some());
         }

@@ -18,6 +18,9 @@ use crate::server::shard::Shard;
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
 
+/// Different samples of connections, one after the other.
+const SAMPLES: u64 = 8191;
+
 impl Shard {
     /// Counts a new connection. If it is not served, it may stay open for an error response, or
     /// until its first request decides about it; returns its standing, and why it is rejected.
@@ -67,11 +70,14 @@ impl Shard {
         reached: RefusalReason,
     ) -> bool {
         let needs_token = self.dispatcher.auth.requires_tokens();
+        let start = u32::try_from(self.now.milliseconds() % SAMPLES).unwrap_or_default();
         loop {
             let connections = &self.transports.connections;
-            let holder = |key, it| counted(key, it, transport, needs_token);
+            let input_pool = &self.transports.input_pool;
+            let holder =
+                |key, it| counted(key, it, transport, needs_token, input_pool.is_waiting(key));
             let holders = |of: Option<ClientAddress>| {
-                let listed = connections.table.sample(HOLDERS_MAX);
+                let listed = connections.table.sample(HOLDERS_MAX, start);
                 let holders = listed.filter_map(move |(key, it)| holder(key, it));
                 holders.filter(move |it| of.is_none() || it.client == of)
             };
@@ -113,12 +119,14 @@ impl Shard {
 }
 
 /// Returns the place of a connection that counts against the limits of `transport`, unless its
-/// client is authenticated. With `needs_token` others are of no use.
+/// client is authenticated. With `needs_token` others are of no use. One that `waits` for room for
+/// its message does nothing.
 fn counted(
     key: Key,
     connection: &Connection<ConnectionState>,
     transport: Transport,
     needs_token: bool,
+    waits: bool,
 ) -> Option<Holder<Key>> {
     let state = &connection.state;
     if state.transport != transport
@@ -128,7 +136,9 @@ fn counted(
         return None;
     }
     let is_busy = state.exchange.is_some() || !state.in_flight.is_empty();
-    let idle = connection.idle_since().filter(|_| !is_busy).map(|active| {
+    let opened = connection.record.opened_at();
+    let idle_since = if waits { Some(opened) } else { connection.idle_since() };
+    let idle = idle_since.filter(|_| !is_busy).map(|active| {
         // The upgrade is not one of the messages of a WebSocket.
         let upgrades = u64::from(transport == Transport::WebSocket);
         let is_served = connection.record.traffic.messages_in > upgrades && !needs_token;
@@ -138,8 +148,7 @@ fn counted(
             (false, false) => Usage::None,
         };
         // What is refused makes it no younger.
-        let opened = connection.record.opened_at().after(GRACE);
-        Idle { usage, since: if is_served { active } else { active.min(opened) } }
+        Idle { usage, since: if is_served { active } else { active.min(opened.after(GRACE)) } }
     });
     Some(Holder { key, client: state.counted_address(), idle })
 }
