@@ -15,9 +15,13 @@ use corelane_engine::ring::Socket;
 use corelane_tls::TlsError;
 
 use super::listeners::{HandshakeLimit, TlsSlot};
+use super::steps::WaitingStep;
 
 /// Bytes of a handshake that wait for their turn: a client's messages have at most 64 KiB.
 const HANDSHAKE_BYTES_MAX: usize = 80 << 10;
+
+/// The same while a step is done: it may be the last one, and the first request follows.
+const BYTES_BEHIND_STEP_MAX: usize = 256 << 10;
 
 /// Time that a silent connection has while there are many.
 const SHORT_SILENCE: Duration = Duration::from_secs(3);
@@ -54,6 +58,8 @@ pub(super) struct Handshake {
     input: Vec<u8>,
     /// A step is being done.
     is_in_step: bool,
+    /// The step, if it is done on a thread.
+    step: Option<WaitingStep>,
     /// The end of the stream behind the input.
     pub(super) end: Option<io::Result<()>>,
 }
@@ -91,6 +97,7 @@ impl PendingHandshakes {
             silent: Some(slot),
             input: Vec::new(),
             is_in_step: false,
+            step: None,
             end: None,
         };
         self.handshakes.insert(socket, handshake);
@@ -124,8 +131,12 @@ impl PendingHandshakes {
         &self,
         is_silent: bool,
         of: Option<ClientAddress>,
+        now: Instant,
     ) -> impl Iterator<Item = Holder<HandshakeKey>> {
-        let handshakes = self.handshakes.iter();
+        // Others each time, if there are more than are looked at.
+        let beyond = self.handshakes.len().saturating_sub(HOLDERS_MAX as usize) as u64;
+        let skipped = usize::try_from(now.milliseconds() % (beyond + 1)).unwrap_or_default();
+        let handshakes = self.handshakes.iter().skip(skipped);
         let listed = handshakes.filter(move |(_, it)| {
             it.silent.is_some() == is_silent && (of.is_none() || it.address == of)
         });
@@ -143,7 +154,9 @@ impl PendingHandshakes {
     /// There is too much.
     pub(super) fn keep_input(&mut self, socket: Socket, bytes: &[u8]) -> Result<(), TlsError> {
         let Some(handshake) = self.handshakes.get_mut(&socket) else { return Ok(()) };
-        if handshake.input.len() + bytes.len() > HANDSHAKE_BYTES_MAX {
+        let bytes_max =
+            if handshake.is_in_step { BYTES_BEHIND_STEP_MAX } else { HANDSHAKE_BYTES_MAX };
+        if handshake.input.len() + bytes.len() > bytes_max {
             return Err(TlsError::long_handshake());
         }
         if handshake.input.is_empty() && !handshake.is_in_step {
@@ -177,6 +190,14 @@ impl PendingHandshakes {
         Some(HandshakeInput { number: handshake.number, address: handshake.address, bytes })
     }
 
+    /// Keeps a step that is done on a thread, so that it does not begin once its handshake has
+    /// ended.
+    pub(super) fn keep_step(&mut self, socket: Socket, step: WaitingStep) {
+        if let Some(handshake) = self.handshakes.get_mut(&socket) {
+            handshake.step = Some(step);
+        }
+    }
+
     /// Ends the step of a handshake. Returns the input that has arrived meanwhile, or `None` if the
     /// handshake has ended.
     pub(super) fn end_step(&mut self, socket: Socket, number: u64) -> Option<Vec<u8>> {
@@ -184,6 +205,7 @@ impl PendingHandshakes {
         let is_current = handshake.number == number && handshake.is_in_step;
         is_current.then(|| {
             handshake.is_in_step = false;
+            handshake.step = None;
             std::mem::take(&mut handshake.input)
         })
     }
@@ -206,8 +228,11 @@ impl PendingHandshakes {
 
     /// Ends a handshake. Returns it, unless it has ended before.
     pub(super) fn end(&mut self, socket: Socket) -> Option<Handshake> {
-        let handshake = self.handshakes.remove(&socket)?;
+        let mut handshake = self.handshakes.remove(&socket)?;
         self.silent -= usize::from(handshake.silent.is_some());
+        if let Some(step) = handshake.step.take() {
+            step.withdraw();
+        }
         Some(handshake)
     }
 

@@ -19,9 +19,9 @@
 
 mod listeners;
 
-mod handshakes;
-
 mod steps;
+
+mod handshakes;
 
 mod sockets;
 

@@ -19,7 +19,7 @@ use super::handshakes::{
     Handshake, HandshakeCounts, HandshakeKey, PendingHandshakes, SilentClient,
 };
 use super::listeners::{HandshakeLimit, SILENT_FACTOR, TlsCounters, TlsLimits, TlsSlot};
-use super::steps::{HandshakeStep, HandshakeSteps};
+use super::steps::{HandshakeStep, HandshakeSteps, StepRun};
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::EventThrottle;
 
@@ -114,16 +114,20 @@ impl TlsSockets {
     /// Submits an operation of the owner.
     #[inline]
     pub(super) fn submit<R: Ring>(&mut self, ring: &mut R, operation: Operation) {
-        if self.pending.has_silent() {
-            return self.submit_silent(ring, operation);
+        if self.pending.has_silent() || !self.ended.is_empty() {
+            return self.submit_without_state(ring, operation);
         }
         self.streams.submit(ring, operation);
     }
 
-    /// Submits an operation of the owner, which may be one of a silent connection: what it sends
-    /// waits for the handshake.
-    fn submit_silent<R: Ring>(&mut self, ring: &mut R, operation: Operation) {
+    /// Submits an operation of the owner, which may be one of a connection without TLS state: what
+    /// a silent one sends waits for the handshake, and one that has ended sends nothing.
+    fn submit_without_state<R: Ring>(&mut self, ring: &mut R, operation: Operation) {
         match operation {
+            Operation::Send { socket, buffer, .. } if self.ended.contains(&socket) => {
+                let result = Err(io::ErrorKind::BrokenPipe.into());
+                return self.streams.pass([Completion::Sent { socket, buffer, result }]);
+            }
             Operation::Send { socket, buffer, .. }
                 if let Some((address, slot)) = self.silent_of(socket)
                     && self.begin_unlimited(socket, address, &slot).is_err() =>
@@ -286,7 +290,7 @@ impl TlsSockets {
         loop {
             let Self { pending, silent, handshakes, now, .. } = self;
             let places = if is_silent { silent } else { handshakes };
-            let holders = |of| pending.holders(is_silent, of);
+            let holders = |of| pending.holders(is_silent, of, *now);
             let victim = places.evictions.next(address, scope, *now, holders);
             let Some((socket, number)) = victim else { return Err(limit) };
             if pending.is_pending(socket, number) && pending.silent(socket).is_some() == is_silent {
@@ -382,8 +386,16 @@ impl TlsSockets {
             plaintext: Vec::new(),
             result: Ok(()),
         });
-        let step = self.steps.run(step, self.now);
-        step.map(|step| self.complete_step(ring, step)).is_some()
+        match self.steps.run(step, self.now) {
+            StepRun::Done(step) => {
+                self.complete_step(ring, step);
+                true
+            }
+            StepRun::OnThread(step) => {
+                self.pending.keep_step(socket, step);
+                false
+            }
+        }
     }
 
     /// Completes the steps that threads have done, some in each turn.
@@ -480,8 +492,10 @@ impl TlsSockets {
     fn end<R: Ring>(&mut self, ring: &mut R, socket: Socket, kind: TlsErrorKind, error: io::Error) {
         if let Some(handshake) = self.end_handshake(socket) {
             self.counters.count_failed(kind);
-            // A probe of the port connects and closes.
+            // A probe of the port connects and closes; a silent client may have no time because of
+            // others.
             if kind != TlsErrorKind::Closed
+                && handshake.silent.is_none()
                 && let Some(failures) = self.counters.failures()
             {
                 let address = self.limits.trusted_proxies.address_of_connection(handshake.peer);

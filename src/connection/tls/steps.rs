@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use corelane_base::client_address::ClientAddress;
 use corelane_base::time::Instant;
-use corelane_engine::blocking::{BlockingPool, Job, Reservation};
+use corelane_engine::blocking::{BlockingPool, Job, Reservation, WaitingJob};
 use corelane_engine::clock::Clock;
 use corelane_engine::ring::{Socket, Waker};
 use corelane_engine::stream::ByteFilter;
@@ -54,7 +54,7 @@ pub struct HandshakeThreads(Arc<BlockingPool<ThreadStep>>);
 impl HandshakeThreads {
     /// Returns up to `threads` threads, each started when steps wait for it.
     pub fn new(threads: usize) -> Self {
-        // A handshake has at most one step here, and their number is limited.
+        // A handshake in progress has at most one step here, and their number is limited.
         Self(Arc::new(BlockingPool::background("corelane-handshakes", threads, usize::MAX)))
     }
 }
@@ -82,6 +82,25 @@ impl Job for ThreadStep {
     fn run(mut self, _: Reservation) {
         self.step.run();
         self.completed.push(self.step);
+    }
+}
+
+/// Where a step runs.
+pub(super) enum StepRun {
+    /// It is done.
+    Done(Box<HandshakeStep>),
+    /// It comes back from a thread.
+    OnThread(WaitingStep),
+}
+
+/// A step that waits for a thread, or has waited.
+#[derive(Debug)]
+pub(super) struct WaitingStep(WaitingJob<ThreadStep>);
+
+impl WaitingStep {
+    /// Removes the step, unless a thread has begun it.
+    pub(super) fn withdraw(self) {
+        drop(self.0.withdraw());
     }
 }
 
@@ -121,19 +140,15 @@ impl HandshakeSteps {
         Self { threads, completed: Arc::new(completed), received, on_shard, clock: Clock::start() }
     }
 
-    /// Runs a step: returns it, or has it come back from a thread.
-    pub(super) fn run(
-        &mut self,
-        mut step: Box<HandshakeStep>,
-        now: Instant,
-    ) -> Option<Box<HandshakeStep>> {
+    /// Runs a step, or has it come back from a thread.
+    pub(super) fn run(&mut self, mut step: Box<HandshakeStep>, now: Instant) -> StepRun {
         if !self.on_shard.admits(now) {
             let HandshakeStep { address, number, .. } = *step;
             let handshake = if address.is_some() { 0 } else { number };
             let completed = Arc::clone(&self.completed);
             let owner = StepOwner { address, handshake };
             match self.threads.0.spawn(owner, ThreadStep { step, completed }) {
-                Ok(_) => return None,
+                Ok(spawned) => return StepRun::OnThread(WaitingStep(spawned.waiting)),
                 // The system allows no thread.
                 Err(refused) => step = refused.step,
             }
@@ -141,7 +156,7 @@ impl HandshakeSteps {
         let begin = self.clock.now();
         step.run();
         self.on_shard.record(self.clock.now().since(begin), now);
-        Some(step)
+        StepRun::Done(step)
     }
 
     /// Returns whether threads have completed steps since the last call.
