@@ -6,7 +6,9 @@
 //! authenticated callers are ended for such callers only. Where none can be ended, the new one is
 //! refused.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 
 use corelane_base::holders::{HeldPlaces, Holder, HolderScope, PlaceOwner};
 
@@ -26,6 +28,11 @@ pub(super) struct SessionHolders {
     /// In order of creation.
     by_holder: BTreeMap<(Holder, u64), ParityKey>,
     created: u64,
+    /// Where the next search of the sessions of one caller begins: the last one has seen only such
+    /// as cannot be ended.
+    next_visit: Cell<u64>,
+    /// The same of the sessions of all callers.
+    next_of_all: Cell<Option<(Holder, u64)>>,
 }
 
 impl SessionHolders {
@@ -46,10 +53,39 @@ impl SessionHolders {
         }
     }
 
-    /// Returns the sessions of a caller, the oldest first.
-    fn of(&self, holder: Holder) -> impl Iterator<Item = ParityKey> {
-        let own = self.by_holder.range((holder, 0)..=(holder, u64::MAX));
-        own.map(|(_, key)| *key).take(VISITS_MAX)
+    /// Returns the oldest session of a caller that can be ended, of those that are visited.
+    fn find(&self, holder: Holder, can_end: impl Fn(ParityKey) -> bool) -> Option<ParityKey> {
+        let begin = self.next_visit.get();
+        let later = self.by_holder.range((holder, begin)..=(holder, u64::MAX));
+        let before = self.by_holder.range((holder, 0)..(holder, begin));
+        let mut last = begin;
+        for (&(_, number), key) in later.chain(before).take(VISITS_MAX) {
+            if can_end(*key) {
+                return Some(*key);
+            }
+            last = number + 1;
+        }
+        self.next_visit.set(last);
+        None
+    }
+
+    /// [`SessionHolders::find`] for all callers, or for those that are not authenticated.
+    fn find_of_all(
+        &self,
+        with_authenticated: bool,
+        can_end: impl Fn(ParityKey) -> bool,
+    ) -> Option<ParityKey> {
+        let begin = self.next_of_all.take();
+        let later = self.by_holder.range((begin.map_or(Unbounded, Excluded), Unbounded));
+        let before = begin.map(|begin| self.by_holder.range(..=begin));
+        let sessions = later.chain(before.into_iter().flatten()).take(VISITS_MAX);
+        for (place, key) in sessions {
+            if (with_authenticated || !place.0.is_authenticated()) && can_end(*key) {
+                return Some(*key);
+            }
+            self.next_of_all.set(Some(*place));
+        }
+        None
     }
 }
 
@@ -80,15 +116,20 @@ impl ParitySessions {
             let around = is_full.then_some(HolderScope::Around(holder));
             let others = holder.is_authenticated().then_some(HolderScope::Authenticated);
             let scopes = [around, Some(HolderScope::Unauthenticated), others];
-            scopes.into_iter().flatten().find_map(find)
+            let heaviest = scopes.into_iter().flatten().find_map(find);
+            let is_open = holder.is_authenticated();
+            heaviest.or_else(|| self.holders.find_of_all(is_open, |key| self.can_end(key)))
         };
         found.map_or(SessionRoom::None, SessionRoom::Evicts)
     }
 
     /// Returns the oldest session of a caller that can be ended.
     fn oldest_evictable(&self, holder: Holder) -> Option<ParityKey> {
-        let mut sessions = self.holders.of(holder);
-        sessions.find(|key| self.get(*key).is_some_and(ParitySession::is_evictable))
+        self.holders.find(holder, |key| self.can_end(key))
+    }
+
+    fn can_end(&self, key: ParityKey) -> bool {
+        self.get(key).is_some_and(ParitySession::is_evictable)
     }
 
     /// Has a session count for a caller that is authenticated now.

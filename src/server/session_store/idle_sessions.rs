@@ -287,11 +287,35 @@ impl IdleSessions {
         }
         let unauthenticated = HolderScope::Unauthenticated;
         let others = holder.is_authenticated().then_some(HolderScope::Authenticated);
-        [Some(unauthenticated), others].into_iter().flatten().find_map(|scope| {
+        let scopes = [Some(unauthenticated), others];
+        let heaviest = scopes.into_iter().flatten().find_map(|scope| {
             let unused = self.unused_in(sessions, scope, holder, Some(now));
             let found = unused.or_else(|| self.used_in(sessions, scope, is_full));
             found.or_else(|| self.unused_in(sessions, scope, holder, None))
-        })
+        });
+        heaviest.or_else(|| self.longest_idle_of_all(sessions, holder, is_full))
+    }
+
+    /// Returns the session that a new one of `holder` evicts if the heaviest callers have no idle
+    /// one. `is_full`: for a holder that has its share.
+    fn longest_idle_of_all<S>(
+        &self,
+        sessions: &mut Slab<StoredSession<S>>,
+        holder: Holder,
+        is_full: bool,
+    ) -> Option<Eviction> {
+        let entries = &self.holders.entries;
+        let is_open = |held: &StoredSession<S>| {
+            let of = held.holder.and_then(|key| entries.get(key));
+            holder.is_authenticated() || of.is_none_or(|entry| !entry.holder.is_authenticated())
+        };
+        let unused = self.of_shard.unused.find_first(sessions, VISITS_MAX, is_open);
+        if let Some(key) = unused {
+            return Some(Eviction { key, reason: EvictionReason::Unused });
+        }
+        let used = self.of_shard.used.find_first(sessions, VISITS_MAX, is_open);
+        let key = used.filter(|_| !is_full)?;
+        Some(Eviction { key, reason: EvictionReason::Idle })
     }
 
     /// Returns whether a holder has more than its share with `more` sessions; an exempt one has
