@@ -188,7 +188,8 @@ impl RateLimiter {
     #[cold]
     fn record_key(&mut self, session: u64, key: u64) {
         let keys = self.sessions.entry(session).or_default();
-        if !keys.contains(&key) {
+        // Others free their place once their limit is full again.
+        if keys.len() < KEYS_PER_SESSION_MAX && !keys.contains(&key) {
             keys.push(key);
         }
     }
@@ -431,6 +432,9 @@ fn hash_principal(principal: &Principal, hasher: &mut impl Hasher) {
     principal.issuer().hash(hasher);
     principal.client_id().hash(hasher);
 }
+
+/// Keys of one session that are freed when it ends.
+const KEYS_PER_SESSION_MAX: usize = 64;
 
 /// Keys whose shares are requested at once.
 const REQUESTS_MAX: usize = 256;
