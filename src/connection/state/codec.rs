@@ -120,6 +120,11 @@ impl CodecState {
         }
     }
 
+    /// Returns whether an HTTP request is complete that was given back.
+    pub(super) fn holds_complete_request(&self) -> bool {
+        matches!(self, Self::Http(reader) if reader.holds_complete_request())
+    }
+
     /// Returns what was read of the first text of a stream of texts, if that is incomplete. An
     /// incomplete frame that is compressed is read as such.
     pub(super) fn first_text(&self, messages_in: u64) -> &[u8] {

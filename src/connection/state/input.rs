@@ -51,6 +51,11 @@ impl Input {
         self.reader.held_bytes() + self.pending_bytes()
     }
 
+    /// Returns whether an HTTP request is complete that was given back.
+    pub(super) fn holds_complete_request(&self) -> bool {
+        self.reader.holds_complete_request()
+    }
+
     /// Returns the bytes held: those of a large message with the spare room of its buffer.
     pub(super) const fn held_bytes(&self) -> usize {
         let bytes = self.input_bytes();

@@ -219,6 +219,11 @@ impl<S> Connection<S> {
         self.input.input_bytes()
     }
 
+    /// Returns whether an HTTP request is complete that was given back to be read again.
+    pub fn holds_complete_request(&self) -> bool {
+        self.input.holds_complete_request()
+    }
+
     /// Returns what was read of the incomplete text of a stream of texts; empty if there is none.
     #[cold]
     pub fn incomplete_text(&self) -> &[u8] {

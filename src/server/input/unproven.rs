@@ -29,7 +29,8 @@ impl Shard {
     #[cold]
     pub(super) fn limit_input<R: Ring>(&mut self, ring: &mut R, key: Key) -> Option<CloseReason> {
         let connection = self.transports.connections.table.get(key)?;
-        if !is_limited(connection) {
+        // A message that waits for the answer about its token proves the peer, or ends.
+        if !is_limited(connection) || self.dispatcher.held.contains(key) {
             let violation = connection.state.violation;
             self.transports.input_pool.release(key, self.now);
             return violation;
@@ -115,13 +116,16 @@ impl Shard {
     }
 }
 
-/// Returns whether the input of a connection is limited: it is read, and its peer is unproven.
-/// That of a connection with a request in progress has a limit of its own.
+/// Returns whether the input of a connection is limited: it is read, its peer is unproven, and no
+/// HTTP request is complete that waits to be dispatched. That of a connection with a request in
+/// progress has a limit of its own.
 fn is_limited(connection: &Connection<ConnectionState>) -> bool {
     let state = &connection.state;
     let is_read = connection.is_open() && state.violation.is_none();
     is_read
         && !state.transport.is_only_connection()
         && !connection.is_suspended()
+        && !connection.holds_complete_request()
+        && state.certificate().is_none()
         && !state.credential().is_some_and(Credential::is_verified)
 }

@@ -7,8 +7,8 @@
 //!
 //! One message of the largest size always has room: of the connection that is *preferred*. The
 //! others together take the rest of the pool, those of one client address its share of that. The
-//! preferred connection is the one that has waited longest of those whose address holds least; its
-//! message is complete before the next one is preferred.
+//! preferred connection is the one that has waited longest of those whose address holds least, to
+//! the nearest MiB; its message is complete before the next one is preferred.
 //!
 //! Invariants: the pool is exceeded by what is received before a stop takes effect only; while
 //! connections wait, one that has room and does not use it is closed, so that each wait ends.
@@ -30,6 +30,13 @@ const PROGRESS_BYTES: usize = 64 << 10;
 
 /// The same of the preferred connection, for which others wait whatever they hold.
 const PREFERRED_PROGRESS_BYTES: usize = 4 * PROGRESS_BYTES;
+
+/// Bytes of the messages beside the preferred one, unless they are more than a sixteenth of the
+/// memory limit: otherwise small messages would wait for a large one.
+const SHARED_BYTES_MIN: usize = 4 << 20;
+
+/// Differences of what clients hold below which those that wait have their turn in order.
+const WEIGHT_BYTES: usize = 1 << 20;
 
 /// Time between two checks while connections wait.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -58,7 +65,8 @@ impl InputLimits {
         address_share: AddressShare,
     ) -> Self {
         let bytes = bytes.min(memory.bytes_max() / 2);
-        let shared = bytes.saturating_sub(message_bytes_max);
+        let shared_min = (memory.bytes_max() / 16).min(SHARED_BYTES_MIN);
+        let shared = bytes.saturating_sub(message_bytes_max).max(shared_min);
         Self { own: memory.share(), shared, address_share }
     }
 }
@@ -278,7 +286,9 @@ impl InputPool {
             let candidates = candidates.filter_map(|(index, key)| {
                 let client = self.holders.get(&key)?.client;
                 let has_room = may_be_preferred || self.has_room(client, expected);
-                has_room.then(|| (self.client_bytes(client), index, key))
+                // An exempt client stands for itself.
+                let weight = client.map_or(0, |_| self.client_bytes(client) / WEIGHT_BYTES);
+                has_room.then_some((weight, index, key))
             });
             let Some((_, index, key)) = candidates.min() else { break };
             self.waiting.remove(index);
@@ -504,7 +514,8 @@ mod tests {
     fn released_connection_leaves_nothing() {
         let (mut pool, keys) = (pool(), keys::<4>());
         for key in keys {
-            let _ = pool.record(key, address(2), 9 * MIB, at(0));
+            let room = pool.record(key, address(2), 9 * MIB, at(0));
+            assert_ne!(room, InputRoom::StillWaits);
         }
         for key in keys {
             pool.release(key, at(1));
@@ -517,7 +528,9 @@ mod tests {
     fn small_pool_holds_one_message() {
         let (memory, share) = (MemoryLimit::new(16 * MIB), AddressShare::new(75));
         let mut pool = InputPool::new(InputLimits::new(64 * MIB, memory, 16 * MIB, share));
-        let [first, second] = keys();
+        let [small, first, second] = keys();
+        // A sixteenth of the memory limit is for messages beside it.
+        assert_eq!(pool.record(small, None, MIB, at(0)), InputRoom::Free);
         assert_eq!(pool.record(first, None, MIB, at(0)), InputRoom::Free);
         assert_eq!(pool.record(second, None, MIB, at(0)), InputRoom::Waits);
         assert_eq!(pool.record(first, None, 16 * MIB, at(0)), InputRoom::Free);

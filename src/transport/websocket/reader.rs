@@ -344,7 +344,8 @@ impl FrameReader {
             self.message = buffer();
         }
         let reserved = remaining.min(RESERVED_BYTES_MAX).max(piece.len());
-        reserve_part(&mut self.message, reserved + padding_of(remaining));
+        let padding = padding_of(self.message.len() + remaining);
+        reserve_part(&mut self.message, reserved + padding);
         self.message.extend_from_slice(piece);
         true
     }

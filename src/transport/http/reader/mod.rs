@@ -133,6 +133,11 @@ impl RequestReader {
         self.partial().restore(head, bytes);
     }
 
+    /// Returns whether a request is complete that was taken back.
+    pub fn holds_complete_request(&self) -> bool {
+        self.partial.as_ref().is_some_and(|partial| partial.is_complete())
+    }
+
     /// Returns the head announced by [`RequestEvent::HeadComplete`] and the bytes it refers to.
     pub fn pending_head(&self) -> (&Head, &[u8]) {
         self.partial
