@@ -110,7 +110,7 @@ struct Held {
 fn catalog() -> Result<Catalog, Box<dyn Error>> {
     let builder = Catalog::builder(Implementation::new("alloc", "1"));
     let hold = Tool::new("hold").local(|held: Held, ctx: RequestContext| async move {
-        ctx.sleep(Duration::from_secs(3600)).await?;
+        ctx.sleep(Duration::from_hours(1)).await?;
         Ok::<_, HandlerError>(CallToolResult::text(held.text))
     });
     Ok(corelane::internal::demo::add_services(builder).tools([hold]).build()?)
@@ -175,7 +175,6 @@ fn account_covers_what_peers_allocate() {
         let allocated = after.allocated - before.allocated;
         let accounted = after.accounted - before.accounted;
         let line = format!("{}: {accounted} of {allocated} bytes for {more}", scene.name);
-        println!("{line}");
         if accounted * 10 < allocated * 9 {
             too_low.push(line);
         }
