@@ -289,6 +289,15 @@ impl<'a, S> Entry<'a, S> {
         }
     }
 
+    /// Restarts the timeouts of the incomplete message, which is not read at present.
+    pub fn extend_timeouts(&mut self, now: Instant) {
+        self.connection.extend_timeouts(now);
+        if self.connection.codec() == Codec::WebSocket {
+            let due = now.after(self.shared.options.websocket.fragment_timeout);
+            self.arm_timer(due);
+        }
+    }
+
     /// Updates the accounted memory of the connection.
     #[inline]
     pub const fn account_memory(&mut self) {

@@ -242,7 +242,7 @@ impl<S> Connection<S> {
     }
 
     /// Restarts the timeouts of the incomplete message, which is not read at present.
-    pub fn extend_timeouts(&mut self, now: Instant) {
+    pub(super) fn extend_timeouts(&mut self, now: Instant) {
         self.last_activity = now;
         if let Some(frames) = self.input.websocket() {
             frames.extend_timeouts(now);

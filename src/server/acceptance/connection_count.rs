@@ -69,6 +69,11 @@ impl ConnectionCount {
         client.inspect(|it| self.by_address.release(*it));
     }
 
+    /// Returns whether there are more connections than `limit` allows, because it was lowered.
+    pub fn exceeds(&self, limit: ConnectionLimit) -> bool {
+        self.total.count() > limit.connections_max
+    }
+
     /// Returns the number of connections.
     pub fn total(&self) -> usize {
         self.total.count()
@@ -133,6 +138,8 @@ mod tests {
         assert_eq!(count.acquire(address("127.0.0.1"), limit), Err(RefusalReason::ConnectionLimit));
         count.release(first);
         assert_eq!((count.acquire(first, limit), count.total()), (Ok(()), 4));
+        let lowered = ConnectionLimit::new(3, THREE_QUARTERS, usize::MAX);
+        assert!(count.exceeds(lowered) && !count.exceeds(limit));
     }
 
     #[test]

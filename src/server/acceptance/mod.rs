@@ -310,7 +310,13 @@ impl Acceptor {
             | RefusalReason::Memory
             | RefusalReason::Rate => return None,
         };
-        self.connections_of_mut(transport).evictions.next(client, scope, now, holders)
+        let TransportConnections { count, limit, evictions, .. } =
+            self.connections_of_mut(transport);
+        // Connections stay open that a lowered limit no longer allows.
+        if count.exceeds(*limit) {
+            return None;
+        }
+        evictions.next(client, scope, now, holders)
     }
 
     /// Releases the count of a connection that is evicted. Returns whether it may stay open for an

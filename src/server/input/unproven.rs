@@ -105,11 +105,13 @@ impl Shard {
     fn check_holder(&mut self, key: Key) {
         let Transports { connections, input_pool, large_work, .. } = &mut self.transports;
         let options = &connections.shared.options;
-        let Some(connection) = connections.table.get_mut(key).filter(|it| it.is_open()) else {
+        let Some(connection) = connections.table.get(key).filter(|it| it.is_open()) else {
             return input_pool.release(key, self.now);
         };
         if input_pool.is_waiting(key) {
-            connection.extend_timeouts(self.now);
+            if let Some(mut entry) = connections.entry(key) {
+                entry.extend_timeouts(self.now);
+            }
         } else if !connection.awaits_peer(options) || large_work.is_postponed(key) {
             input_pool.excuse(key, self.now);
         }
