@@ -6,8 +6,7 @@
 //!
 //! Invariants: a busy holder keeps its place; a holder that was of use loses it only to a group
 //! that has fewer, another one only to a group with fewer that were of no use. A search costs at
-//! most one pass over [`HOLDERS_MAX`] holders, and sorts; there is at most one in
-//! [`SEARCH_INTERVAL`].
+//! most one pass over [`HOLDERS_MAX`] holders, and sorts; there is at most one in 20 ms.
 
 use std::cmp::Reverse;
 use std::time::Duration;
