@@ -266,7 +266,9 @@ impl Acceptor {
         reason: RefusalReason,
         shortage: Option<Shortage>,
     ) -> Result<(Standing, Option<RefusalReason>), RefusalReason> {
-        if self.uncounted.is_full() || kind == ListenerKind::Operators {
+        let is_limit_of_operators =
+            kind == ListenerKind::Operators && reason == RefusalReason::ConnectionLimit;
+        if self.uncounted.is_full() || is_limit_of_operators {
             return Err(reason);
         }
         self.uncounted.acquire();
