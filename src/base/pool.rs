@@ -16,7 +16,7 @@ pub const GROWS_BY_QUARTER_MIN: usize = 64 << 10;
 pub fn reserve_part(message: &mut Vec<u8>, additional: usize) {
     let needed = message.len() + additional;
     if needed > message.capacity() && needed > GROWS_BY_QUARTER_MIN {
-        message.reserve_exact(additional + needed / 4);
+        message.reserve_exact(additional + message.len() / 4);
     } else {
         message.reserve(additional);
     }
