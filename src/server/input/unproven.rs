@@ -79,7 +79,7 @@ impl Shard {
     /// Closes connections that do not use their room while others wait. Returns those that have
     /// waited and are to be read again.
     #[cold]
-    pub(in crate::server) fn check_input_pool<R: Ring>(&mut self, ring: &mut R) -> Vec<Key> {
+    pub fn check_input_pool<R: Ring>(&mut self, ring: &mut R) -> Vec<Key> {
         let now = self.now;
         if let Some(holders) = self.transports.input_pool.begin_check(now) {
             for key in holders {
