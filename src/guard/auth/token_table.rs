@@ -1,9 +1,9 @@
 //! Tokens that were verified, so that each is verified once.
 //!
 //! Invariants: the number of tokens is bounded, and so are their bytes, however many claims a token
-//! has; a token is found by its SHA-256 as a whole, and
-//! only until it expires. One that an authorization server has called valid is remembered longer:
-//! it may be used while the server cannot be asked again, until its grace ends.
+//! has; a token is found by its SHA-256 as a whole, and only until it expires. One that an
+//! authorization server has called valid is remembered longer: it may be used while the server
+//! cannot be asked again, until its grace ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -62,9 +62,9 @@ pub struct Unconfirmed {
 /// Bytes that the owner of a token takes on average at most.
 const OWNER_BYTES: usize = 1 << 10;
 
-/// Bytes of the owners that a table of any size may hold, so that a small one has room for one with
-/// many claims.
-const OWNERS_BYTES_MIN: usize = 64 << 10;
+/// Bytes of the owners that a table of any size may hold, so that a small one has room for some
+/// with many claims: otherwise an authorization server would be asked about them with each use.
+const OWNERS_BYTES_MIN: usize = 4 << 20;
 
 impl TokenTable {
     /// Creates a table of at most `tokens_max` tokens. Cost: about 200 bytes and the principal
@@ -284,19 +284,19 @@ mod tests {
 
     #[test]
     fn owners_with_many_claims_are_bounded() {
-        let mut table = TokenTable::new(256);
+        let mut table = TokenTable::new(8 << 10);
         let owner = |id: usize, bytes: usize| {
             let claims = serde_json::Map::from_iter([("c".to_owned(), "x".repeat(bytes).into())]);
             Arc::new(Principal::new(id.to_string()).with_claims(&claims))
         };
         for id in 0..200 {
-            table.insert(digest_of(&id.to_string()), owner(id, 8 << 10), 10);
-            assert!(table.bytes <= 256 << 10);
+            table.insert(digest_of(&id.to_string()), owner(id, 256 << 10), 10);
+            assert!(table.bytes <= 8 << 20);
         }
         assert_eq!((table.places.len(), table.tokens.len()), (31, 31));
         assert_eq!(find(&mut table, "199", 0).as_deref(), Some("199"));
         // One alone does not empty the table.
-        table.insert(digest_of("large"), owner(0, 300 << 10), 10);
+        table.insert(digest_of("large"), owner(0, 9 << 20), 10);
         assert_eq!((find(&mut table, "large", 0), table.tokens.len()), (None, 31));
         // Another owner of the same token takes the place of the first.
         table.insert(digest_of("199"), owner(1, 0), 10);
@@ -305,6 +305,14 @@ mod tests {
         assert_eq!((table.bytes, table.tokens.len()), (held, 31));
         table.forget_owners();
         assert_eq!((table.bytes, table.tokens.len()), (0, 0));
+    }
+
+    #[test]
+    fn small_table_holds_owner_with_many_claims() {
+        let mut table = TokenTable::new(1);
+        let claims = serde_json::Map::from_iter([("c".to_owned(), "x".repeat(1 << 20).into())]);
+        table.insert(digest_of("a"), Arc::new(Principal::new("ada").with_claims(&claims)), 10);
+        assert_eq!(find(&mut table, "a", 0).as_deref(), Some("ada"));
     }
 
     #[test]
