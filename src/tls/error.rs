@@ -88,9 +88,9 @@ impl TlsError {
         Self::new(TlsErrorKind::Timeout, text)
     }
 
-    /// The error of a handshake with too many bytes.
-    pub fn long_handshake() -> Self {
-        Self::new(TlsErrorKind::Other, "the TLS handshake has too many bytes")
+    /// The error of a handshake that this side has failed to handle.
+    pub fn panicked() -> Self {
+        Self::new(TlsErrorKind::Other, "the TLS handshake ended by a panic")
     }
 
     /// Returns the kind.

@@ -1,5 +1,8 @@
 //! Handshakes in progress: how many there are on the shard and of each client address, what has
 //! arrived of each, whose turn is next, and which have no time left.
+//!
+//! Invariants: input that waits for its turn, or for the end of a step, is bounded by what is
+//! received before a stop takes effect; a stopped handshake has a step ahead of it.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -7,21 +10,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::listeners::{HandshakeLimit, TlsSlot};
+use super::steps::WaitingStep;
 use corelane_base::client_address::ClientAddress;
 use corelane_base::eviction::{HOLDERS_MAX, Holder, Idle, Usage};
 use corelane_base::id_map::IdMap;
 use corelane_base::time::Instant;
 use corelane_engine::ring::Socket;
-use corelane_tls::TlsError;
 
-use super::listeners::{HandshakeLimit, TlsSlot};
-use super::steps::WaitingStep;
-
-/// Bytes of a handshake that wait for their turn: a client's messages have at most 64 KiB.
-const HANDSHAKE_BYTES_MAX: usize = 80 << 10;
-
-/// The same while a step is done: it may be the last one, and the first request follows.
-const BYTES_BEHIND_STEP_MAX: usize = 256 << 10;
+/// Bytes of a handshake that wait for their turn, or for the end of a step; then its receive stops.
+/// The first request may follow the last message of the client.
+const WAITING_BYTES_MAX: usize = 80 << 10;
 
 /// Time that a silent connection has while there are many.
 const SHORT_SILENCE: Duration = Duration::from_secs(3);
@@ -56,6 +55,8 @@ pub(super) struct Handshake {
     pub(super) silent: Option<TlsSlot>,
     /// Input that waits for its turn.
     input: Vec<u8>,
+    /// Nothing is received until the end of the next step.
+    is_stopped: bool,
     /// A step is being done.
     is_in_step: bool,
     /// The step, if it is done on a thread.
@@ -71,6 +72,15 @@ pub(super) struct HandshakeInput {
     pub(super) number: u64,
     pub(super) address: Option<ClientAddress>,
     pub(super) bytes: Vec<u8>,
+}
+
+/// What has happened to a handshake until the end of its step.
+#[derive(Debug)]
+pub(super) struct EndedStep {
+    /// Input that has arrived since the step began.
+    pub(super) input: Vec<u8>,
+    /// The receive was stopped, and goes on unless the handshake fails.
+    pub(super) resumes: bool,
 }
 
 /// The name of a handshake.
@@ -96,6 +106,7 @@ impl PendingHandshakes {
             since: now,
             silent: Some(slot),
             input: Vec::new(),
+            is_stopped: false,
             is_in_step: false,
             step: None,
             end: None,
@@ -147,23 +158,17 @@ impl PendingHandshakes {
         })
     }
 
-    /// Keeps input of a handshake for its turn.
-    ///
-    /// # Errors
-    ///
-    /// There is too much.
-    pub(super) fn keep_input(&mut self, socket: Socket, bytes: &[u8]) -> Result<(), TlsError> {
-        let Some(handshake) = self.handshakes.get_mut(&socket) else { return Ok(()) };
-        let bytes_max =
-            if handshake.is_in_step { BYTES_BEHIND_STEP_MAX } else { HANDSHAKE_BYTES_MAX };
-        if handshake.input.len() + bytes.len() > bytes_max {
-            return Err(TlsError::long_handshake());
-        }
+    /// Keeps input of a handshake for its turn. Returns whether its receive has to stop until the
+    /// next step has ended.
+    pub(super) fn keep_input(&mut self, socket: Socket, bytes: &[u8]) -> bool {
+        let Some(handshake) = self.handshakes.get_mut(&socket) else { return false };
         if handshake.input.is_empty() && !handshake.is_in_step {
             self.ready.push_back((socket, handshake.number));
         }
         handshake.input.extend_from_slice(bytes);
-        Ok(())
+        let stops = handshake.input.len() > WAITING_BYTES_MAX && !handshake.is_stopped;
+        handshake.is_stopped |= stops;
+        stops
     }
 
     /// Keeps the end of the stream of a handshake, unless nothing is to be done before it: then it
@@ -198,15 +203,18 @@ impl PendingHandshakes {
         }
     }
 
-    /// Ends the step of a handshake. Returns the input that has arrived meanwhile, or `None` if the
-    /// handshake has ended.
-    pub(super) fn end_step(&mut self, socket: Socket, number: u64) -> Option<Vec<u8>> {
+    /// Ends the step of a handshake. Returns `None` if the handshake has ended.
+    pub(super) fn end_step(&mut self, socket: Socket, number: u64) -> Option<EndedStep> {
         let handshake = self.handshakes.get_mut(&socket)?;
         let is_current = handshake.number == number && handshake.is_in_step;
         is_current.then(|| {
             handshake.is_in_step = false;
             handshake.step = None;
-            std::mem::take(&mut handshake.input)
+            let was_stopped = std::mem::take(&mut handshake.is_stopped);
+            EndedStep {
+                input: std::mem::take(&mut handshake.input),
+                resumes: was_stopped && handshake.end.is_none(),
+            }
         })
     }
 
@@ -345,7 +353,49 @@ impl HandshakeCounts {
 
 #[cfg(test)]
 mod tests {
+    use corelane_engine::ring::RingOptions;
+    use corelane_engine::ring::sim::{Faults, World};
+
     use super::*;
+
+    /// Adds a handshake, and a socket for it.
+    fn handshake(pending: &mut PendingHandshakes) -> Socket {
+        let world = World::with_faults(1, Faults::NONE);
+        let (socket, _peer) = world.ring(RingOptions::default()).attach().unwrap();
+        let handshake = Handshake {
+            number: 1,
+            peer: None,
+            address: None,
+            since: Instant::ORIGIN,
+            silent: None,
+            input: Vec::new(),
+            is_stopped: false,
+            is_in_step: false,
+            step: None,
+            end: None,
+        };
+        pending.handshakes.insert(socket, handshake);
+        socket
+    }
+
+    #[test]
+    fn receive_stops_until_end_of_step() {
+        let mut pending = PendingHandshakes::default();
+        let socket = handshake(&mut pending);
+        assert!(!pending.keep_input(socket, &[0; WAITING_BYTES_MAX]));
+        assert!(pending.keep_input(socket, &[0; 1]) && !pending.keep_input(socket, &[0; 1]));
+        assert_eq!(pending.pop_ready(), Some(socket));
+        let HandshakeInput { number, bytes, .. } = pending.begin_step(socket).unwrap();
+        assert_eq!(bytes.len(), WAITING_BYTES_MAX + 2);
+        assert!(!pending.keep_input(socket, &[0; 2 * WAITING_BYTES_MAX]));
+        let ended = pending.end_step(socket, number).unwrap();
+        assert_eq!((ended.input.len(), ended.resumes), (2 * WAITING_BYTES_MAX, true));
+        // Behind the end of the stream there is nothing to receive.
+        pending.begin_step(socket).unwrap();
+        assert!(pending.keep_input(socket, &[0; 2 * WAITING_BYTES_MAX]));
+        assert!(pending.keep_end(socket, Ok(())).is_none());
+        assert!(!pending.end_step(socket, number).unwrap().resumes);
+    }
 
     fn address(text: &str) -> Option<ClientAddress> {
         ClientAddress::new(text.parse().unwrap())

@@ -16,10 +16,10 @@ use corelane_engine::stream::{ByteFilter, Streams};
 use corelane_tls::{ServerSide, TlsError, TlsErrorKind, TlsFilter};
 
 use super::handshakes::{
-    Handshake, HandshakeCounts, HandshakeKey, PendingHandshakes, SilentClient,
+    EndedStep, Handshake, HandshakeCounts, HandshakeKey, PendingHandshakes, SilentClient,
 };
 use super::listeners::{HandshakeLimit, SILENT_FACTOR, TlsCounters, TlsLimits, TlsSlot};
-use super::steps::{HandshakeStep, HandshakeSteps, StepRun};
+use super::steps::{HandshakeStep, HandshakeSteps, StepRun, ThreadEnd};
 use crate::telemetry::event::Event;
 use crate::telemetry::throttle::EventThrottle;
 
@@ -166,10 +166,10 @@ impl TlsSockets {
             }
             Completion::Received { socket, buffer } if self.streams.is_handshaking(socket) => {
                 let bytes = &ring.bytes(&buffer)[..buffer.len as usize];
-                let kept = self.pending.keep_input(socket, bytes);
+                let stops = self.pending.keep_input(socket, bytes);
                 ring.release(buffer);
-                if let Err(error) = kept {
-                    self.fail(ring, socket, error);
+                if stops {
+                    ring.submit(Operation::StopReceive(socket));
                 }
             }
             Completion::EndOfStream { socket, .. } if self.ended.contains(&socket) => {}
@@ -406,7 +406,10 @@ impl TlsSockets {
                 return;
             }
             match self.steps.pop_completed() {
-                Some(step) => self.complete_step(ring, step),
+                Some(ThreadEnd::Completed(step)) => self.complete_step(ring, step),
+                Some(ThreadEnd::Panicked { socket, number }) => {
+                    self.end_panicked(ring, socket, number);
+                }
                 None => self.has_completed = false,
             }
         }
@@ -416,7 +419,8 @@ impl TlsSockets {
     /// step began is read behind it.
     fn complete_step<R: Ring>(&mut self, ring: &mut R, mut step: Box<HandshakeStep>) {
         let socket = step.socket;
-        let Some(mut input) = self.pending.end_step(socket, step.number) else { return };
+        let Some(ended) = self.pending.end_step(socket, step.number) else { return };
+        let EndedStep { mut input, resumes } = ended;
         if !self.streams.is_handshaking(socket) {
             return;
         }
@@ -438,6 +442,9 @@ impl TlsSockets {
         match result {
             Ok(()) if is_established || !has_ended => {
                 self.streams.finish_input(ring, socket);
+                if resumes {
+                    ring.submit(Operation::Receive(socket));
+                }
             }
             Ok(()) => self.fail(ring, socket, TlsError::client_closed()),
             Err(error) => {
@@ -449,6 +456,14 @@ impl TlsSockets {
         }
         if let Some(result) = end {
             self.handle_end(ring, socket, result);
+        }
+    }
+
+    /// Ends a handshake whose step has panicked, unless it has ended meanwhile.
+    #[cold]
+    fn end_panicked<R: Ring>(&mut self, ring: &mut R, socket: Socket, number: u64) {
+        if self.pending.end_step(socket, number).is_some() && self.streams.is_handshaking(socket) {
+            self.fail(ring, socket, TlsError::panicked());
         }
     }
 

@@ -2,9 +2,11 @@
 //! the background, so that calls do not wait for them.
 //!
 //! Invariants: a step that has begun comes back once, and is completed by the same code wherever it
-//! ran; client addresses are served in turns.
+//! ran; of one that panics on a thread its shard learns that at once; client addresses are served
+//! in turns.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -79,9 +81,32 @@ impl Job for ThreadStep {
         0
     }
 
-    fn run(mut self, _: Reservation) {
-        self.step.run();
-        self.completed.push(self.step);
+    fn run(self, _: Reservation) {
+        let Self { mut step, completed } = self;
+        let HandshakeStep { socket, number, .. } = *step;
+        completed.push(end_of(socket, number, move || {
+            step.run();
+            step
+        }));
+    }
+}
+
+/// The end of a step on a thread.
+pub(super) enum ThreadEnd {
+    Completed(Box<HandshakeStep>),
+    /// The step has panicked, and its filter is gone.
+    Panicked {
+        socket: Socket,
+        number: u64,
+    },
+}
+
+/// Runs a step on a thread.
+fn end_of(socket: Socket, number: u64, run: impl FnOnce() -> Box<HandshakeStep>) -> ThreadEnd {
+    // The step is dropped by a panic, with all that it has changed.
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(step) => ThreadEnd::Completed(step),
+        Err(_) => ThreadEnd::Panicked { socket, number },
     }
 }
 
@@ -106,16 +131,16 @@ impl WaitingStep {
 
 /// Where the threads put the steps of a shard.
 struct Completed {
-    steps: Sender<Box<HandshakeStep>>,
+    steps: Sender<ThreadEnd>,
     /// The shard has not looked at them since it was woken.
     has_woken: AtomicBool,
     waker: Waker,
 }
 
 impl Completed {
-    fn push(&self, step: Box<HandshakeStep>) {
+    fn push(&self, end: ThreadEnd) {
         // Fails once the shard has ended.
-        let is_sent = self.steps.send(step).is_ok();
+        let is_sent = self.steps.send(end).is_ok();
         if is_sent && !self.has_woken.swap(true, Ordering::AcqRel) {
             self.waker.wake();
         }
@@ -126,7 +151,7 @@ impl Completed {
 pub(super) struct HandshakeSteps {
     threads: HandshakeThreads,
     completed: Arc<Completed>,
-    received: Receiver<Box<HandshakeStep>>,
+    received: Receiver<ThreadEnd>,
     on_shard: ShardTime,
     clock: Clock,
 }
@@ -166,8 +191,8 @@ impl HandshakeSteps {
             && self.completed.has_woken.swap(false, Ordering::AcqRel)
     }
 
-    /// Takes a step that a thread has completed.
-    pub(super) fn pop_completed(&self) -> Option<Box<HandshakeStep>> {
+    /// Takes a step that has ended on a thread.
+    pub(super) fn pop_completed(&self) -> Option<ThreadEnd> {
         self.received.try_recv().ok()
     }
 }
@@ -205,7 +230,18 @@ impl ShardTime {
 
 #[cfg(test)]
 mod tests {
+    use corelane_engine::ring::RingOptions;
+    use corelane_engine::ring::sim::{Faults, World};
+
     use super::*;
+
+    #[test]
+    fn panic_on_thread_is_an_end() {
+        let world = World::with_faults(1, Faults::NONE);
+        let (socket, _peer) = world.ring(RingOptions::default()).attach().unwrap();
+        let end = end_of(socket, 7, || panic!("as a step might"));
+        assert!(matches!(end, ThreadEnd::Panicked { socket: it, number: 7 } if it == socket));
+    }
 
     #[test]
     fn steps_take_part_of_shard_time() {

@@ -6,6 +6,8 @@ use std::net::{Shutdown, TcpStream};
 use corelane::Options;
 use corelane::client::ClientErrorKind;
 use corelane::options::ClientCertificateMode;
+use corelane_test_support::Request;
+use corelane_test_support::messages::{self, modern};
 use corelane_test_support::tls::HandshakeKind::{Full, Resumed};
 use corelane_test_support::tls::{Issuer, RequestEnd, VERSIONS};
 use corelane_test_support::{TestServer, over_each_ring};
@@ -50,6 +52,24 @@ fn request_with_end_of_handshake_is_answered() {
         }
         let end = RequestEnd::Garbage;
         authority.issuer.request_with_handshake(server.http(), b"", end);
+    });
+}
+
+#[test]
+fn large_request_behind_handshake_is_answered() {
+    let authority = Authority::new();
+    over_each_ring(options(&authority), |options| {
+        let server = TestServer::start(options);
+        let text = "x".repeat(1 << 20);
+        let request = Request::modern(&modern(messages::echo(1, &text)));
+        for _ in 0..5 {
+            let end = RequestEnd::CloseNotify;
+            let server = server.http();
+            let response = authority.issuer.request_with_handshake(server, &request.bytes(), end);
+            let response = String::from_utf8_lossy(&response);
+            assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{}", response.len());
+            assert!(response.contains(&text), "{}", response.len());
+        }
     });
 }
 

@@ -272,6 +272,7 @@ impl Issuer {
             client.read_tls(&mut stream).unwrap();
             client.process_new_packets().unwrap();
         }
+        client.set_buffer_limit(None);
         client.writer().write_all(request).unwrap();
         let mut last = Vec::new();
         match end {
