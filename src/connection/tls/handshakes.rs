@@ -382,17 +382,18 @@ mod tests {
     fn receive_stops_until_end_of_step() {
         let mut pending = PendingHandshakes::default();
         let socket = handshake(&mut pending);
-        assert!(!pending.keep_input(socket, &[0; WAITING_BYTES_MAX]));
+        let input = vec![0; 2 * WAITING_BYTES_MAX];
+        assert!(!pending.keep_input(socket, &input[..WAITING_BYTES_MAX]));
         assert!(pending.keep_input(socket, &[0; 1]) && !pending.keep_input(socket, &[0; 1]));
         assert_eq!(pending.pop_ready(), Some(socket));
         let HandshakeInput { number, bytes, .. } = pending.begin_step(socket).unwrap();
         assert_eq!(bytes.len(), WAITING_BYTES_MAX + 2);
-        assert!(!pending.keep_input(socket, &[0; 2 * WAITING_BYTES_MAX]));
+        assert!(!pending.keep_input(socket, &input));
         let ended = pending.end_step(socket, number).unwrap();
         assert_eq!((ended.input.len(), ended.resumes), (2 * WAITING_BYTES_MAX, true));
         // Behind the end of the stream there is nothing to receive.
         pending.begin_step(socket).unwrap();
-        assert!(pending.keep_input(socket, &[0; 2 * WAITING_BYTES_MAX]));
+        assert!(pending.keep_input(socket, &input));
         assert!(pending.keep_end(socket, Ok(())).is_none());
         assert!(!pending.end_step(socket, number).unwrap().resumes);
     }
