@@ -14,7 +14,7 @@ struct Layer {
 }
 
 /// A module uses only modules above its own line.
-const LAYERS: [Layer; 18] = [
+const LAYERS: [Layer; 19] = [
     Layer { module: "base", may_use: &[] },
     Layer { module: "telemetry", may_use: &["base"] },
     Layer { module: "protocol", may_use: &["base"] },
@@ -22,6 +22,7 @@ const LAYERS: [Layer; 18] = [
     Layer { module: "engine", may_use: &["base"] },
     Layer { module: "tls", may_use: &["base", "transport", "engine"] },
     Layer { module: "parity", may_use: &["base", "protocol"] },
+    Layer { module: "process", may_use: &[] },
     Layer { module: "guard", may_use: &["base", "protocol"] },
     Layer { module: "service", may_use: &["base", "protocol"] },
     Layer {
@@ -66,6 +67,7 @@ const ALL: &[&str] = &[
     "transport",
     "tls",
     "parity",
+    "process",
     "guard",
     "service",
     "engine",

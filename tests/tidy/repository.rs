@@ -36,12 +36,13 @@ pub(crate) struct Crate {
 }
 
 /// The crates in `src` besides `corelane`, each before those that contain its folder.
-pub(crate) const CRATES: [Crate; 8] = [
+pub(crate) const CRATES: [Crate; 9] = [
     Crate { name: "corelane_base", root: &["base"] },
     Crate { name: "corelane_client", root: &["client"] },
     Crate { name: "corelane_engine", root: &["engine"] },
     Crate { name: "corelane_parity_check", root: &["parity", "check"] },
     Crate { name: "corelane_parity", root: &["parity"] },
+    Crate { name: "corelane_process", root: &["process"] },
     Crate { name: "corelane_protocol", root: &["protocol"] },
     Crate { name: "corelane_tls", root: &["tls"] },
     Crate { name: "corelane_transport", root: &["transport"] },
