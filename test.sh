@@ -6,8 +6,8 @@
 # test suite and Debian's Chromium (tests/judges), promtool (tests/server/http), all below target/
 # but the browser, with the MCP servers of others (loadtest/tests/load/other_servers), wrk
 # (loadtest/tests/load/agreement.rs), sslscan and testssl.sh (tests/server/tls), and
-# nginx, haproxy and Caddy (tests/server/proxies, tests/parity/parity_check), which are not started
-# as services. Messages are also validated
+# nginx, haproxy and Caddy (tests/server/proxies, tests/parity/parity_check), OpenAPI documents and
+# PostgreSQL (src/declared), none of them started as services. Messages are also validated
 # against the official schemas if MCP_SCHEMA_DIR is a folder of REVISION/schema.json.
 
 set -euo pipefail
@@ -18,6 +18,8 @@ if [ -z "${MCP_SCHEMA_DIR:-}" ] && [ -d "$schemas" ]; then
   export MCP_SCHEMA_DIR="$schemas"
 fi
 tests/judges/interop/install.sh
+tests/judges/bundle/install.sh
+tests/process/install.sh
 tests/judges/conformance/install.sh
 tests/judges/autobahn/install.sh
 tests/judges/page/install.sh

@@ -26,6 +26,9 @@ mod config;
 
 mod connection;
 
+#[cfg(feature = "declared")]
+pub mod declared;
+
 #[cfg(feature = "files")]
 pub mod files;
 
@@ -54,8 +57,8 @@ pub use crate::service::{
     CompletionContext, Features, GetPromptResult, HandlerError, InlineContext, InternalError,
     IntoCallToolResult, NoArguments, OrInvalid, Prompt, PromptArgument, PromptArguments,
     PromptBuilder, ReadContext, ReadResourceResult, RequestContext, RequestInfo, RequestView,
-    Resource, ResourceBuilder, ResourceTemplate, Structured, TaskSupport, Tool, ToolAnnotations,
-    ToolArguments, ToolBuilder, TraceContext,
+    Resource, ResourceBuilder, ResourceTemplate, Skill, SkillFile, Structured, TaskSupport, Tool,
+    ToolAnnotations, ToolArguments, ToolBuilder, TraceContext,
 };
 pub use crate::telemetry::{ConnectionInfo, Counters, Transport};
 
@@ -112,7 +115,7 @@ pub mod options {
     pub use corelane_engine::ring::RingOptions;
 
     pub use crate::server::options::{
-        AdminOptions, AuthOptions, BreakerOptions, CapabilitiesTimeoutPolicy,
+        AdminOptions, AuthOptions, BreakerOptions, CapabilitiesTimeoutPolicy, CardOptions,
         ClientCertificateMode, DemoServices, DpopMode, EngineOptions, ExecutorKind, FileOptions,
         ForwardedField, HttpOptions, LimitOptions, ListenerTlsOptions, LogFormat, LogLevel,
         LogOptions, MemoryGuardOptions, OverloadOptions, ParityMode, ParityOptions, ParityTimeouts,

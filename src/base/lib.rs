@@ -16,6 +16,7 @@ pub mod slab;
 pub mod time;
 pub mod transport;
 pub mod trusted_proxies;
+pub mod variables;
 
 pub mod eviction;
 pub mod linked_list;

@@ -6,9 +6,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::cli::client;
+#[cfg(feature = "declared")]
+use crate::cli::declared;
 #[cfg(feature = "parity-check")]
 use crate::cli::parity_check;
+use crate::cli::{client, publish};
 use crate::config::CommandLine;
 use crate::config::Options;
 use crate::config::table::{self, Row};
@@ -41,7 +43,15 @@ pub(crate) fn command() -> Command {
                 )
                 .defer(|command| with_options(command).arg(all_flag())),
         )
+        .subcommands(publish::commands().map(|command| {
+            command.defer(|command| {
+                let flags = publish::flags(command.get_name());
+                with_options(command).args(flags)
+            })
+        }))
         .subcommands(client::commands());
+    #[cfg(feature = "declared")]
+    let command = command.subcommands(declared::commands());
     #[cfg(feature = "parity-check")]
     let command = command.subcommand(parity_check::command());
     command
@@ -53,9 +63,8 @@ pub(crate) fn parse(
 ) -> Result<ArgMatches, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let command_name = arguments.get(1).and_then(|name| name.to_str()).unwrap_or_default();
-    let has_options = !client::is_client_command(command_name);
-    #[cfg(feature = "parity-check")]
-    let has_options = has_options && command_name != parity_check::NAME;
+    let has_options = ["serve", "stdio", "check"].contains(&command_name)
+        || publish::is_publish_command(command_name);
     command().try_get_matches_from(&arguments).map_err(|mut error| {
         // clap's own suggestion prefers long names that share letters; edit distance is better.
         if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =

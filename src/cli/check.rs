@@ -11,12 +11,14 @@ use std::process::ExitCode;
 
 use corelane_protocol::model::Implementation;
 
+use crate::cli::serve::Declarations;
 use crate::cli::{print_diagnostic, serve};
 use crate::config::issue::{Diagnostic, Source};
 use crate::config::options::RingBackend;
 use crate::config::table::Row;
 use crate::config::{ConfigIssue, EffectiveConfig, MachineLimits, Options, machine};
 use crate::files::{Files, Prompts};
+use crate::server::card::{CardFault, ServerCard};
 use crate::server::{
     StartFault, check_audit_file, check_auth, check_tls, check_traces, find_readable_secrets,
     find_start_faults, probe_ring,
@@ -24,15 +26,20 @@ use crate::server::{
 use crate::service::Catalog;
 
 /// Prints the options that differ from their defaults, or all, and the warnings about them.
-pub(crate) fn run(effective: &EffectiveConfig, shows_all: bool) -> ExitCode {
+pub(crate) fn run(
+    effective: &EffectiveConfig,
+    declarations: Declarations,
+    shows_all: bool,
+) -> ExitCode {
     for warning in &effective.warnings {
         print_diagnostic("warning", warning);
     }
+    declarations.print_warnings();
     let mut findings = Findings::default();
     let has_uring = findings.check_ring(&effective.options);
     let machine = MachineLimits { has_uring: Some(has_uring), ..MachineLimits::detect() };
     findings.warnings.extend(machine.warnings(&effective.options));
-    findings.check_start(&effective.options);
+    findings.check_start(&effective.options, declarations);
     findings.print(effective);
     let written = if shows_all {
         write_options(effective.rows(), &mut io::stdout().lock())
@@ -88,7 +95,7 @@ impl Findings {
     }
 
     /// Tries everything else that a start needs.
-    fn check_start(&mut self, options: &Options) {
+    fn check_start(&mut self, options: &Options, declarations: Declarations) {
         let unreadable = machine::find_unreadable(options);
         let has_directories = unreadable.is_empty();
         self.errors.extend(unreadable);
@@ -113,13 +120,24 @@ impl Findings {
             let hint = "correct the option or the file";
             self.errors.push((AUTH, Diagnostic::new(error, hint)));
         }
+        let card = ServerCard::new(options, &serve::server_info(&options.service));
+        if let Err(CardFault { key, message, hint }) = card {
+            self.errors.push((key, Diagnostic::new(message, hint)));
+        }
         if let Err(error) = check_traces(&options.traces) {
             let hint = "correct the option or the file";
             self.errors.push(("traces.endpoint", Diagnostic::new(error, hint)));
         }
-        if has_directories && let Err(error) = serve::build_server(options.clone()) {
+        for warning in declarations.warnings() {
+            print_diagnostic("warning", &warning);
+        }
+        if has_directories && let Err(error) = serve::build_server(options, declarations) {
             let hint = "correct the option or the files";
-            self.errors.push(("resources.directory", Diagnostic::new(error.to_string(), hint)));
+            let faults = serve::declaration_faults(&*error);
+            let of_declarations = faults.map(|it| (DECLARATIONS, Diagnostic::new(it, "")));
+            self.errors.push(of_declarations.unwrap_or_else(|| {
+                ("resources.directory", Diagnostic::new(error.to_string(), hint))
+            }));
         }
         if has_directories {
             self.check_files(options);
@@ -149,6 +167,10 @@ impl Findings {
     fn print(&self, effective: &EffectiveConfig) {
         for (kind, findings) in [("warning", &self.warnings), ("error", &self.errors)] {
             for (key, cause) in findings {
+                if *key == DECLARATIONS {
+                    cause.message.lines().for_each(|fault| print_diagnostic(kind, &fault));
+                    continue;
+                }
                 if *key == AUTH {
                     let Diagnostic { message, hint } = cause;
                     print_diagnostic(kind, &format!("authentication: {message}; {hint}"));
@@ -163,6 +185,9 @@ impl Findings {
 
 /// Stands for the options of authentication; the message names the one that is wrong.
 const AUTH: &str = "auth";
+
+/// Stands for declarations, whose faults name their places themselves.
+const DECLARATIONS: &str = "declarations";
 
 fn write_options<'a>(
     rows: impl Iterator<Item = (&'static Row, String, &'a Source)>,

@@ -11,30 +11,43 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
+#[cfg(feature = "declared")]
+use std::sync::Arc;
 
 use corelane_engine::buffer::allocator;
 
 use self::idle_trim::IdleTrim;
 use self::logging::Log;
-use self::serve::Reloader;
+use self::serve::{Declarations, Reloader};
 use crate::config::issue::Diagnostic;
-use crate::config::{self, ConfigIssue, EffectiveConfig, machine};
+use crate::config::{self, CommandLine, ConfigIssue, EffectiveConfig, Options, machine};
+#[cfg(feature = "declared")]
+use crate::declared::{Declared, SUPERVISOR, Sources};
 use crate::server::{StartFault, find_unprotected};
 use crate::telemetry::{Counters, Event};
 
 mod client;
+#[cfg(feature = "declared")]
+mod declared;
 #[cfg(feature = "parity-check")]
 mod parity_check;
 
-mod arguments;
 mod idle_trim;
 mod logging;
 mod serve;
 
+mod publish;
+
+mod arguments;
 mod check;
 
 /// Runs the command named by `arguments`, which include the program name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    #[cfg(feature = "declared")]
+    if arguments.get(1).is_some_and(|name| name == SUPERVISOR) {
+        return supervise_processes();
+    }
     let matches = match arguments::parse(arguments) {
         Ok(matches) => matches,
         Err(error) => return print_usage(&error),
@@ -48,6 +61,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     #[cfg(feature = "parity-check")]
     if command == parity_check::NAME {
         return parity_check::run(matches);
+    }
+    #[cfg(feature = "declared")]
+    if declared::is_declared_command(command) {
+        return declared::run(command, matches, run);
     }
     let command_line = arguments::command_line(matches);
     let effective = match config::load(&command_line) {
@@ -65,19 +82,75 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if command == "serve" && report_unprotected(&effective) {
         return ExitCode::FAILURE;
     }
+    let declarations = match load_declarations(&command_line, &effective.options) {
+        Ok(declarations) => declarations,
+        Err(code) => return code,
+    };
+    if publish::is_publish_command(command) {
+        let config = command_line.path();
+        let (options, config) = (&effective.options, config.as_deref());
+        return publish::run(command, matches, options, &declarations, config);
+    }
     match command {
-        "check" => check::run(&effective, arguments::shows_all(matches)),
+        "check" => check::run(&effective, declarations, arguments::shows_all(matches)),
         // Its one client holds little memory, and an idle server needs no second thread.
         "stdio" => {
             let can_trim = allocator::return_large_allocations();
-            with_log(effective, |options, log| serve::stdio(options, log, can_trim))
+            with_log(effective, |options, log| serve::stdio(&options, declarations, log, can_trim))
         }
         _ => with_idle_trim(|| {
             with_log(effective, |options, log| {
-                serve::serve(options, log, Reloader { command_line, log: log.handle() })
+                let reloader = Reloader {
+                    command_line,
+                    log: log.handle(),
+                    #[cfg(feature = "declared")]
+                    declared: Arc::clone(&declarations.declared),
+                };
+                serve::serve(&options, declarations, log, reloader)
             })
         }),
     }
+}
+
+/// Runs the process that starts commands until the server has ended.
+#[cfg(feature = "declared")]
+fn supervise_processes() -> ExitCode {
+    match corelane_process::run_supervisor() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print_diagnostic("error", &error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Reads what the configuration file declares, or reports every fault.
+#[cfg(feature = "declared")]
+fn load_declarations(
+    command_line: &CommandLine,
+    options: &Options,
+) -> Result<Declarations, ExitCode> {
+    let sources = Sources {
+        file: command_line.path(),
+        tools: options.files.tools.clone(),
+        skills: options.files.skills.clone(),
+    };
+    let declared = Arc::new(Declared::new(sources));
+    match declared.load() {
+        Ok(loaded) => Ok(Declarations { declared, loaded }),
+        Err(errors) => {
+            for fault in &errors.0 {
+                print_diagnostic("error", fault);
+            }
+            Err(ExitCode::FAILURE)
+        }
+    }
+}
+
+#[cfg(not(feature = "declared"))]
+#[expect(clippy::unnecessary_wraps, reason = "as with declarations")]
+fn load_declarations(_: &CommandLine, _: &Options) -> Result<Declarations, ExitCode> {
+    Ok(Declarations::default())
 }
 
 /// Runs `command` with an allocator that returns free memory to the system.
@@ -92,7 +165,7 @@ fn with_idle_trim(command: impl FnOnce() -> ExitCode) -> ExitCode {
 /// prints the error.
 fn with_log(
     effective: EffectiveConfig,
-    command: impl FnOnce(config::Options, &Log) -> Result<Counters, Box<dyn Error>>,
+    command: impl FnOnce(Options, &Log) -> Result<Counters, Box<dyn Error>>,
 ) -> ExitCode {
     let log = match Log::start(&effective.options.log) {
         Ok(log) => log,

@@ -11,7 +11,7 @@ use notify::{Error, Event};
 
 /// Events of a short period.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct ChangeBatch {
+pub struct ChangeBatch {
     /// Files whose content was written.
     pub(super) written: BTreeSet<PathBuf>,
     /// Paths that were replaced or removed: a watch on them is invalid.

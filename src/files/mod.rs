@@ -31,7 +31,7 @@
 
 mod disk;
 
-mod change_batch;
+pub(crate) mod change_batch;
 
 pub(crate) mod watcher;
 

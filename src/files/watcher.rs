@@ -26,7 +26,7 @@ use super::change_batch::ChangeBatch;
 type RwLock<T> = std::sync::RwLock<T>;
 
 /// Consumer of batches of changes.
-pub(super) trait Consumer: Send + 'static {
+pub trait Consumer: Send + 'static {
     /// Reads the disk after `burst`; returns what to watch from now on.
     fn update(&mut self, burst: &ChangeBatch) -> WatchedPaths;
 
@@ -37,13 +37,14 @@ pub(super) trait Consumer: Send + 'static {
     fn report_fault(&mut self, fault: FileFault);
 }
 
+/// What a consumer wants to be told of.
 #[derive(Debug, Default)]
-pub(super) struct WatchedPaths {
+pub struct WatchedPaths {
     /// Folders, for each change in them.
-    pub(super) folders: BTreeSet<PathBuf>,
+    pub folders: BTreeSet<PathBuf>,
     /// Links on the way to folders. The folders that contain them are watched, for changes of the
     /// links alone.
-    pub(super) links: BTreeSet<PathBuf>,
+    pub links: BTreeSet<PathBuf>,
 }
 
 impl WatchedPaths {
@@ -68,7 +69,7 @@ pub struct FileWatch {
 
 impl FileWatch {
     /// Starts the thread. Its first update covers all changes since the consumer's last one.
-    pub(super) fn start(keeper: impl Consumer) -> io::Result<Self> {
+    pub fn start(keeper: impl Consumer) -> io::Result<Self> {
         let (stop, stopped) = bounded(0);
         let thread = std::thread::Builder::new().name("corelane-files".into());
         thread.spawn(move || DirectoryWatcher::open(stopped).run(keeper))?;

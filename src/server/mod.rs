@@ -17,6 +17,7 @@
 
 pub mod options;
 
+pub mod card;
 mod fetch;
 mod secret_file;
 
@@ -94,6 +95,8 @@ pub use self::http::request_id;
 pub use self::options::Options;
 #[cfg(feature = "cli")]
 pub use self::secret_file::find_readable_secrets;
+#[cfg(feature = "declared")]
+pub use self::secret_file::read as read_secret;
 pub use self::shard::Shard;
 pub use self::shard_message::Busy;
 #[cfg(all(test, feature = "cli"))]

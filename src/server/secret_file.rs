@@ -19,7 +19,7 @@ const READABLE: u32 = 0o004;
 /// # Errors
 ///
 /// It cannot be read, or its group or others may write it.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
+pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut file = File::open(path).map_err(|error| error.to_string())?;
     // That of the target of a link, which is the file that is read.
     let metadata = file.metadata().map_err(|error| error.to_string())?;

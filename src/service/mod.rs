@@ -66,6 +66,8 @@ pub mod prompt;
 
 pub mod resource;
 
+pub mod skill;
+
 pub mod catalog;
 
 pub mod demo;
@@ -96,6 +98,7 @@ pub use self::results::{
     CallToolResult, Cancelled, ClientRequestError, Completion, GetPromptResult, HandlerError,
     HandlerOutput, InternalError, IntoCallToolResult, OrInvalid, ReadResourceResult, Structured,
 };
+pub use self::skill::{Skill, SkillFile};
 pub use self::tool::{TaskSupport, Tool, ToolAnnotations, ToolArguments, ToolBuilder};
 
 /// A catalog update: a closure that receives a builder with all entries of the current version and

@@ -4,6 +4,7 @@
 //! `./test.sh`.
 
 mod autobahn;
+mod bundle;
 mod conformance;
 mod interop;
 mod page;

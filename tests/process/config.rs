@@ -199,10 +199,10 @@ fn file_that_is_not_utf8_names_line() {
 fn oversized_file_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("corelane.toml");
-    std::fs::write(&path, vec![b'#'; (1 << 20) + 1]).unwrap();
+    std::fs::write(&path, vec![b'#'; (16 << 20) + 1]).unwrap();
     let (code, _, error) = run(&mut corelane(&["check", "--config", path.to_str().unwrap()]));
     assert_eq!(code, 1);
-    assert!(error.contains("is longer than 1 MiB"), "{error}");
+    assert!(error.contains("is longer than 16 MiB"), "{error}");
 }
 
 #[test]

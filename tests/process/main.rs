@@ -6,6 +6,8 @@
 mod backends;
 mod config;
 #[cfg(target_os = "linux")]
+mod declared;
+#[cfg(target_os = "linux")]
 mod descriptors;
 mod drains;
 mod eras;
@@ -14,6 +16,7 @@ mod mcp_client;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod memory;
 mod parity_log;
+mod publish;
 mod reloads;
 #[cfg(target_os = "linux")]
 mod ring_fallback;

@@ -14,7 +14,7 @@ struct Layer {
 }
 
 /// A module uses only modules above its own line.
-const LAYERS: [Layer; 19] = [
+const LAYERS: [Layer; 20] = [
     Layer { module: "base", may_use: &[] },
     Layer { module: "telemetry", may_use: &["base"] },
     Layer { module: "protocol", may_use: &["base"] },
@@ -49,6 +49,21 @@ const LAYERS: [Layer; 19] = [
         ],
     },
     Layer { module: "files", may_use: &["telemetry", "protocol", "service", "server"] },
+    Layer {
+        module: "declared",
+        may_use: &[
+            "base",
+            "telemetry",
+            "protocol",
+            "guard",
+            "engine",
+            "process",
+            "guard",
+            "service",
+            "server",
+            "files",
+        ],
+    },
     Layer { module: "tower", may_use: &["protocol", "server"] },
     Layer {
         module: "testing",
@@ -75,6 +90,7 @@ const ALL: &[&str] = &[
     "client",
     "server",
     "files",
+    "declared",
     "tower",
     "testing",
     "config",

@@ -1,8 +1,9 @@
-//! What a server declares and offers: `corelane inspect`, `tools`, `prompts` and `resources`.
+//! What a server declares and offers: `corelane inspect`, `tools`, `prompts`,
+//! `resources` and `skills`.
 
 use corelane_client::{
     ClientError, ClientErrorKind, PromptInfo, ResourceInfo, ResourceTemplateInfo, ServerInfo,
-    ToolInfo,
+    SkillInfo, SkillResources, ToolInfo,
 };
 use corelane_protocol::eras::Method;
 use serde_json::{Map, Value, json};
@@ -20,41 +21,48 @@ const VALUE_WIDTH: usize = 84;
 /// A list of a server.
 struct Section {
     heading: &'static str,
-    /// The capability that declares it.
+    /// The capability that declares it, as a JSON pointer (RFC 6901).
     capability: &'static str,
     method: Method,
     key: &'static str,
     write: fn(&[Value], &mut Output) -> Result<(), Failure>,
 }
 
-const SECTIONS: [Section; 4] = [
+const SECTIONS: [Section; 5] = [
     Section {
         heading: "Tools",
-        capability: "tools",
+        capability: "/tools",
         method: Method::ToolsList,
         key: "tools",
         write: write_tools,
     },
     Section {
         heading: "Prompts",
-        capability: "prompts",
+        capability: "/prompts",
         method: Method::PromptsList,
         key: "prompts",
         write: write_prompts,
     },
     Section {
         heading: "Resources",
-        capability: "resources",
+        capability: "/resources",
         method: Method::ResourcesList,
         key: "resources",
         write: write_resources,
     },
     Section {
         heading: "Resource templates",
-        capability: "resources",
+        capability: "/resources",
         method: Method::ResourcesTemplatesList,
         key: "resourceTemplates",
         write: write_templates,
+    },
+    Section {
+        heading: "Skills",
+        capability: "/extensions/io.modelcontextprotocol~1skills",
+        method: Method::SkillsList,
+        key: "skills",
+        write: write_skills,
     },
 ];
 
@@ -67,7 +75,7 @@ pub(crate) fn inspect(server: &Connection, output: &mut Output) -> Result<(), Fa
     }
     let mut failed = None;
     for section in &SECTIONS {
-        if page["capabilities"].get(section.capability).is_none() {
+        if page["capabilities"].pointer(section.capability).is_none() {
             continue;
         }
         let list = match server.optional_list(section.method, section.key) {
@@ -191,6 +199,10 @@ pub(crate) fn prompts(server: &Connection, output: &mut Output) -> Result<(), Fa
     write_list(server.list(Method::PromptsList, "prompts")?, output, write_prompts)
 }
 
+pub(crate) fn skills(server: &Connection, output: &mut Output) -> Result<(), Failure> {
+    write_list(server.list(Method::SkillsList, "skills")?, output, write_skills)
+}
+
 /// Lists the resources and resource templates. Their document has the items of both.
 pub(crate) fn resources(server: &Connection, output: &mut Output) -> Result<(), Failure> {
     let resources = server.optional_list(Method::ResourcesList, "resources")?;
@@ -278,6 +290,21 @@ fn write_templates(items: &[Value], output: &mut Output) -> Result<(), Failure> 
         let title = template.title.unwrap_or(template.name);
         let about = about(Some(&title), template.description.as_deref());
         Ok(vec![template.uri_template, mime_type, "template".to_owned(), about])
+    };
+    let rows: Vec<Vec<String>> = items.iter().map(row).collect::<Result<_, _>>()?;
+    Ok(output.write_rows(0, &rows)?)
+}
+
+fn write_skills(items: &[Value], output: &mut Output) -> Result<(), Failure> {
+    let row = |item: &Value| -> Result<Vec<String>, ClientError> {
+        let skill: SkillInfo = read_item(item)?;
+        let files = match &skill.resources {
+            SkillResources::Listed(files) if files.len() == 1 => "1 file".to_owned(),
+            SkillResources::Listed(files) => format!("{} files", files.len()),
+            _ => "dynamic".to_owned(),
+        };
+        let about = skill.description().unwrap_or_default().to_owned();
+        Ok(vec![skill.uri, files, about])
     };
     let rows: Vec<Vec<String>> = items.iter().map(row).collect::<Result<_, _>>()?;
     Ok(output.write_rows(0, &rows)?)

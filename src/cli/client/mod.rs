@@ -1,5 +1,5 @@
 //! The commands that call a server: `tools`, `call`, `tasks`, `resources`, `read`,
-//! `prompts`, `prompt`, `complete`, `listen`, `ping` and `inspect`.
+//! `prompts`, `prompt`, `skills`, `skill`, `complete`, `listen`, `ping` and `inspect`.
 //!
 //! Standard output carries results, standard error all else. Exit codes: 0 success, 1 the
 //! connection or the call failed, 2 usage error.
@@ -25,6 +25,8 @@ mod repeat;
 mod call;
 
 mod requests;
+
+mod skills;
 
 mod inspect;
 
@@ -66,6 +68,8 @@ fn execute(name: &str, matches: &ArgMatches) -> Result<(), Failure> {
         ("resources", ..) => inspect::resources(&server, &mut output),
         ("prompts", ..) => inspect::prompts(&server, &mut output),
         ("read", ..) => requests::read_resource(matches, &server, &mut output),
+        ("skills", ..) => inspect::skills(&server, &mut output),
+        ("skill", ..) => skills::read_skill(matches, &server, &mut output),
         ("complete", ..) => requests::complete(matches, &server, &mut output),
         ("listen", ..) => requests::listen(matches, &server, &mut output),
         ("ping", ..) => requests::ping(matches, &server, &mut output),
@@ -81,6 +85,7 @@ fn execute(name: &str, matches: &ArgMatches) -> Result<(), Failure> {
 fn check_dialect(name: &str, matches: &ArgMatches) -> Result<(), Failure> {
     let is_parity = matches.get_one::<String>(DIALECT).is_some_and(|it| it == PARITY);
     let lacks = match name {
+        "skill" | "skills" => "skills",
         "tasks" => "tasks",
         "listen" => "subscriptions",
         "call" if matches.get_flag(TASK) => "tasks",

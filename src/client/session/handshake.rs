@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use corelane_protocol::eras::{
     CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, ClientCapabilities, Method, PROTOCOL_VERSION_KEY,
+    SKILLS_EXTENSION,
 };
 use corelane_protocol::json::{Object, Value, write};
 use corelane_protocol::model::{Implementation, ServerCapabilities};
@@ -99,9 +100,6 @@ impl SessionOptions {
     }
 }
 
-/// Identifier of the Skills extension.
-const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
-
 /// Revision, capabilities and identity of the server, from `server/discover` or `initialize`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -161,7 +159,7 @@ impl ServerInfo {
 
     /// Returns why `method` cannot be called on this server, or `None` if it can.
     pub(crate) fn missing_support(&self, method: Method) -> Option<String> {
-        if matches!(method, Method::SkillsList | Method::SkillsGet) {
+        if let Method::ResourcesDirectoryRead | Method::SkillsList | Method::SkillsGet = method {
             let is_declared = self.extensions.contains_key(SKILLS_EXTENSION);
             return (!is_declared)
                 .then(|| format!("the server has no extension {SKILLS_EXTENSION}"));
@@ -198,6 +196,7 @@ impl ServerInfo {
             Method::Ping
             | Method::Initialize
             | Method::Discover
+            | Method::ResourcesDirectoryRead
             | Method::SkillsList
             | Method::SkillsGet
             | Method::SubscriptionsListen => return None,

@@ -276,10 +276,15 @@ const GLOMMIO_LOCKED_BYTES: u64 = 512 << 10;
 /// key of its option.
 pub fn find_unreadable(options: &Options) -> Vec<(&'static str, Diagnostic)> {
     let files = &options.files;
-    [("resources.directory", &files.resources), ("prompts.directory", &files.prompts)]
-        .into_iter()
-        .filter_map(|(key, path)| Some((key, check(path.as_deref()?)?)))
-        .collect()
+    let directories = [
+        ("resources.directory", &files.resources),
+        ("prompts.directory", &files.prompts),
+        ("tools.directory", &files.tools),
+        ("skills.directory", &files.skills),
+    ];
+    let faults =
+        directories.into_iter().filter_map(|(key, path)| Some((key, check(path.as_deref()?)?)));
+    faults.collect()
 }
 
 fn check(path: &Path) -> Option<Diagnostic> {

@@ -3,11 +3,15 @@
 //! Invariants: every key of the file becomes an assignment of a known option, with its line, or an
 //! error. Values are converted to the text a flag would carry and validated later.
 
+use std::path::Path;
+
 use toml::de::{DeTable, DeValue};
 
 use crate::config::issue::{ConfigIssue, Diagnostic, Source};
 use crate::config::read::raw_value::{Assignment, RawValue, is_section, unknown_key};
-use crate::config::table;
+use crate::config::table::{self, Row};
+use crate::config::unit::Unit;
+use crate::config::value;
 
 /// Parses the `text` of the file called `path`. Errors are appended to `problems`; the assignments
 /// without errors are returned.
@@ -41,10 +45,16 @@ impl Reader<'_> {
         entries.sort_by_key(|(key, _)| key.span().start);
         for (name, value) in entries {
             let key = format!("{prefix}{}", name.get_ref());
+            if is_declaration(&key) {
+                continue;
+            }
             let source = self.source(name.span().start);
             match (table::find(&key), value.get_ref()) {
                 (Some(row), value) => match raw_value(value).to_text(row) {
-                    Ok(text) => self.assignments.push(Assignment { row, text, source }),
+                    Ok(text) => {
+                        let text = self.path_from_file(row, text);
+                        self.assignments.push(Assignment { row, text, source });
+                    }
                     Err(diagnostic) => {
                         self.problems.push(ConfigIssue::new(source, key, diagnostic));
                     }
@@ -60,6 +70,22 @@ impl Reader<'_> {
         }
     }
 
+    /// Returns the value of an option that names files with relative paths joined to the folder of
+    /// the configuration file.
+    fn path_from_file(&self, row: &Row, text: String) -> String {
+        let folder = Path::new(self.path).parent().filter(|it| !it.as_os_str().is_empty());
+        let Some(folder) = folder else { return text };
+        let join = |path: &str| match path {
+            "" | "off" | value::DEFAULT => path.to_owned(),
+            path => folder.join(path).to_string_lossy().into_owned(),
+        };
+        match row.unit {
+            Unit::Directory | Unit::File => join(&text),
+            Unit::Files => text.split(',').map(join).collect::<Vec<_>>().join(","),
+            _ => text,
+        }
+    }
+
     fn source(&self, offset: usize) -> Source {
         Source::File { path: self.path.to_owned(), line: Some(self.line(offset)) }
     }
@@ -72,6 +98,18 @@ impl Reader<'_> {
 /// Returns the number, from 1, of the line of the byte after `before`.
 pub fn line_number_after(before: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', before).count() + 1
+}
+
+/// Returns whether `key` is a list of declarations, which [`crate::declared`] reads.
+#[cfg(feature = "declared")]
+fn is_declaration(key: &str) -> bool {
+    crate::declared::KINDS.contains(&key)
+}
+
+/// Returns whether `key` is a list of declarations, which this build does not have.
+#[cfg(not(feature = "declared"))]
+const fn is_declaration(_: &str) -> bool {
+    false
 }
 
 fn raw_value<'a>(value: &'a DeValue<'a>) -> RawValue<'a> {

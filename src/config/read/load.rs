@@ -29,6 +29,19 @@ pub struct CommandLine {
     pub flags: Vec<(&'static str, String)>,
 }
 
+impl CommandLine {
+    /// Returns the path of the configuration file: that of `--config`, or of `CORELANE_CONFIG`.
+    #[cfg(feature = "declared")]
+    pub fn path(&self) -> Option<PathBuf> {
+        self.path_in(&environment::variables())
+    }
+
+    fn path_in(&self, variables: &[(String, OsString)]) -> Option<PathBuf> {
+        let named = || variables.iter().find(|(name, _)| name == environment::FILE_VARIABLE);
+        self.file.clone().or_else(|| named().map(|(_, path)| PathBuf::from(path)))
+    }
+}
+
 /// Inputs of [`assemble`].
 #[derive(Clone, Debug, Default)]
 pub struct ConfigInputs {
@@ -91,8 +104,7 @@ impl EffectiveConfig {
 pub fn load(command_line: &CommandLine) -> Result<EffectiveConfig, ConfigErrors> {
     let variables = environment::variables();
     let mut inputs = ConfigInputs { file: None, variables, flags: command_line.flags.clone() };
-    let named = inputs.variables.iter().find(|(name, _)| name == environment::FILE_VARIABLE);
-    let path = command_line.file.clone().or_else(|| named.map(|(_, path)| PathBuf::from(path)));
+    let path = command_line.path_in(&inputs.variables);
     let mut unreadable = None;
     if let Some(path) = path {
         match read_file(&path) {
@@ -158,7 +170,7 @@ fn read_file(path: &Path) -> Result<String, ConfigIssue> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(error_at(
             None,
-            "is longer than 1 MiB".to_owned(),
+            "is longer than 16 MiB".to_owned(),
             "check the name of the file",
         ));
     }
@@ -184,5 +196,5 @@ fn open_regular_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Bound of a configuration file; every option with a page of comment fits a tenth of it.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Bound of a configuration file, which may declare thousands of tools.
+const FILE_BYTES_MAX: u64 = 16 << 20;

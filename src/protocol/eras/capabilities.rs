@@ -7,6 +7,8 @@ use crate::json::{Object, Value, ValueKind, write};
 
 /// Identifier of the Tasks extension (2026-07-28).
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+/// Identifier of the Skills extension (2026-07-28, SEP-2640).
+pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 /// Set of the capabilities that a client declared, stored in two bytes per connection.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]

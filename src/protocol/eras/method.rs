@@ -1,7 +1,7 @@
 //! Methods of client requests and notifications, with the revisions that define them.
 //!
 //! MCP schema: `ClientRequest` and `ClientNotification` of each revision; tasks of 2026-07-28: the
-//! extension `io.modelcontextprotocol/tasks`.
+//! extension `io.modelcontextprotocol/tasks`; skills: `io.modelcontextprotocol/skills`.
 
 use crate::revision::Revision;
 
@@ -10,8 +10,6 @@ const EVERY: u8 = 0b1_1111;
 const LEGACY: u8 = 0b0_1111;
 const MODERN: u8 = 0b1_0000;
 const ONLY_2025_11_25: u8 = 0b0_1000;
-/// Defined by an extension, which no revision includes.
-const EXTENSION: u8 = 0;
 const SINCE_2025_11_25: u8 = 0b1_1000;
 
 /// Defines the enum and its tables from one row per method: documentation, variant, name on the
@@ -100,10 +98,12 @@ methods! {
     TasksList "tasks/list" ONLY_2025_11_25,
     /// Cancels a task.
     TasksCancel "tasks/cancel" SINCE_2025_11_25,
+    /// Lists the files and folders of a folder of a skill (the extension of `skills/list`).
+    ResourcesDirectoryRead "resources/directory/read" MODERN,
     /// Lists skills (the extension `io.modelcontextprotocol/skills`).
-    SkillsList "skills/list" EXTENSION,
+    SkillsList "skills/list" MODERN,
     /// Returns the entry of a skill (the same extension).
-    SkillsGet "skills/get" EXTENSION,
+    SkillsGet "skills/get" MODERN,
 }
 
 impl Method {

@@ -17,7 +17,7 @@ mod meta;
 
 mod lifecycle;
 
-pub use capabilities::{ClientCapabilities, TASKS_EXTENSION};
+pub use capabilities::{ClientCapabilities, SKILLS_EXTENSION, TASKS_EXTENSION};
 pub use lifecycle::{InitializeRequestParams, Lifecycle};
 pub use meta::{
     CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY, LoggingLevel, PROTOCOL_VERSION_KEY,

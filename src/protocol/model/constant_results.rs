@@ -80,6 +80,8 @@ pub enum ListKind {
     ResourceTemplates,
     /// `resources/list`
     Resources,
+    /// `skills/list`
+    Skills,
     /// `tools/list`
     Tools,
 }
@@ -99,6 +101,7 @@ pub fn write_list_result<T: AsRef<[u8]>>(
         ListKind::Prompts => br#"{"prompts":["#,
         ListKind::ResourceTemplates => br#"{"resourceTemplates":["#,
         ListKind::Resources => br#"{"resources":["#,
+        ListKind::Skills => br#"{"skills":["#,
         ListKind::Tools => br#"{"tools":["#,
     });
     for (index, item) in items.into_iter().enumerate() {
@@ -115,6 +118,16 @@ pub fn write_list_result<T: AsRef<[u8]>>(
     if revision.dialect().cache_hints {
         cache.write(out);
     }
+    out.extend_from_slice(suffix);
+    out.push(b'}');
+}
+
+/// Appends the result of `skills/get`: `skill` is its object as in `skills/list`. `suffix` is the
+/// [`result_suffix`] of a modern revision.
+pub fn write_skill_result(out: &mut Vec<u8>, skill: &[u8], cache: CacheHint, suffix: &[u8]) {
+    out.extend_from_slice(br#"{"skill":"#);
+    out.extend_from_slice(skill);
+    cache.write(out);
     out.extend_from_slice(suffix);
     out.push(b'}');
 }

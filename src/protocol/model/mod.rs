@@ -38,7 +38,7 @@ pub use call_tool_result::CallToolResultWriter;
 pub use constant_results::{
     CacheHint, ListKind, PromptsCapability, ResourcesCapability, ServerCapabilities,
     TasksCapability, ToolsCapability, write_discover_result, write_initialize_result,
-    write_list_result,
+    write_list_result, write_skill_result,
 };
 pub use content::{
     Annotations, Content, ContentBlock, Icon, IconTheme, MetaObject, ResourceBody,

@@ -15,9 +15,9 @@ use crate::eras::RequestMetaObject;
 use crate::error::Error;
 use crate::json::{DuplicateKey, Object, Value, ValueKind};
 pub use server_features::{
-    CompleteRequestParams, CompletionReference, GetPromptRequestParams, InputResponseRequestParams,
-    PaginatedRequestParams, ReadResourceRequestParams, SubscribeRequestParams, SubscriptionFilter,
-    SubscriptionsListenRequestParams,
+    CompleteRequestParams, CompletionReference, GetPromptRequestParams, GetSkillRequestParams,
+    InputResponseRequestParams, PaginatedRequestParams, ReadResourceRequestParams,
+    SubscribeRequestParams, SubscriptionFilter, SubscriptionsListenRequestParams,
 };
 pub use utilities::{
     CancelledNotificationParams, ProgressNotificationParams, SetLevelRequestParams, TaskIdParams,

@@ -30,6 +30,27 @@ impl<'a> ReadResourceRequestParams<'a> {
     }
 }
 
+/// The params of `skills/get` and `resources/directory/read`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct GetSkillRequestParams<'a> {
+    /// URI of the `SKILL.md` or of the folder, as the client sent it.
+    pub uri: &'a str,
+}
+
+impl<'a> GetSkillRequestParams<'a> {
+    /// Reads the params.
+    ///
+    /// # Errors
+    ///
+    /// Invalid params (-32602) if `uri` is missing, duplicated or not a string.
+    ///
+    /// SEP-2640.
+    pub fn read(params: Option<Value<'a>>) -> Result<Self, Error> {
+        let [uri] = require_params(params)?.find_unique(["uri"])?;
+        Ok(Self { uri: require_string(uri, "params.uri")? })
+    }
+}
+
 /// The params of `resources/subscribe` and `resources/unsubscribe`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SubscribeRequestParams<'a> {

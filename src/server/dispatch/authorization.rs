@@ -140,7 +140,8 @@ impl Dispatcher {
         check(request.method, request.target_name())?;
         // A malformed one is refused by the method itself.
         match request.method {
-            Method::ResourcesSubscribe => {
+            // A skill is used by reading its `SKILL.md`.
+            Method::ResourcesSubscribe | Method::SkillsGet => {
                 let params = request.params().and_then(Value::as_object);
                 let uri = params.and_then(|params| params.find("uri")).and_then(Value::as_str);
                 check(Method::ResourcesRead, uri.unwrap_or_default())

@@ -13,8 +13,8 @@ use corelane_protocol::error::Error;
 use corelane_protocol::in_flight::RequestKey;
 use corelane_protocol::model;
 use corelane_protocol::params::{
-    PaginatedRequestParams, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
-    SubscriptionsListenRequestParams,
+    GetSkillRequestParams, PaginatedRequestParams, SetLevelRequestParams, SubscribeRequestParams,
+    SubscriptionFilter, SubscriptionsListenRequestParams,
 };
 
 use super::admission::Request;
@@ -51,6 +51,7 @@ impl Dispatcher {
                 Method::PromptsList => catalog.prompts_page(revision, cursor),
                 Method::ResourcesList => catalog.resources_page(revision, cursor),
                 Method::ResourcesTemplatesList => catalog.templates_page(revision, cursor),
+                Method::SkillsList => catalog.skills_page(revision, cursor),
                 other => Err(Error::method_not_found(other.as_str())),
             },
         );
@@ -91,6 +92,35 @@ impl Dispatcher {
                 out.truncate(start);
                 write_request_error(peer, request, &error)
             }
+        }
+    }
+}
+
+impl Dispatcher {
+    /// `skills/get`: the entry of one skill. `resources/directory/read`: what is in a folder of
+    /// one.
+    ///
+    /// Source: SEP-2640.
+    pub(super) fn write_skill(&self, peer: &mut PeerState<'_>, request: &Request<'_>) -> Outcome {
+        // What a caller may read is for this caller alone.
+        let is_public = !(self.auth.is_active() && self.differs_by_caller(request.method));
+        let (catalog, revision) = (&self.catalog, request.revision);
+        let mut result = Vec::new();
+        let uri = GetSkillRequestParams::read(request.params()).map(|params| params.uri);
+        let written = uri.and_then(|uri| {
+            if request.method == Method::SkillsGet {
+                return catalog.write_skill(revision, uri, is_public, &mut result);
+            }
+            let principal = peer.origin.details.principal.or_else(|| peer.state.principal());
+            let principal = principal.map(|principal| &**principal);
+            let is_listed = |uri: &str| {
+                is_public || self.auth.may_use(catalog, principal, Method::ResourcesRead, uri)
+            };
+            catalog.write_directory(revision, uri, is_public, is_listed, &mut result)
+        });
+        match written {
+            Ok(()) => write_result(peer, request, &result),
+            Err(error) => write_request_error(peer, request, &error),
         }
     }
 }

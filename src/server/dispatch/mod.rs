@@ -362,7 +362,8 @@ impl Dispatcher {
             Method::SubscriptionsListen => self.listen(ctx, peer, &request),
             Method::ResourcesSubscribe => self.subscribe(ctx, peer, &request),
             Method::ResourcesUnsubscribe => self.unsubscribe(peer, &request),
-            // A list, or a method of an extension that no server of this library has.
+            Method::SkillsGet | Method::ResourcesDirectoryRead => self.write_skill(peer, &request),
+            // A list.
             _ => self.dispatch_list(peer, &request),
         }
     }

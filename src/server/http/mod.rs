@@ -19,6 +19,7 @@ mod page;
 mod exchanges;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use corelane_base::client_address::ClientAddress;
 use corelane_base::holders::PlaceOwner;
@@ -39,6 +40,7 @@ use self::exchanges::Exchanges;
 use self::gauges::GaugeValues;
 pub(super) use self::gauges::{GaugeTotals, SharedGauges};
 pub(super) use self::page::{CONTENT_SECURITY_POLICY, write_page};
+use super::card::ServerCard;
 use super::connection_state::{ConnectionState, EchoedFields, HttpSession, Standing};
 use super::dispatch::Dispatcher;
 use super::outbox::Outbox;
@@ -113,6 +115,8 @@ pub(super) struct RequestChecks {
     pub origin_guard: CachedOriginGuard,
     /// Of the token that operators need, if they need one.
     pub operator_token: Option<TokenDigest>,
+    /// The server card, if it is served.
+    pub card: Option<Arc<ServerCard>>,
 }
 
 impl RequestChecks {
@@ -121,7 +125,8 @@ impl RequestChecks {
         origin: OriginGuard,
         operator_token: Option<TokenDigest>,
     ) -> Self {
-        Self { profile, origin_guard: CachedOriginGuard::new(origin), operator_token }
+        let origin_guard = CachedOriginGuard::new(origin);
+        Self { profile, origin_guard, operator_token, card: None }
     }
 }
 

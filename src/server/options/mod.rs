@@ -13,6 +13,7 @@ pub mod declare;
 mod proxies;
 
 mod auth;
+mod card;
 mod engine;
 mod http;
 mod limits;
@@ -27,6 +28,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use corelane_transport::http::head::RequestLimits;
 
 pub use self::auth::{AuthOptions, DpopMode};
+pub use self::card::CardOptions;
 use self::declare::{GIB, KIB, options};
 pub(crate) use self::engine::{ACCEPTS, MESH, RING};
 pub use self::engine::{EngineOptions, ExecutorKind, RingBackend};
@@ -80,6 +82,8 @@ pub struct Options {
     pub service: ServiceOptions,
     /// Files served as resources and prompts.
     pub files: FileOptions,
+    /// The server card and the entry of a registry.
+    pub card: CardOptions,
     /// Logging to standard error.
     pub log: LogOptions,
     /// Spans of requests for a collector of OpenTelemetry.
@@ -138,6 +142,7 @@ impl Options {
             engine: EngineOptions::tiny(),
             service: ServiceOptions::tiny(),
             files: FileOptions::tiny(),
+            card: CardOptions::tiny(),
             log: LogOptions::tiny(),
             traces: TraceOptions::tiny(),
         }

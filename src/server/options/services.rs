@@ -26,6 +26,13 @@ options! {
         #[source = "MCP, schema: Implementation"]
         pub title: Option<String> = None;
 
+        /// What the server does, for people; default is that of Corelane, or none with another
+        /// name.
+        #[option("server.description", Text, restart)]
+        #[cost = "none"]
+        #[source = "MCP, schema: Implementation"]
+        pub description: Option<String> = None;
+
         /// Version of the server that clients see; default is that of Corelane.
         #[option("server.version", Text, restart)]
         #[cost = "none"]
@@ -191,6 +198,20 @@ options! {
         #[cost = "the files are held in memory"]
         #[source = "MCP, server/prompts"]
         pub prompts: Option<PathBuf> = None;
+
+        /// Directory in which every executable file is offered as a tool. Fixed at start: SIGHUP
+        /// does not change it.
+        #[option("tools.directory" | "tools", Directory, restart)]
+        #[cost = "one process a call"]
+        #[source = "MCP, server/tools"]
+        pub tools: Option<PathBuf> = None;
+
+        /// Directory in which every folder with a `SKILL.md` is offered as a skill, and its files
+        /// as resources `skill://`. Fixed at start: SIGHUP does not change it.
+        #[option("skills.directory" | "skills", Directory, restart)]
+        #[cost = "all files are read at start and after changes; a file is read per request"]
+        #[source = "SEP-2640; Agent Skills specification"]
+        pub skills: Option<PathBuf> = None;
 
         /// Watch these directories for changes and notify clients.
         #[option("watch", Switch, restart)]

@@ -1,10 +1,14 @@
 //! What requests over HTTP are checked with, as the options say.
 
+use std::sync::Arc;
 use std::{fmt, io};
+
+use corelane_protocol::model::Implementation;
 
 use crate::guard::auth::bearer;
 use crate::guard::auth::token_table::{TokenDigest, digest_of};
 use crate::guard::origin::{InvalidEntry, OriginGuard, OriginOptions};
+use crate::server::card::ServerCard;
 use crate::server::options::{HttpOptions, Options};
 use crate::server::secret_file;
 
@@ -17,6 +21,8 @@ pub struct RequestGuards {
     pub operators: OriginGuard,
     /// Of the token that operators need, if they need one.
     pub operator_token: Option<TokenDigest>,
+    /// The server card, if it is served.
+    pub card: Option<Arc<ServerCard>>,
 }
 
 impl RequestGuards {
@@ -25,11 +31,13 @@ impl RequestGuards {
     /// # Errors
     ///
     /// Which entry or file cannot be used.
-    pub(super) fn load(options: &Options) -> io::Result<Self> {
+    pub(super) fn load(options: &Options, info: &Implementation) -> io::Result<Self> {
+        let card = ServerCard::new(options, info).map_err(io::Error::other)?;
         Ok(Self {
             clients: origin_guard(options).map_err(io::Error::other)?,
             operators: operator_guard(options).map_err(io::Error::other)?,
             operator_token: operator_token(options).map_err(io::Error::other)?,
+            card: card.map(Arc::new),
         })
     }
 }

@@ -245,6 +245,12 @@ impl Server {
         self
     }
 
+    /// The runtime of [`Server::tokio`].
+    #[cfg(feature = "declared")]
+    pub(crate) const fn tokio_handle(&self) -> Option<&tokio::runtime::Handle> {
+        self.services.tokio.as_ref()
+    }
+
     /// Runs the clients of `pool`, a [`ClientPool::on_shards`], on the shards: handlers call other
     /// servers without another thread. The clients close after the drain, within a second.
     /// [`Server::connect`] ignores the pool. Cost: about 0.4 MB a shard; nothing without a pool.
@@ -487,7 +493,7 @@ impl Server {
         let options = Arc::new(self.options.clone());
         let engine = &options.engine;
         let (endpoints, sender) = build_mesh(shards, &engine.mesh);
-        let guards = RequestGuards::load(&options)?;
+        let guards = RequestGuards::load(&options, self.services.catalog.server_info())?;
         let connections = ConnectionCounts::default();
         let half_closed = Arc::<SharedCounter>::default();
         let blocking = Arc::new(blocking_pool(&options));

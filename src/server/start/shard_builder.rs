@@ -434,12 +434,15 @@ fn owner_ids(entropy: &Entropy, purpose: Purpose, shard: ShardId, shards: u16) -
 fn request_checks(
     options: &Options,
     auth: &Authentication,
-    RequestGuards { clients, operators, operator_token }: RequestGuards,
+    RequestGuards { clients, operators, operator_token, card }: RequestGuards,
 ) -> [RequestChecks; 2] {
     let resource_metadata = auth.metadata().is_some();
-    let profile = CheckProfile { resource_metadata, ..check_profile(options) };
-    [(profile, clients), (operator_profile(), operators)]
-        .map(|(profile, guard)| RequestChecks::new(profile, guard, operator_token))
+    let server_card = card.is_some();
+    let profile = CheckProfile { resource_metadata, server_card, ..check_profile(options) };
+    let [mut clients, operators] = [(profile, clients), (operator_profile(), operators)]
+        .map(|(profile, guard)| RequestChecks::new(profile, guard, operator_token));
+    clients.card = card;
+    [clients, operators]
 }
 
 fn check_profile(options: &Options) -> CheckProfile {
@@ -462,6 +465,7 @@ fn check_profile(options: &Options) -> CheckProfile {
         parity: (options.parity.mode != ParityMode::Off)
             .then(|| options.parity.path.as_str().into()),
         resource_metadata: false,
+        server_card: false,
         operators: match (options.admin.address, options.http.address) {
             (Some(_), _) => OperatorEndpoints::None,
             (None, Some(address)) if address.ip().is_loopback() => OperatorEndpoints::All,

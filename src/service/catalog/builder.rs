@@ -14,6 +14,7 @@ use crate::service::catalog::registry::{PageParams, RegistryBuilder};
 use crate::service::catalog::{Catalog, EncodedResults};
 use crate::service::prompt::Prompt;
 use crate::service::resource::{Resource, ResourceTemplate};
+use crate::service::skill::Skill;
 use crate::service::tool::{TaskSupport, Tool};
 
 /// Builder of a catalog: of the first one, or of the next version.
@@ -28,6 +29,7 @@ pub struct CatalogBuilder {
     prompts: RegistryBuilder<Prompt>,
     resources: RegistryBuilder<Resource>,
     templates: RegistryBuilder<ResourceTemplate>,
+    skills: RegistryBuilder<Skill>,
 }
 
 /// Settings of a catalog beside its entries.
@@ -56,6 +58,7 @@ impl CatalogBuilder {
             prompts: RegistryBuilder::new(),
             resources: RegistryBuilder::new(),
             templates: RegistryBuilder::new(),
+            skills: RegistryBuilder::new(),
         }
     }
 
@@ -70,6 +73,7 @@ impl CatalogBuilder {
             prompts: RegistryBuilder::from_registry(&catalog.prompts),
             resources: RegistryBuilder::from_registry(&catalog.resources),
             templates: RegistryBuilder::from_registry(&catalog.templates),
+            skills: RegistryBuilder::from_registry(&catalog.skills),
         }
     }
 
@@ -87,6 +91,18 @@ impl CatalogBuilder {
     /// Removes the tool `name`, if it exists. Calls in flight end with it.
     pub fn remove_tool(mut self, name: &str) -> Self {
         self.tools.remove(name);
+        self
+    }
+
+    /// Removes the tools of all these names, in one pass over the list.
+    pub fn remove_tools(mut self, names: &HashSet<String>) -> Self {
+        self.tools.remove_all(names);
+        self
+    }
+
+    /// Replaces tools by those with the same name; see [`CatalogBuilder::replace_resources`].
+    pub fn replace_tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.tools.replace_all(tools);
         self
     }
 
@@ -182,6 +198,45 @@ impl CatalogBuilder {
         self
     }
 
+    /// Removes the templates of all these URI templates, in one pass over the list.
+    pub fn remove_templates(mut self, uri_templates: &HashSet<String>) -> Self {
+        self.templates.remove_all(uri_templates);
+        self
+    }
+
+    /// Replaces templates by those with the same URI template; see
+    /// [`CatalogBuilder::replace_resources`].
+    pub fn replace_templates(
+        mut self,
+        templates: impl IntoIterator<Item = ResourceTemplate>,
+    ) -> Self {
+        self.templates.replace_all(templates);
+        self
+    }
+
+    /// Appends a skill. Its files are resources, which are appended by themselves.
+    pub fn skill(mut self, skill: Skill) -> Self {
+        self.skills.push(skill);
+        self
+    }
+
+    /// Appends skills.
+    pub fn skills(self, skills: impl IntoIterator<Item = Skill>) -> Self {
+        skills.into_iter().fold(self, Self::skill)
+    }
+
+    /// Removes the skills of all these URIs, in one pass over the list. Their files stay.
+    pub fn remove_skills(mut self, uris: &HashSet<String>) -> Self {
+        self.skills.remove_all(uris);
+        self
+    }
+
+    /// Replaces skills by those with the same URI; see [`CatalogBuilder::replace_resources`].
+    pub fn replace_skills(mut self, skills: impl IntoIterator<Item = Skill>) -> Self {
+        self.skills.replace_all(skills);
+        self
+    }
+
     /// Instructions for the model on how to use this server, sent with `initialize` and
     /// `server/discover`. Default none.
     pub fn instructions(mut self, instructions: impl Into<Box<str>>) -> Self {
@@ -234,7 +289,7 @@ impl CatalogBuilder {
             return Err(CatalogError::ZeroPageSize);
         }
         let features = self.features();
-        let Self { settings, tools, prompts, resources, templates } = self;
+        let Self { settings, tools, prompts, resources, templates, skills } = self;
         let encoded = settings.encode_results(features);
         let params = PageParams {
             page_size: settings.page_size,
@@ -249,6 +304,7 @@ impl CatalogBuilder {
             prompts: prompts.build(&params)?,
             resources: resources.build(&params)?,
             templates: templates.build(&params)?,
+            skills: skills.build(&params)?,
             settings,
             features,
             encoded_results: encoded,
@@ -260,9 +316,13 @@ impl CatalogBuilder {
         let completes = self.prompts.any(Prompt::has_completer)
             || self.templates.any(ResourceTemplate::has_completer);
         let tasks = self.tools.any(|tool| tool.task_support() != TaskSupport::Forbidden);
+        let has_resources = !self.resources.is_empty() || !self.templates.is_empty();
+        let has_skills = !self.skills.is_empty();
         let registered = [
             (Features::PROMPTS, !self.prompts.is_empty()),
-            (Features::RESOURCES, !self.resources.is_empty() || !self.templates.is_empty()),
+            // Skills are read as resources.
+            (Features::RESOURCES, has_resources || has_skills),
+            (Features::SKILLS, has_skills),
             (Features::COMPLETIONS, completes),
             (Features::TASKS, tasks),
             (Features::TOOLS, !self.tools.is_empty()),
@@ -280,6 +340,7 @@ impl CatalogBuilder {
         self.prompts.invalidate_pages();
         self.resources.invalidate_pages();
         self.templates.invalidate_pages();
+        self.skills.invalidate_pages();
     }
 }
 
@@ -306,7 +367,7 @@ impl CatalogSettings {
     }
 
     /// Shared caches are allowed, because lists are the same for all clients.
-    fn cache_hint(&self) -> CacheHint {
+    pub(super) fn cache_hint(&self) -> CacheHint {
         let ttl_ms = u64::try_from(self.cache_ttl.as_millis()).unwrap_or(u64::MAX);
         CacheHint { ttl_ms, is_public: true }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::BitOr;
 
-use corelane_protocol::eras::Method;
+use corelane_protocol::eras::{Method, SKILLS_EXTENSION};
 use corelane_protocol::model::{
     PromptsCapability, ResourcesCapability, ServerCapabilities, TasksCapability, ToolsCapability,
 };
@@ -25,6 +25,9 @@ impl Features {
     pub const PROMPTS: Self = Self(1 << 3);
     /// `resources/list`, `resources/templates/list` and `resources/read`.
     pub const RESOURCES: Self = Self(1 << 4);
+    /// `skills/list`, `skills/get` and `resources/directory/read` (the extension
+    /// `io.modelcontextprotocol/skills`, since 2026-07-28).
+    pub const SKILLS: Self = Self(1 << 8);
     /// `resources/subscribe` and `notifications/resources/updated`. Enabled by default if there are
     /// resources.
     pub const SUBSCRIPTIONS: Self = Self(1 << 5);
@@ -61,18 +64,16 @@ impl Features {
                 Self::RESOURCES
             }
             Method::ResourcesSubscribe | Method::ResourcesUnsubscribe => Self::SUBSCRIPTIONS,
+            Method::ResourcesDirectoryRead | Method::SkillsGet | Method::SkillsList => Self::SKILLS,
             Method::TasksCancel
             | Method::TasksGet
             | Method::TasksList
             | Method::TasksResult
             | Method::TasksUpdate => Self::TASKS,
             Method::ToolsCall | Method::ToolsList => Self::TOOLS,
-            Method::Discover
-            | Method::Initialize
-            | Method::Ping
-            | Method::SkillsGet
-            | Method::SkillsList
-            | Method::SubscriptionsListen => Self::NONE,
+            Method::Discover | Method::Initialize | Method::Ping | Method::SubscriptionsListen => {
+                Self::NONE
+            }
         }
     }
 
@@ -91,10 +92,13 @@ impl Features {
             tasks: self
                 .contains(Self::TASKS)
                 .then_some(TasksCapability { list: true, cancel: true }),
-            ..ServerCapabilities::default()
+            extensions: if self.contains(Self::SKILLS) { SKILLS } else { &[] },
         }
     }
 }
+
+/// The Skills extension, with `resources/directory/read`.
+const SKILLS: &[(&str, &str)] = &[(SKILLS_EXTENSION, r#"{"directoryRead":true}"#)];
 
 impl BitOr for Features {
     type Output = Self;

@@ -15,13 +15,15 @@ mod builder;
 mod dispatch;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use corelane_protocol::eras::Method;
 use corelane_protocol::error::Error;
-use corelane_protocol::model::Implementation;
+use corelane_protocol::json::ObjectWriter;
+use corelane_protocol::model::{self, CacheHint, Implementation, ListKind};
 use corelane_protocol::revision::Revision;
 use corelane_protocol::uri;
 
@@ -33,6 +35,7 @@ use self::registry::Registry;
 use crate::service::call::CallToolRequest;
 use crate::service::prompt::Prompt;
 use crate::service::resource::{Resource, ResourceTemplate};
+use crate::service::skill::Skill;
 use crate::service::tool::Tool;
 
 /// Everything that a server offers. Immutable: share it between shards in an `Arc`.
@@ -45,6 +48,7 @@ pub struct Catalog {
     prompts: Arc<Registry<Prompt>>,
     resources: Arc<Registry<Resource>>,
     templates: Arc<Registry<ResourceTemplate>>,
+    skills: Arc<Registry<Skill>>,
     encoded_results: EncodedResults,
 }
 
@@ -74,7 +78,7 @@ pub struct ListChanges {
     pub tools: bool,
     /// The prompt list differs.
     pub prompts: bool,
-    /// The resource list or the resource template list differs.
+    /// The list of resources, of resource templates or of skills differs.
     pub resources: bool,
 }
 
@@ -121,7 +125,8 @@ impl Catalog {
             tools: self.tools.differs_from(&old.tools),
             prompts: self.prompts.differs_from(&old.prompts),
             resources: self.resources.differs_from(&old.resources)
-                || self.templates.differs_from(&old.templates),
+                || self.templates.differs_from(&old.templates)
+                || self.skills.differs_from(&old.skills),
         }
     }
 
@@ -177,6 +182,11 @@ impl Catalog {
     /// The resource templates in the order of `resources/templates/list`.
     pub fn templates(&self) -> impl ExactSizeIterator<Item = &ResourceTemplate> {
         self.templates.entries()
+    }
+
+    /// The skills in the order of `skills/list`.
+    pub fn skills(&self) -> impl ExactSizeIterator<Item = &Skill> {
+        self.skills.entries()
     }
 
     /// The tool called `name`, or `None`. Cost: about ten nanoseconds.
@@ -274,6 +284,74 @@ impl Catalog {
         self.templates.page(revision, cursor)
     }
 
+    /// Encoded result of `skills/list`; see [`Catalog::tools_page`].
+    #[doc(hidden)]
+    pub fn skills_page(&self, revision: Revision, cursor: Option<&str>) -> Result<&Bytes, Error> {
+        self.skills.page(revision, cursor)
+    }
+
+    /// Appends the result of `skills/get`; `is_public` is whether every caller may read the skill.
+    ///
+    /// Fails with invalid params (-32602) if no skill has this URI.
+    ///
+    /// Source: SEP-2640.
+    #[doc(hidden)]
+    pub fn write_skill(
+        &self,
+        revision: Revision,
+        uri: &str,
+        is_public: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let Some(skill) = self.skills.find_encoded(uri, revision) else {
+            return Err(Error::unknown_name("skill", uri));
+        };
+        let private = CacheHint { ttl_ms: 0, is_public: false };
+        let hint = if is_public { self.settings.cache_hint() } else { private };
+        model::write_skill_result(out, skill, hint, self.result_suffix(revision));
+        Ok(())
+    }
+
+    /// Appends the result of `resources/directory/read`: the files and folders in a folder of
+    /// skills that the caller may read, for which `is_listed` returns `true`; `is_public` is
+    /// whether they are the same for every caller.
+    ///
+    /// Fails with invalid params (-32602) if there are none.
+    ///
+    /// Source: SEP-2640.
+    #[doc(hidden)]
+    pub fn write_directory(
+        &self,
+        revision: Revision,
+        uri: &str,
+        is_public: bool,
+        is_listed: impl Fn(&str) -> bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let folder = format!("{}/", uri.strip_suffix('/').unwrap_or(uri));
+        let files = self.skills.entries().flat_map(Skill::files);
+        let files = files.filter_map(|file| Some((file, file.uri.strip_prefix(&folder)?)));
+        let files = files.filter(|(_, path)| !path.starts_with('/'));
+        let mut children = BTreeMap::new();
+        for (file, path) in files.filter(|(file, _)| is_listed(&file.uri)) {
+            if let Some((name, _)) = path.split_once('/') {
+                let encoded = || Bytes::from(encode_folder(&folder, name));
+                children.entry(name).or_insert_with(encoded);
+            } else {
+                let encoded = self.resources.find_encoded(&file.uri, revision);
+                children.extend(encoded.map(|encoded| (path, encoded.clone())));
+            }
+        }
+        if children.is_empty() {
+            return Err(Error::unknown_name("folder of skills", uri));
+        }
+        let private = CacheHint { ttl_ms: 0, is_public: false };
+        let hint = if is_public { self.settings.cache_hint() } else { private };
+        let (kind, suffix) = (ListKind::Resources, self.result_suffix(revision));
+        model::write_list_result(out, revision, kind, children.values(), None, hint, suffix);
+        Ok(())
+    }
+
     /// Appends the result of a list for a caller who may use only the entries for which `is_listed`
     /// returns `true`, by name or URI; see [`Catalog::tools_page`].
     #[doc(hidden)]
@@ -297,6 +375,7 @@ impl Catalog {
             Method::ResourcesTemplatesList => {
                 self.templates.write_page(revision, cursor, is_listed, suffix, out)
             }
+            Method::SkillsList => self.skills.write_page(revision, cursor, is_listed, suffix, out),
             other => Err(Error::method_not_found(other.as_str())),
         }
     }
@@ -309,6 +388,16 @@ impl Catalog {
     }
 }
 
+/// Encodes a folder as a resource; `parent` ends with a slash.
+fn encode_folder(parent: &str, name: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut object = ObjectWriter::open(&mut out);
+    object.string("uri", &format!("{parent}{name}")).string("name", name);
+    object.string("mimeType", "inode/directory");
+    object.close();
+    out
+}
+
 impl fmt::Debug for Catalog {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -317,6 +406,7 @@ impl fmt::Debug for Catalog {
             .field("prompts", &self.prompts)
             .field("resources", &self.resources)
             .field("templates", &self.templates)
+            .field("skills", &self.skills)
             .finish_non_exhaustive()
     }
 }

@@ -176,6 +176,11 @@ impl<E: Entry> Registry<E> {
         self.find(&normalized).or_else(|| self.find(&key)).or_else(other)
     }
 
+    /// The encoded object of the entry with this key, or `None`.
+    pub(super) fn find_encoded(&self, key: &str, revision: Revision) -> Option<&Bytes> {
+        self.by_key.get(key).map(|named| named.0.encoded(revision))
+    }
+
     /// The position of the entry with this key in the list, or `None`. Cost: that of
     /// [`Registry::find`].
     #[inline]

@@ -82,6 +82,11 @@ impl Tool {
         &self.definition.metadata.name
     }
 
+    /// Description of the tool, or `None`.
+    pub fn description(&self) -> Option<&str> {
+        self.definition.metadata.description.as_deref()
+    }
+
     /// Whether calls may or must become tasks.
     pub const fn task_support(&self) -> TaskSupport {
         self.definition.task_support

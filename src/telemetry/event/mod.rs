@@ -127,6 +127,16 @@ pub enum Event<'a> {
         /// The path and what is noted.
         detail: &'a str,
     },
+    /// The tools and other entries that files declare have changed.
+    #[cfg(feature = "declared")]
+    DeclarationsChanged {
+        /// Number of new ones.
+        added: usize,
+        /// Number of those with another definition.
+        replaced: usize,
+        /// Number of those that are gone.
+        removed: usize,
+    },
     /// A configured file or directory cannot be offered as intended.
     #[cfg(feature = "files")]
     FileWarning {
@@ -413,10 +423,10 @@ impl Event<'_> {
             Self::MessagesNotSent { shard, refused } => {
                 warn!(shard, refused, suppressed, "messages to another shard refused");
             }
+            #[cfg(feature = "declared")]
+            Self::DeclarationsChanged { .. } => self.emit_file(),
             #[cfg(feature = "files")]
-            Self::FileDetail { detail } => debug!("{detail}"),
-            #[cfg(feature = "files")]
-            Self::FileWarning { warning } => warn!("{warning}"),
+            Self::FileDetail { .. } | Self::FileWarning { .. } => self.emit_file(),
             Self::OptionWarning { warning } => warn!("{warning}"),
             Self::RingOpened { shard, ring } => info!(shard, ring, "ring opened"),
             Self::RingUnavailable { ring, cause, hint, fallback: Some(fallback) } => {
@@ -445,6 +455,19 @@ impl Event<'_> {
             Self::Listening { .. } | Self::Started { .. } => self.emit_start_line(),
             Self::Auth(ref event) => event.emit(suppressed),
             Self::Overload(ref event) => event.emit(suppressed),
+        }
+    }
+
+    #[cfg(feature = "files")]
+    fn emit_file(&self) {
+        match *self {
+            #[cfg(feature = "declared")]
+            Self::DeclarationsChanged { added, replaced, removed } => {
+                info!(added, replaced, removed, "declarations changed");
+            }
+            Self::FileDetail { detail } => debug!("{detail}"),
+            Self::FileWarning { warning } => warn!("{warning}"),
+            _ => {}
         }
     }
 

@@ -37,6 +37,8 @@ pub struct ResponseFields<'a> {
     pub content_security_policy: Option<&'a str>,
     /// `Cache-Control: public, max-age`, in seconds.
     pub max_age_seconds: Option<u32>,
+    /// `ETag` of a document for scripts of every origin, with what they may ask for and read.
+    pub etag: Option<&'a str>,
 }
 
 impl ResponseFields<'_> {
@@ -54,6 +56,7 @@ impl ResponseFields<'_> {
         www_authenticate: None,
         content_security_policy: None,
         max_age_seconds: None,
+        etag: None,
     };
 
     /// Returns whether there are no fields but `X-Request-ID`, which every response has.
@@ -74,6 +77,7 @@ impl ResponseFields<'_> {
                 www_authenticate: None,
                 content_security_policy: None,
                 max_age_seconds: None,
+                etag: None,
             }
         )
     }
@@ -101,7 +105,7 @@ impl ResponseFields<'_> {
         if let Some(origin) = self.allow_origin {
             push_field(out, b"Access-Control-Allow-Origin: ", origin);
             out.extend_from_slice(b"Vary: Origin\r\n");
-            if self.preflight.is_none() {
+            if self.preflight.is_none() && self.etag.is_none() {
                 out.extend_from_slice(EXPOSE_HEADERS);
             }
         }
@@ -120,6 +124,10 @@ impl ResponseFields<'_> {
         }
         if let Some(seconds) = self.max_age_seconds {
             push_number_field(out, b"Cache-Control: public, max-age=", seconds);
+        }
+        if let Some(etag) = self.etag {
+            push_field(out, b"ETag: ", etag.as_bytes());
+            out.extend_from_slice(DOCUMENT_HEADERS);
         }
     }
 }
@@ -224,6 +232,11 @@ pub(super) fn push_value(out: &mut Vec<u8>, value: &[u8]) {
         }
     }
 }
+
+/// What scripts of other origins may do with a document (SEP-2127).
+const DOCUMENT_HEADERS: &[u8] = b"Access-Control-Allow-Methods: GET\r\n\
+Access-Control-Allow-Headers: Content-Type, If-None-Match\r\n\
+Access-Control-Expose-Headers: ETag\r\n";
 
 /// Fields that scripts may read in addition to the CORS-safelisted ones.
 const EXPOSE_HEADERS: &[u8] = b"Access-Control-Expose-Headers: X-Request-ID, Mcp-Session-Id, \

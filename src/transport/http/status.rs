@@ -17,6 +17,8 @@ impl Status {
     pub const ACCEPTED: Self = Self(202);
     /// 204: success without a body.
     pub const NO_CONTENT: Self = Self(204);
+    /// 304: the client has this version already.
+    pub const NOT_MODIFIED: Self = Self(304);
     /// 400: malformed or inconsistent request.
     pub const BAD_REQUEST: Self = Self(400);
     /// 403: host or origin not allowed, or a scope is missing.
@@ -63,6 +65,7 @@ impl Status {
             200 => "OK",
             202 => "Accepted",
             204 => "No Content",
+            304 => "Not Modified",
             400 => "Bad Request",
             401 => "Unauthorized",
             403 => "Forbidden",

@@ -15,6 +15,8 @@ mod mounted;
 mod results;
 mod suite;
 
+use std::fs;
+
 use corelane_test_support::ServeProcess;
 use mounted::MountedServer;
 use results::{Outcome, Scenario};
@@ -47,6 +49,23 @@ fn conformance_2025_06_18_passes() {
 #[test]
 fn conformance_2025_03_26_passes() {
     expect_passes(Selection::Applicable("2025-03-26"), 1);
+}
+
+#[ignore = "needs Node.js: ./test.sh installs the conformance suite and runs it"]
+#[test]
+fn conformance_of_skills_passes() {
+    let skills = tempfile::tempdir().expect("a directory");
+    let folder = skills.path().join("office/pdf");
+    fs::create_dir_all(folder.join("scripts")).expect("a folder");
+    let text = "---\nname: pdf\ndescription: Fills PDF forms.\n---\nRun scripts/fill.py.\n";
+    fs::write(folder.join("SKILL.md"), text).expect("a file");
+    fs::write(folder.join("scripts/fill.py"), "print('filled')\n").expect("a file");
+    let directory = skills.path().to_str().expect("UTF-8");
+    let server = ServeProcess::http(CORELANE, &["--skills", directory]);
+    for name in ["enumeration", "manifest", "directory"] {
+        let scenario = format!("sep-2640-skills-{name}");
+        expect_passes_at(&server.url("/mcp"), Selection::Scenario(&scenario), 1);
+    }
 }
 
 #[ignore = "needs Node.js: ./test.sh installs the conformance suite and runs it"]
@@ -131,13 +150,13 @@ fn expect_client_passes(selection: &[&str], expected: &[&str], authorization: us
 }
 
 /// Runs a selection against its own server.
-fn expect_passes(selection: Selection, count: usize) {
+fn expect_passes(selection: Selection<'_>, count: usize) {
     let server = ServeProcess::http(CORELANE, &["--demo", "conformance"]);
     expect_passes_at(&server.url("/mcp"), selection, count);
 }
 
 /// Runs a selection against the server at `url`. `count` detects missing scenarios.
-fn expect_passes_at(url: &str, selection: Selection, count: usize) {
+fn expect_passes_at(url: &str, selection: Selection<'_>, count: usize) {
     let run = suite::run(selection, url);
     for scenario in &run.scenarios {
         eprintln!("{scenario}");

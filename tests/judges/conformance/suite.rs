@@ -17,11 +17,13 @@ const RUN_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// The scenarios to run and the revision of the client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Selection {
+pub(crate) enum Selection<'s> {
     /// Requirements of a revision, scored or not.
     Requirements(&'static str),
     /// Scenarios that apply to a revision without a list of requirements.
     Applicable(&'static str),
+    /// One scenario, with a client of the latest revision.
+    Scenario(&'s str),
 }
 
 /// Results of one run of the suite.
@@ -33,13 +35,17 @@ pub(crate) struct Run {
 }
 
 /// Runs a selection of scenarios against the server at `url`.
-pub(crate) fn run(selection: Selection, url: &str) -> Run {
+pub(crate) fn run(selection: Selection<'_>, url: &str) -> Run {
     let mut command = command();
     command.args(["server", "--url", url]);
     match selection {
         Selection::Requirements(revision) => command.args(["--requirements", revision]),
         Selection::Applicable(revision) => {
             command.args(["--suite", "all", "--spec-version", revision])
+        }
+        Selection::Scenario(name) => {
+            // Scenarios of extensions belong to no revision.
+            command.args(["--scenario", name, "--spec-version", "2026-07-28", "--force"])
         }
     };
     run_command(command)

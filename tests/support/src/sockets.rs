@@ -54,7 +54,7 @@ pub(crate) fn reset_on_close(socket: &TcpStream) {
 }
 
 /// Waits until a pipe has data or has ended.
-pub(crate) fn wait_until_readable(pipe: impl AsFd) -> io::Result<()> {
+pub fn wait_until_readable(pipe: impl AsFd) -> io::Result<()> {
     let timeout = Timespec::try_from(TIMEOUT).map_err(io::Error::other)?;
     match poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&timeout))? {
         0 => Err(io::ErrorKind::TimedOut.into()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use corelane_client::{
     Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, RetryEvent, RetryPolicy,
-    ServerInfo, Subscription, SubscriptionFilter, Target, Task,
+    ServerInfo, Skill, Subscription, SubscriptionFilter, Target, Task,
 };
 use corelane_protocol::eras::Method;
 use serde::de::DeserializeOwned;
@@ -179,7 +179,7 @@ impl Connection {
         match &self.peer {
             Peer::Mcp(server) => Ok(&server.client),
             Peer::Parity(_) => {
-                let text = "the parity dialect has neither tasks nor subscriptions";
+                let text = "the parity dialect has no tasks, subscriptions and skills";
                 Err(ClientError::new(ClientErrorKind::Unsupported, text))
             }
         }
@@ -259,6 +259,22 @@ impl Connection {
         filter: &SubscriptionFilter,
     ) -> Result<Subscription, ClientError> {
         self.limit.run("the subscription", self.client()?.subscribe(filter))
+    }
+
+    /// Loads and verifies the skill with this URI.
+    pub(crate) fn load_skill(&self, uri: &str) -> Result<Skill, ClientError> {
+        let method = Method::SkillsGet.as_str();
+        let skill = self.limit.run(method, Skill::get(self.client()?, uri));
+        self.note(method);
+        skill
+    }
+
+    /// Reads and verifies a file of a skill.
+    pub(crate) fn read_skill_file(&self, skill: &Skill, uri: &str) -> Result<Vec<u8>, ClientError> {
+        let method = Method::ResourcesRead.as_str();
+        let bytes = self.limit.run(method, skill.read(uri));
+        self.note(method);
+        bytes
     }
 
     /// Closes the connection. A program that was started has 5 seconds to exit.

@@ -19,6 +19,7 @@ pub(crate) const PAIRS: &str = "pairs";
 pub(crate) const PROMPT: &str = "prompt";
 pub(crate) const RESOURCE: &str = "resource";
 pub(crate) const URIS: &str = "uris";
+pub(crate) const FILE: &str = "file";
 pub(crate) const COUNT: &str = "count";
 pub(crate) const TASK: &str = "task";
 pub(crate) const TTL: &str = "ttl";
@@ -57,7 +58,7 @@ struct Row {
     example: &'static str,
 }
 
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 13] = [
     Row {
         name: "tools",
         about: "List the tools of a server, with their arguments",
@@ -104,6 +105,21 @@ const ROWS: [Row; 11] = [
         about: "Get a prompt of a server and print its messages",
         arguments: |command| with_arguments(command.arg(name("PROMPT", "Name of the prompt"))),
         example: "corelane prompt http://127.0.0.1:8080 review language=Rust",
+    },
+    Row {
+        name: "skills",
+        about: "List the skills of a server",
+        arguments: |command| command,
+        example: "corelane skills http://127.0.0.1:8080",
+    },
+    Row {
+        name: "skill",
+        about: "Read a skill of a server, verify it and print its instructions or one of its files",
+        arguments: |command| {
+            let name = name("URI", "URI of the skill's SKILL.md");
+            command.arg(name).arg(skill_file()).arg(output())
+        },
+        example: "corelane skill http://127.0.0.1:8080 skill://pdf/SKILL.md scripts/fill.py",
     },
     Row {
         name: "complete",
@@ -356,6 +372,10 @@ fn task_action() -> [Arg; 2] {
             .help("list (MCP 2025-11-25), get, result, which waits for it, or cancel [list]"),
         Arg::new(TASK_ID).value_name("ID").help("Id of the task, for all actions but list"),
     ]
+}
+
+fn skill_file() -> Arg {
+    Arg::new(FILE).value_name("FILE").help("A file of the skill: its URI, or its path in the skill")
 }
 
 fn uris() -> Arg {

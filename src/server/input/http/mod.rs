@@ -24,7 +24,7 @@ use corelane_protocol::error::{Error, ErrorKind};
 use corelane_protocol::json::PaddedText;
 use corelane_protocol::revision::Revision;
 use corelane_transport::http::checks::{
-    self, CheckId, Rejection, RequestKind, is_health_path, is_metadata_path,
+    self, CheckId, Rejection, RequestKind, is_card_path, is_health_path, is_metadata_path,
 };
 use corelane_transport::http::fields::{Challenge, ResponseFields};
 use corelane_transport::http::head::{
@@ -322,8 +322,11 @@ fn check_head<'a>(
     let host = head.field(bytes, Field::Host);
     let checked = checks.origin_guard.check(host, incoming.origin());
     // The metadata is for clients of every origin.
-    let is_metadata =
-        || checks.profile.resource_metadata && is_metadata_path(head.path(bytes), &checks.profile);
+    let is_metadata = || {
+        let (path, profile) = (head.path(bytes), &checks.profile);
+        (profile.resource_metadata && is_metadata_path(path, profile))
+            || is_card_path(path, profile)
+    };
     let is_health = || is_health_path(head.path(bytes), &checks.profile);
     if let Err(blocked) = checked
         && !(if blocked == RejectedHeader::Host { is_health() } else { is_metadata() })

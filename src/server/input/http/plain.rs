@@ -21,6 +21,7 @@ use corelane_transport::websocket::reader::FrameReader;
 use super::IncomingRequest;
 use crate::guard::auth::bearer;
 use crate::guard::auth::token_table::digest_of;
+use crate::server::card::{CARD_TYPE, CATALOG_TYPE};
 use crate::server::connection_state::{ResponseFormat, ResponseOwner};
 use crate::server::diagnostics::{ListPosition, PageBuilder, Rows};
 use crate::server::http::{CONTENT_SECURITY_POLICY, GaugeTotals, write_page};
@@ -69,6 +70,9 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: Re
             };
             shard.respond_http(incoming, Status::OK, BodyKind::Json, fields, document.as_bytes());
         }
+        RequestKind::ServerCard | RequestKind::CardCatalog => {
+            respond_with_card(shard, incoming, kind);
+        }
         RequestKind::Status => {
             let text = status_json(shard);
             shard.respond_http(incoming, Status::OK, BodyKind::Json, fields, text.as_bytes());
@@ -96,6 +100,38 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: Re
             shard.respond_http(incoming, status, body, fields, b"not found\n");
         }
     }
+}
+
+/// Responds with the server card or the catalog that names it, or with 304 if the client has it.
+fn respond_with_card(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: RequestKind<'_>) {
+    let card = shard.transports.http.checks.card.clone();
+    let (status, body) = (Status::NOT_FOUND, BodyKind::Text("text/plain"));
+    let Some(card) = card else {
+        let fields = incoming.response_fields();
+        return shard.respond_http(incoming, status, body, fields, b"not found\n");
+    };
+    let (document, media_type) = match kind {
+        RequestKind::ServerCard => (&card.card, CARD_TYPE),
+        _ => (&card.catalog, CATALOG_TYPE),
+    };
+    let IncomingRequest { head, bytes, .. } = *incoming;
+    let is_known = |etags: &[u8]| {
+        etags.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(|etag| {
+            let etag = etag.strip_prefix(b"W/").unwrap_or(etag);
+            etag == b"*" || etag == document.etag.as_bytes()
+        })
+    };
+    let fields = ResponseFields {
+        allow_origin: Some(b"*"),
+        max_age_seconds: Some(METADATA_SECONDS),
+        etag: Some(&document.etag),
+        ..incoming.response_fields()
+    };
+    if head.other_fields(bytes, b"if-none-match").any(is_known) {
+        return shard.respond_http(incoming, Status::NOT_MODIFIED, BodyKind::Empty, fields, &[]);
+    }
+    let (body, text) = (BodyKind::Text(media_type), document.json.as_bytes());
+    shard.respond_http(incoming, Status::OK, body, fields, text);
 }
 
 /// Returns whether a request has the token of operators, if they need one.

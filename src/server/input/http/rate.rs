@@ -102,7 +102,9 @@ const fn limited_request(kind: &RequestKind<'_>) -> Option<OtherRequest> {
     Some(match kind {
         RequestKind::Connections { .. } => OtherRequest::Connections,
         RequestKind::DeleteSession { .. } => OtherRequest::DeleteSession,
-        RequestKind::ResourceMetadata => OtherRequest::Metadata,
+        RequestKind::ResourceMetadata | RequestKind::ServerCard | RequestKind::CardCatalog => {
+            OtherRequest::Metadata
+        }
         RequestKind::Metrics => OtherRequest::Metrics,
         RequestKind::Options { .. } | RequestKind::Preflight { .. } => OtherRequest::Options,
         RequestKind::Page => OtherRequest::Page,

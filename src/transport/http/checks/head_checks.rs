@@ -36,6 +36,8 @@ pub fn check_head<'b>(
         (Route::ResourceMetadata, HttpMethod::Get | HttpMethod::Head) => {
             Ok(RequestKind::ResourceMetadata)
         }
+        (Route::ServerCard, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::ServerCard),
+        (Route::CardCatalog, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::CardCatalog),
         (Route::Metrics, HttpMethod::Get) => Ok(RequestKind::Metrics),
         (Route::Health, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Health),
         (Route::Page, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Page),
@@ -303,5 +305,6 @@ const STATELESS_PROFILE: CheckProfile = CheckProfile {
     websocket: None,
     parity: None,
     resource_metadata: false,
+    server_card: false,
     operators: OperatorEndpoints::Monitoring,
 };

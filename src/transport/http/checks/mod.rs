@@ -32,8 +32,8 @@ use corelane_protocol::error::{Error, ErrorKind};
 pub use head_checks::{check_head, check_pinned_version, query_parameter, session_id_in_query};
 pub use profile::{CheckProfile, EndpointPaths, OperatorEndpoints};
 pub use request_kind::{
-    ParityRequest, RequestKind, SESSION_PARAMETER, is_fixed_path, is_health_path, is_metadata_path,
-    is_parity_path,
+    ParityRequest, RequestKind, SESSION_PARAMETER, is_card_path, is_fixed_path, is_health_path,
+    is_metadata_path, is_parity_path,
 };
 
 /// The response to a failed check.

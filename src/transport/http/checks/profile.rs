@@ -44,6 +44,8 @@ pub struct CheckProfile {
     pub parity: Option<Rc<str>>,
     /// Whether the metadata of the protected resource is served (RFC 9728). Default false.
     pub resource_metadata: bool,
+    /// Whether the server card and the catalog of the host are served (SEP-2127). Default false.
+    pub server_card: bool,
     /// The endpoints of operators. Default [`OperatorEndpoints::Monitoring`].
     pub operators: OperatorEndpoints,
 }
@@ -60,6 +62,7 @@ impl Default for CheckProfile {
             websocket: None,
             parity: None,
             resource_metadata: false,
+            server_card: false,
             operators: OperatorEndpoints::Monitoring,
         }
     }

@@ -25,6 +25,8 @@ pub enum RequestKind<'b> {
         /// The session id from the query.
         session_id: &'b [u8],
     },
+    /// GET of the catalog of the host, which names the server card (SEP-2127).
+    CardCatalog,
     /// GET of all counters.
     Metrics,
     /// OPTIONS that is not a CORS preflight.
@@ -51,6 +53,8 @@ pub enum RequestKind<'b> {
     Ready,
     /// GET of the metadata of the protected resource (RFC 9728).
     ResourceMetadata,
+    /// GET of the server card (SEP-2127).
+    ServerCard,
     /// GET of the counters shown on the page.
     Status,
     /// GET of the MCP endpoint: opens or resumes a stream of a legacy session.
@@ -147,6 +151,8 @@ pub(super) enum Route {
     Page,
     Ready,
     ResourceMetadata,
+    CardCatalog,
+    ServerCard,
     Status,
     WebSocket,
     Parity,
@@ -184,6 +190,8 @@ impl Route {
             _ if profile.resource_metadata && is_metadata_path(path, profile) => {
                 Self::ResourceMetadata
             }
+            _ if profile.server_card && is_server_card(path, profile) => Self::ServerCard,
+            _ if profile.server_card && path == CARD_CATALOG_PATH => Self::CardCatalog,
             _ => match Self::find_fixed(path) {
                 Some(route) => route,
                 None if profile.websocket.as_deref().is_some_and(is) => Self::WebSocket,
@@ -243,6 +251,8 @@ impl Route {
             | Self::Page
             | Self::Ready
             | Self::ResourceMetadata
+            | Self::CardCatalog
+            | Self::ServerCard
             | Self::Status => "GET, HEAD, OPTIONS",
         }
     }
@@ -257,6 +267,22 @@ pub fn is_metadata_path(path: &[u8], profile: &CheckProfile) -> bool {
         || is(profile.paths.mcp())
         || profile.websocket.as_deref().is_some_and(is)
         || (profile.has_legacy_sse() && is(profile.paths.legacy_sse()))
+}
+
+/// The path of the catalog of the host (SEP-2127, "Discovery").
+const CARD_CATALOG_PATH: &[u8] = b"/.well-known/ai-catalog.json";
+
+/// Returns whether the path is that of MCP followed by `/server-card`.
+fn is_server_card(path: &[u8], profile: &CheckProfile) -> bool {
+    let mcp = profile.paths.mcp();
+    path.strip_prefix(mcp.trim_end_matches('/').as_bytes()) == Some(b"/server-card")
+        && !mcp.is_empty()
+}
+
+/// Returns whether the path is that of the server card or of the catalog of the host, which are for
+/// clients of every origin.
+pub fn is_card_path(path: &[u8], profile: &CheckProfile) -> bool {
+    profile.server_card && (is_server_card(path, profile) || path == CARD_CATALOG_PATH)
 }
 
 /// Returns whether the path is that of health or readiness, which probes ask for by any `Host`: the

@@ -24,6 +24,7 @@ const fn profile(strict: Option<Revision>, legacy: bool, legacy_sse: bool) -> Ch
         websocket: None,
         parity: None,
         resource_metadata: false,
+        server_card: false,
         operators: OperatorEndpoints::All,
     }
 }

@@ -82,7 +82,9 @@ impl ResponseHead {
                 assert_eq!(coding, "chunked", "{self:?}");
                 BodyFraming::Chunked
             }
-            (None, None) if self.status < 200 || self.status == 204 => BodyFraming::None,
+            (None, None) if self.status < 200 || matches!(self.status, 204 | 304) => {
+                BodyFraming::None
+            }
             (None, None) => {
                 assert!(self.closes_connection(), "the body has no end: {self:?}");
                 BodyFraming::UntilClose
@@ -108,7 +110,7 @@ impl ResponseHead {
         let id = self.field("X-Request-ID").unwrap_or_else(|| panic!("no request id: {self:?}"));
         let is_visible = id.bytes().all(|byte| byte.is_ascii_graphic());
         assert!(is_visible && (1..=128).contains(&id.len()), "{self:?}");
-        if self.status == 204 {
+        if matches!(self.status, 204 | 304) {
             assert_eq!(self.body_framing(), BodyFraming::None, "RFC 9110, section 8.6: {self:?}");
         }
         if self.status == 405 {
