@@ -15,6 +15,7 @@ mod calls;
 mod elicitation;
 mod foreign_site;
 mod layout;
+mod lists;
 mod overview;
 mod page_test;
 mod snippets;

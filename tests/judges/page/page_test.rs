@@ -31,12 +31,16 @@ pub(crate) fn start_server(options: &[&str]) -> ServeProcess {
 impl PageTest {
     /// Starts a server, opens its page and waits until it shows the tools.
     pub(crate) fn open() -> Self {
-        let mut page =
-            Self { server: start_server(&[]), browser: Browser::start(), expected: Vec::new() };
+        Self::open_until(start_server(&[]), "probe.tool('echo')?.checkVisibility()")
+    }
+
+    /// Opens the page of a server and waits until an expression is truthy in it.
+    pub(crate) fn open_until(server: ServeProcess, expression: &str) -> Self {
+        let mut page = Self { server, browser: Browser::start(), expected: Vec::new() };
         page.set_viewport(1280, 900, "light");
         let address = page.url("/");
         page.browser.send_command("Page.navigate", &json!({ "url": address }));
-        page.until("probe.tool('echo')?.checkVisibility()");
+        page.until(expression);
         page
     }
 
@@ -98,7 +102,12 @@ impl PageTest {
 
     /// Waits for the end of a call.
     pub(crate) fn outcome(&mut self, tool: &str) -> Outcome {
-        let outcome = self.until(&format!("probe.outcome('{tool}')"));
+        self.outcome_at(&format!("probe.tool('{tool}')"))
+    }
+
+    /// Waits for the end of the request of the entry that `entry` evaluates to.
+    pub(crate) fn outcome_at(&mut self, entry: &str) -> Outcome {
+        let outcome = self.until(&format!("probe.outcomeOf({entry})"));
         let texts = |key: &str| {
             let list = outcome[key].as_array().into_iter().flatten();
             list.filter_map(Value::as_str).map(str::to_owned).collect()

@@ -34,9 +34,12 @@ const probe = {
     ),
 
   /** The outcome of a tool's last call once it has ended: headline and content blocks. */
-  outcome(name) {
-    if (probe.tool(name).querySelector("form").ariaBusy !== "false") return undefined;
-    const [headline, output] = probe.tool(name).querySelectorAll("[role=status], [tabindex]");
+  outcome: (name) => probe.outcomeOf(probe.tool(name)),
+
+  /** The outcome of the last request of an entry of a list. */
+  outcomeOf(entry) {
+    if (entry.querySelector("form")?.ariaBusy !== "false") return undefined;
+    const [headline, output] = entry.querySelectorAll("[role=status], [tabindex]");
     const blocks = [...output.querySelectorAll(":scope > :not(details)")];
     const parts = (block) => [...block.querySelectorAll("img, audio, a")];
     return {

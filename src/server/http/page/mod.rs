@@ -1,4 +1,5 @@
-//! The web page at `/`: what this server offers, how clients connect, and a form for each tool.
+//! The web page at `/`: what this server offers, how clients connect, and a form for each tool,
+//! prompt and resource.
 //!
 //! It is a static text, concatenated at compile time from the files of `page/`, with the path of
 //! MCP in it, and a client like any other: it sends its requests to that path and to `/status`.
@@ -7,7 +8,7 @@
 //!
 //! Path, access checks and other headers are in `transport::http::checks`.
 
-/// Returns the page, `text/html; charset=utf-8`, about 45 KB, for the path of the MCP endpoint.
+/// Returns the page, `text/html; charset=utf-8`, about 50 KB, for the path of the MCP endpoint.
 pub fn write_page(mcp_path: &str) -> String {
     let path = mcp_path.replace('&', "&amp;").replace('"', "&quot;");
     [BEFORE_PATH, &path, AFTER_PATH].concat()
@@ -32,6 +33,7 @@ const AFTER_PATH: &str = concat!(
     include_str!("elicitation.js"),
     include_str!("snippets.js"),
     include_str!("tools.js"),
+    include_str!("lists.js"),
     include_str!("server.js"),
     "</script>\n</html>\n",
 );
@@ -42,8 +44,8 @@ const AFTER_PATH: &str = concat!(
 /// Source: W3C Content Security Policy Level 3; Trusted Types.
 pub const CONTENT_SECURITY_POLICY: &str = concat!(
     "default-src 'none'; ",
-    "script-src 'sha256-gFSljcMjVSdQDbZUGum7DCWqEXKTqAucpFc6YMh3ALk='; ",
-    "style-src 'sha256-Dq8n34sLSBY8r8XDiLCVqtS1W5wXwntMbG2TzkE/EWc='; ",
+    "script-src 'sha256-Fvke8h3CXwclksiyz5ejQ4iccIAHjOk52AaejpBCAmg='; ",
+    "style-src 'sha256-KS1OVN9cUZ41BIqgjaaDp0MySN8OR/+OMzOCJlpUC4A='; ",
     "connect-src 'self'; img-src data:; media-src data:; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; ",
     "require-trusted-types-for 'script'; trusted-types 'none'",

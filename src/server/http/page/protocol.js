@@ -1,6 +1,8 @@
 // Streamable HTTP: one POST per request; the response is JSON or an event stream.
 
 let lastId = 0;
+/** What the user entered as a key; kept in this page only. */
+let key = "";
 
 /** Failure of a request: an error of the server, of a proxy, or of the network. */
 class RequestError extends Error {
@@ -58,7 +60,10 @@ async function ask(method, params = {}, options = {}) {
   const request = { jsonrpc: "2.0", id, method, params: { ...params, _meta: meta } };
   const sent = requestHeaders(method, name, headers);
   wire.push({ sent, request });
-  const said = { method: "POST", headers: sent, body: JSON.stringify(request), signal };
+  // The key is not among the messages that are shown.
+  const secret = key === "" ? {} : { Authorization: `Bearer ${key}` };
+  const headersSent = { ...sent, ...secret };
+  const said = { method: "POST", headers: headersSent, body: JSON.stringify(request), signal };
   const response = await fetch(ENDPOINT, said).catch(lost("The server cannot be reached."));
   let answer;
   for await (const message of messages(response)) {
@@ -67,9 +72,25 @@ async function ask(method, params = {}, options = {}) {
     else onNotification?.(message);
   }
   const { status } = response;
+  if (status === 401) askForKey();
   if (answer?.error) throw new RequestError(answer.error.message, { ...answer.error, status });
   if (!answer?.result) throw new RequestError("The response is not an MCP response.", { status });
   return answer.result;
+}
+
+/** Shows the field for a key, which the server has asked for. */
+function askForKey() {
+  const form = find("key");
+  find("key-about").textContent =
+    key === "" ? "This server needs a key or token." : "The server does not accept this key.";
+  form.hidden = false;
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    key = find("key-field").value.trim();
+    find("key-field").value = "";
+    form.hidden = true;
+    load();
+  };
 }
 
 /** Converts network errors to `message`; an abort stays an abort. */

@@ -1,8 +1,6 @@
-// Name, capabilities, tools and status of the server.
+// Name, capabilities and status of the server.
 
 const STATUS_MS = 2000;
-/** Number of tools from which a filter is shown. */
-const FILTER_TOOLS_MIN = 8;
 
 /** Joins words with commas, with line breaks only there. */
 function unbroken(words) {
@@ -29,39 +27,13 @@ function showServer({ capabilities = {}, instructions, supportedVersions = [], _
   showSnippets((name ?? "server").replace(/[^\w-]+/g, "-"));
 }
 
-function showTools(tools) {
-  const lines = tools.map(toolLine);
-  find("tools").replaceChildren(...lines);
-  find("tools").hidden = tools.length === 0;
-  find("none").textContent = tools.length > 0 ? "" : "This server offers no tools.";
-  find("tools-title").textContent = tools.length > 0 ? `Tools (${tools.length})` : "Tools";
-  const filter = find("filter");
-  filter.hidden = tools.length < FILTER_TOOLS_MIN;
-  filter.oninput = () => {
-    const wanted = filter.value.toLowerCase();
-    const fits = ({ name, description = "" }) =>
-      `${name} ${description}`.toLowerCase().includes(wanted);
-    tools.forEach((tool, at) => (lines[at].hidden = !fits(tool)));
-    find("tools").hidden = !tools.some(fits);
-    find("none").textContent = tools.some(fits) ? "" : "No tool matches the filter.";
-  };
-  const linked = lines.find(({ id }) => `#${encodeURIComponent(id)}` === location.hash);
-  if (linked) linked.open = true;
-}
-
 async function load() {
   try {
-    showServer(await ask("server/discover"));
-    const tools = [];
-    let params = {};
-    do {
-      const page = await ask("tools/list", params);
-      tools.push(...page.tools);
-      params = { cursor: page.nextCursor };
-    } while (params.cursor !== undefined);
-    showTools(tools);
+    const server = await ask("server/discover");
+    showServer(server);
+    await Promise.all(LISTS.map((list) => loadList(list, server.capabilities ?? {})));
   } catch (problem) {
-    find("none").replaceChildren(failure(problem));
+    find("tools-section").querySelector(".none").replaceChildren(failure(problem));
   }
 }
 

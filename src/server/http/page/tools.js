@@ -34,25 +34,23 @@ function listen({ bar, step, log }) {
 }
 
 /**
- * Calls a tool, including all rounds of input requests. `trip` records the messages and the time
- * that the server took, without the time of the user's input.
+ * Makes the request of a target, including all rounds of input requests. `trip` records the
+ * messages and the time that the server took, without the time of the user's input.
  */
-async function call(tool, values, outcome, signal, trip) {
+async function call(target, values, outcome, signal, trip) {
   const { headline, waiting, place } = outcome;
-  const headers = parameterHeaders(tool.inputSchema, values);
-  const { wire } = trip;
-  const options = { name: tool.name, headers, signal, wire, onNotification: listen(outcome) };
+  const { name, params, headers = [] } = target.request(values);
+  const options = { name, headers, signal, wire: trip.wire, onNotification: listen(outcome) };
   let more = {};
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
     const timer = setTimeout(() => {
       headline.className = "soft";
-      headline.textContent = "Calling …";
+      headline.textContent = "Waiting …";
       waiting.hidden = false;
       place.replaceChildren();
     }, PROGRESS_DELAY_MS);
     const begun = performance.now();
-    const params = { name: tool.name, arguments: values, ...more };
-    const result = await ask("tools/call", params, options).finally(() => {
+    const result = await ask(target.method, { ...params, ...more }, options).finally(() => {
       clearTimeout(timer);
       waiting.hidden = true;
       trip.ms += performance.now() - begun;
@@ -61,14 +59,14 @@ async function call(tool, values, outcome, signal, trip) {
     more = "requestState" in result ? { requestState: result.requestState } : {};
     if (!result.inputRequests) continue;
     headline.className = "soft";
-    headline.textContent = "The tool requests input.";
+    headline.textContent = "The server requests input.";
     more.inputResponses = await answers(result.inputRequests, place, signal);
   }
   throw new RequestError(`Too many rounds of input requests (limit ${ROUNDS_MAX}).`);
 }
 
-/** Calls a tool and shows the result, unless another call was started meanwhile. */
-async function run(tool, values, outcome, controller, isCurrent) {
+/** Makes a request and shows the result, unless another one was started meanwhile. */
+async function run(target, values, outcome, controller, isCurrent) {
   const { headline, log, bar, step, place } = outcome;
   const trip = { wire: [], ms: 0 };
   bar.removeAttribute("value");
@@ -77,10 +75,10 @@ async function run(tool, values, outcome, controller, isCurrent) {
   log.hidden = true;
   let said, blocks, isBad;
   try {
-    const result = await call(tool, values, outcome, controller.signal, trip);
+    const result = await call(target, values, outcome, controller.signal, trip);
     isBad = result.isError === true;
     said = isBad ? "The tool failed" : "Result";
-    blocks = contents(result);
+    blocks = target.show(result);
   } catch (problem) {
     isBad = problem.name !== "AbortError";
     said = isBad ? "Error" : "Stopped";
@@ -149,11 +147,14 @@ function jsonFields(initial) {
   return { nodes: [node], values: () => value() ?? {} };
 }
 
-/** Creates the form and the result of a tool. */
-function makeBench(tool) {
+/**
+ * Creates the form and the result of a target: `schema` describes its values, `label` is that of
+ * its button, `request` returns what is sent for values, and `show` the blocks of a result.
+ */
+function makeBench(target) {
   const outcome = makeOutcome();
-  const editor = makeEditor(tool.inputSchema ?? {});
-  const submit = make("button", { className: "main", textContent: "Call" });
+  const editor = makeEditor(target.schema);
+  const submit = make("button", { className: "main", textContent: target.label });
   const stop = make("button", { type: "button", textContent: "Stop", hidden: true });
   const buttons = make("div", { className: "row" }, submit, stop, editor.swap);
   const form = sendable(make("form", {}, editor.slot, buttons));
@@ -169,7 +170,7 @@ function makeBench(tool) {
     const isCurrent = () => current === controller;
     form.setAttribute("aria-busy", true);
     const timer = setTimeout(() => (stop.hidden = false), PROGRESS_DELAY_MS);
-    await run(tool, editor.values(), outcome, controller, isCurrent);
+    await run(target, editor.values(), outcome, controller, isCurrent);
     clearTimeout(timer);
     if (!isCurrent()) return;
     // The stop button is hidden: move its focus.
@@ -177,7 +178,7 @@ function makeBench(tool) {
     stop.hidden = true;
     form.setAttribute("aria-busy", false);
   };
-  return make("div", { className: "tool" }, traits(tool.annotations), form, outcome.node);
+  return make("div", { className: "tool" }, target.notes, form, outcome.node);
 }
 
 /** Shows the annotations of a tool. */
@@ -191,15 +192,18 @@ function traits({ readOnlyHint, destructiveHint, idempotentHint, openWorldHint }
   return said.length > 0 && text("p", said.join(" · "), "soft");
 }
 
-/** Creates the list entry of a tool; its form is created when it is first opened. */
-function toolLine(tool) {
-  const about = tool.description && text("p", tool.description, "soft");
-  const summary = make("summary", {}, text("h3", tool.name), about);
-  const line = make("details", { id: `tool-${tool.name}` }, summary);
-  line.ontoggle = () => {
-    if (!line.open) return;
-    if (line.children.length === 1) line.append(makeBench(tool));
-    history.replaceState(null, "", `#${encodeURIComponent(line.id)}`);
+/** Returns the target that calls a tool. */
+function toolTarget({ name, inputSchema = {}, annotations }) {
+  return {
+    schema: inputSchema,
+    label: "Call",
+    notes: traits(annotations),
+    method: "tools/call",
+    request: (values) => ({
+      name,
+      params: { name, arguments: values },
+      headers: parameterHeaders(inputSchema, values),
+    }),
+    show: contents,
   };
-  return line;
 }
