@@ -7,6 +7,7 @@ mod cli;
 mod cli_foreign;
 mod cli_parity;
 mod cli_ranges;
+mod cli_skills;
 mod cli_tasks;
 mod cli_time_limit;
 mod connects;
