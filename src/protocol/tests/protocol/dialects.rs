@@ -89,6 +89,16 @@ impl Schema {
     }
 }
 
+/// Methods of extensions of 2026-07-28.
+const EXTENSION_METHODS: [Method; 6] = [
+    Method::TasksGet,
+    Method::TasksUpdate,
+    Method::TasksCancel,
+    Method::SkillsList,
+    Method::SkillsGet,
+    Method::ResourcesDirectoryRead,
+];
+
 #[test]
 fn methods_match_schema_of_their_revision() {
     #[expect(clippy::disallowed_methods, reason = "the schema folder is set by the environment")]
@@ -97,16 +107,12 @@ fn methods_match_schema_of_their_revision() {
         let schema = Schema::load(&folder, revision);
         let methods = schema.client_request_methods();
         for method in Method::ALL {
-            // Tasks of 2026-07-28 are an extension with its own schema.
-            let is_extension = revision.is_modern() && method.as_str().starts_with("tasks/");
+            // Tasks and skills of 2026-07-28 are extensions with schemas of their own.
+            let is_extension = revision.is_modern() && EXTENSION_METHODS.contains(&method);
             let expected = methods.iter().any(|name| name == method.as_str());
             assert_eq!(
                 method.is_defined_in(revision),
-                expected
-                    || is_extension && {
-                        [Method::TasksGet, Method::TasksUpdate, Method::TasksCancel]
-                            .contains(&method)
-                    },
+                expected || is_extension,
                 "{revision} {method:?}"
             );
         }
