@@ -5,8 +5,11 @@
 //! of each level loses its oldest idle place.
 //!
 //! Invariants: a busy holder keeps its place; a holder that was of use loses it only to a group
-//! that has fewer, another one only to a group with fewer that were of no use. A search costs at
-//! most one pass over [`HOLDERS_MAX`] holders, and sorts; there is at most one in 20 ms.
+//! that has fewer, another one only to a group with fewer that were of no use. In its first second
+//! a holder loses its place only if it was of no use and its group has several such ones, and in
+//! its first tenth only if it has a multiple of what the newcomer's group has. A search costs at
+//! most one pass over [`HOLDERS_MAX`] holders, and sorts; there is one in 20 ms, and one for every
+//! 256 places that newcomers get.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -16,6 +19,12 @@ use crate::time::Instant;
 
 /// How long a place stays with a holder that does nothing.
 pub const GRACE: Duration = Duration::from_secs(1);
+
+/// The same for one that was of no use, whose group has several of them.
+const SHORT_GRACE: Duration = Duration::from_millis(100);
+
+/// A group with so many times the unused places of a newcomer's has no grace.
+const HEAVY_FACTOR: usize = 4;
 
 /// Holders that one search looks at.
 pub const HOLDERS_MAX: u32 = 2048;
@@ -60,6 +69,21 @@ pub struct Idle {
     pub since: Instant,
 }
 
+/// A place that a newcomer gets, and since when its holder did nothing when that was looked at.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FoundPlace<K> {
+    /// The name of the place.
+    pub key: K,
+    idle: Idle,
+}
+
+impl<K> FoundPlace<K> {
+    /// Returns whether the newcomer still gets it at `now`, given what its holder does by then.
+    pub fn is_free(&self, idle: Option<Idle>, now: Instant) -> bool {
+        idle.is_some_and(|idle| idle == self.idle || idle.since.after(GRACE) <= now)
+    }
+}
+
 /// The places that newcomers get at the limit of a table, and at that of their address.
 #[derive(Debug)]
 pub struct Evictions<K> {
@@ -82,8 +106,12 @@ pub enum Scope {
 /// The places that newcomers get, in order.
 #[derive(Debug)]
 struct EvictionQueue<K> {
-    /// The next one is the last.
+    /// Those that did nothing for [`GRACE`]. The next one is the last.
     victims: Vec<Victim<K>>,
+    /// Those that were of no use for a shorter time. The next one is the last.
+    recent: Vec<Victim<K>>,
+    /// There were more than are listed.
+    is_cut: bool,
     /// The addresses of all holders, in order.
     addresses: Vec<u64>,
     /// The addresses of those that do nothing and were of no use, in order.
@@ -96,6 +124,7 @@ struct Victim<K> {
     key: K,
     address: u64,
     idle: Idle,
+    is_recent: bool,
     /// Holders of its group of each level, without those that lose their place before.
     weights: [usize; LEVELS.len()],
 }
@@ -104,6 +133,8 @@ impl<K> Default for EvictionQueue<K> {
     fn default() -> Self {
         Self {
             victims: Vec::new(),
+            recent: Vec::new(),
+            is_cut: false,
             addresses: Vec::new(),
             unused: Vec::new(),
             search_at: Instant::ORIGIN,
@@ -121,20 +152,21 @@ impl<K> Default for Evictions<K> {
 impl<K: Copy> Evictions<K> {
     /// Takes the place that `newcomer` gets, if it gets one. `holders` lists what has one, of the
     /// address if there is one, and is called if the last search is over. The caller checks that
-    /// the place is still idle.
+    /// the place [is still free](FoundPlace::is_free).
     pub fn next<I: Iterator<Item = Holder<K>>>(
         &mut self,
         newcomer: Option<ClientAddress>,
         scope: Scope,
         now: Instant,
         holders: impl FnOnce(Option<ClientAddress>) -> I,
-    ) -> Option<K> {
+    ) -> Option<FoundPlace<K>> {
         if scope == Scope::All {
             return self.of_all.next(newcomer, now, || holders(None));
         }
         if self.searched != newcomer {
             self.searched = newcomer;
             self.of_address.victims.clear();
+            self.of_address.recent.clear();
         }
         self.of_address.next(newcomer, now, || holders(newcomer))
     }
@@ -154,27 +186,32 @@ impl<K: Copy> EvictionQueue<K> {
         newcomer: Option<ClientAddress>,
         now: Instant,
         holders: impl FnOnce() -> I,
-    ) -> Option<K> {
-        if now >= self.search_at {
+    ) -> Option<FoundPlace<K>> {
+        let is_used_up = self.is_cut && self.victims.is_empty() && self.recent.is_empty();
+        if now >= self.search_at || is_used_up {
             self.search_at = now.after(SEARCH_INTERVAL);
             self.search(holders(), Some(now));
         }
-        let Self { victims, addresses, unused, .. } = self;
+        let Self { victims, recent, addresses, unused, .. } = self;
         let newcomer = number(newcomer);
-        let victim = victims.pop_if(|victim| admits(victim, newcomer, addresses, unused))?;
-        if let Ok(index) = unused.binary_search(&victim.address) {
+        let victim = victims.pop_if(|victim| admits(victim, newcomer, addresses, unused));
+        let is_admitted = |victim: &mut Victim<K>| admits_recent(victim, newcomer, unused, now);
+        let victim = victim.or_else(|| recent.pop_if(is_admitted))?;
+        if victim.idle.usage < Usage::Served
+            && let Ok(index) = unused.binary_search(&victim.address)
+        {
             unused.remove(index);
         }
         for listed in [addresses, unused] {
             let index = listed.partition_point(|address| *address < newcomer);
             listed.insert(index, newcomer);
         }
-        Some(victim.key)
+        Some(FoundPlace { key: victim.key, idle: victim.idle })
     }
 
-    /// Orders the holders that are idle, at `now` for long enough.
+    /// Orders the holders that are idle, at `now` for long enough or without any use.
     fn search(&mut self, holders: impl Iterator<Item = Holder<K>>, now: Option<Instant>) {
-        let Self { victims, addresses, unused, .. } = self;
+        let Self { victims, recent, is_cut, addresses, unused, .. } = self;
         victims.clear();
         addresses.clear();
         unused.clear();
@@ -182,19 +219,27 @@ impl<K: Copy> EvictionQueue<K> {
             let address = number(client);
             addresses.push(address);
             unused.extend(idle.filter(|idle| idle.usage < Usage::Served).map(|_| address));
-            let idle = idle.filter(|idle| now.is_none_or(|now| idle.since.after(GRACE) <= now));
             let weights = [0; LEVELS.len()];
-            victims.extend(idle.map(|idle| Victim { key, address, idle, weights }));
+            victims.extend(idle.map(|idle| {
+                let is_recent = now.is_some_and(|now| idle.since.after(GRACE) > now);
+                Victim { key, address, idle, is_recent, weights }
+            }));
         }
+        victims.retain(|victim| !victim.is_recent || victim.idle.usage < Usage::Served);
         addresses.sort_unstable();
         unused.sort_unstable();
-        victims.sort_by_key(|victim| victim.idle);
+        victims.sort_by_key(|victim| (victim.is_recent, victim.idle));
         for level in LEVELS.into_iter().rev() {
             weigh(victims, addresses, level);
         }
-        victims.truncate(VICTIMS_MAX);
-        victims.reverse();
-        victims.shrink_to(VICTIMS_MAX);
+        recent.clear();
+        recent.extend(victims.drain(victims.partition_point(|victim| !victim.is_recent)..));
+        *is_cut = victims.len().max(recent.len()) > VICTIMS_MAX;
+        for list in [victims, recent] {
+            list.truncate(VICTIMS_MAX);
+            list.reverse();
+            list.shrink_to(VICTIMS_MAX);
+        }
     }
 }
 
@@ -210,7 +255,7 @@ fn weigh<K>(victims: &mut [Victim<K>], addresses: &[u64], level: usize) {
     }
     victims.sort_by_key(|victim| {
         let Idle { usage, since } = victim.idle;
-        (usage, Reverse(victim.weights[level]), since)
+        (victim.is_recent, usage, Reverse(victim.weights[level]), since)
     });
 }
 
@@ -226,6 +271,20 @@ fn admits<K>(victim: &Victim<K>, newcomer: u64, addresses: &[u64], unused: &[u64
         }
         let of_victim = size_of_group(unused, victim.address, level);
         of_victim > size_of_group(unused, newcomer, level)
+    })
+}
+
+/// Returns whether `newcomer` gets the place of `victim`, which did nothing for less than
+/// [`GRACE`]: if the group of that has more `unused` ones, and several; at first only if they are a
+/// multiple.
+fn admits_recent<K>(victim: &Victim<K>, newcomer: u64, unused: &[u64], now: Instant) -> bool {
+    let differ = |level: &usize| group(victim.address, *level) != group(newcomer, *level);
+    LEVELS.into_iter().find(differ).is_some_and(|level| {
+        let of_victim = size_of_group(unused, victim.address, level);
+        let of_newcomer = size_of_group(unused, newcomer, level);
+        let is_heavy = of_victim >= HEAVY_FACTOR * (of_newcomer + 1);
+        let has_waited = victim.idle.since.after(SHORT_GRACE) <= now;
+        is_heavy || (has_waited && of_victim > of_newcomer.max(1))
     })
 }
 
@@ -257,6 +316,8 @@ fn size_of_group(addresses: &[u64], address: u64, level: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::Usage::{None as Nothing, Served};
     use super::*;
 
@@ -272,7 +333,7 @@ mod tests {
     fn victims(newcomer: &str, holders: &[Holder<u32>]) -> Vec<u32> {
         let newcomer = ClientAddress::new(newcomer.parse().unwrap());
         let mut queue = EvictionQueue::default();
-        let next = || queue.next(newcomer, NOW, || holders.iter().copied());
+        let next = || Some(queue.next(newcomer, NOW, || holders.iter().copied())?.key);
         std::iter::from_fn(next).collect()
     }
 
@@ -363,9 +424,61 @@ mod tests {
     fn holders_are_searched_once_in_interval() {
         let mut queue = EvictionQueue::default();
         let holders = || [holder(0, "192.0.2.1", 9000, Nothing)].into_iter();
-        assert_eq!(queue.next(None, NOW, holders), Some(0));
-        assert_eq!(queue.next(None, NOW, holders), None);
-        assert_eq!(queue.next(None, NOW.after(SEARCH_INTERVAL), holders), Some(0));
+        let mut next = |now| Some(queue.next(None, now, holders)?.key);
+        assert_eq!(next(NOW), Some(0));
+        assert_eq!(next(NOW), None);
+        assert_eq!(next(NOW.after(SEARCH_INTERVAL)), Some(0));
+    }
+
+    #[test]
+    fn recent_places_of_heavy_group_go_to_newcomer() {
+        let recent = |count: u32, idle_ms| -> Vec<Holder<u32>> {
+            (0..count).map(|key| holder(key, "192.0.2.1", idle_ms, Nothing)).collect()
+        };
+        // A multiple of those of the newcomer, which has one more after each.
+        assert_eq!(victims("198.51.100.1", &recent(12, 0)).len(), 2);
+        assert_eq!(victims("198.51.100.1", &recent(12, 100)).len(), 6);
+        assert!(victims("198.51.100.1", &recent(3, 99)).is_empty());
+        assert_eq!(victims("198.51.100.1", &recent(2, 100)), [0]);
+        assert!(victims("198.51.100.1", &recent(1, 999)).is_empty());
+        assert!(victims("192.0.2.1", &recent(12, 999)).is_empty());
+        let used: Vec<_> = (0..12).map(|key| holder(key, "192.0.2.1", 999, Served)).collect();
+        assert!(victims("198.51.100.1", &used).is_empty());
+    }
+
+    #[test]
+    fn used_up_list_is_searched_again() {
+        for (listed, expected) in [(VICTIMS_MAX, 1), (VICTIMS_MAX + 1, 2)] {
+            let holders = || vec![holder(0, "192.0.2.1", 0, Nothing); listed].into_iter();
+            let (mut queue, searches) = (EvictionQueue::default(), Cell::new(0));
+            let mut next = |newcomer| {
+                queue.next(newcomer, NOW, || {
+                    searches.set(searches.get() + 1);
+                    holders()
+                })
+            };
+            // Newcomers of different networks.
+            for number in 0..200 {
+                assert!(next(ClientAddress::new([198, 51, number, 1].into())).is_some());
+            }
+            assert_eq!(searches.get(), 1);
+            queue.victims.clear();
+            queue.recent.clear();
+            queue.next(None, NOW, || {
+                searches.set(searches.get() + 1);
+                holders()
+            });
+            assert_eq!(searches.get(), expected);
+        }
+    }
+
+    #[test]
+    fn place_is_free_while_unchanged() {
+        let idle = |idle_ms| holder(0, "192.0.2.1", idle_ms, Nothing).idle;
+        let place = FoundPlace { key: 0, idle: idle(100).unwrap() };
+        assert!(place.is_free(idle(100), NOW));
+        assert!(!place.is_free(idle(99), NOW) && !place.is_free(None, NOW));
+        assert!(place.is_free(idle(1000), NOW));
     }
 
     #[test]
@@ -378,10 +491,12 @@ mod tests {
         ];
         let mut next = |address: &str, now| {
             let client = ClientAddress::new(address.parse().unwrap());
-            evictions.next(client, Scope::Address, now, |of| {
-                assert_eq!(of, client);
-                holders.iter().copied().filter(move |it| it.client == of)
-            })
+            evictions
+                .next(client, Scope::Address, now, |of| {
+                    assert_eq!(of, client);
+                    holders.iter().copied().filter(move |it| it.client == of)
+                })
+                .map(|place| place.key)
         };
         assert_eq!(next("192.0.2.1", NOW), Some(0));
         assert_eq!(next("192.0.2.1", NOW), None);
@@ -405,6 +520,6 @@ mod tests {
     fn places_of_search_are_limited() {
         let holders: Vec<_> =
             (0..1000).map(|key| holder(key, "192.0.2.1", 9000, Nothing)).collect();
-        assert_eq!(victims("192.0.2.1", &holders).len(), VICTIMS_MAX);
+        assert_eq!(order(&holders).len(), VICTIMS_MAX);
     }
 }

@@ -292,7 +292,7 @@ impl TlsSockets {
             let places = if is_silent { silent } else { handshakes };
             let holders = |of| pending.holders(is_silent, of, *now);
             let victim = places.evictions.next(address, scope, *now, holders);
-            let Some((socket, number)) = victim else { return Err(limit) };
+            let Some((socket, number)) = victim.map(|place| place.key) else { return Err(limit) };
             if pending.is_pending(socket, number) && pending.silent(socket).is_some() == is_silent {
                 self.evict(ring, socket);
                 return self.count(address, is_silent);

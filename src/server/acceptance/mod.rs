@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use corelane_base::client_address::ClientAddress;
-use corelane_base::eviction::{Evictions, Holder, Scope};
+use corelane_base::eviction::{Evictions, FoundPlace, Holder, Scope};
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_base::trusted_proxies::TrustedProxies;
@@ -303,7 +303,7 @@ impl Acceptor {
         reached: RefusalReason,
         now: Instant,
         holders: impl FnOnce(Option<ClientAddress>) -> I,
-    ) -> Option<Key> {
+    ) -> Option<FoundPlace<Key>> {
         let scope = match reached {
             RefusalReason::ConnectionLimit => Scope::All,
             RefusalReason::AddressShare => Scope::Address,

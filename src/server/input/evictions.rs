@@ -1,7 +1,8 @@
 //! Places of connections: at a limit a new connection gets that of an idle one.
 //!
 //! Invariants: a connection keeps its place while it is busy, while its client is authenticated,
-//! and for a second after it has begun or was last of use. What was evicted counts against no
+//! and for a second after it was last of use; for a second after it has begun unless its network
+//! has many that were of no use. What was evicted counts against no
 //! limit, and nothing of it is on the path of requests: connections are looked at when a place is
 //! missing.
 
@@ -83,11 +84,11 @@ impl Shard {
             };
             let (acceptor, now) = (&mut self.transports.acceptor, self.now);
             let next = acceptor.next_eviction(transport, client, reached, now, holders);
-            let Some(key) = next else { return false };
+            let Some(place) = next else { return false };
             // It may have been of use since.
-            let known = connections.table.get(key).and_then(|it| holder(key, it));
-            if known.and_then(|it| it.idle).is_some_and(|idle| idle.since.after(GRACE) <= now) {
-                self.evict(key);
+            let known = connections.table.get(place.key).and_then(|it| holder(place.key, it));
+            if place.is_free(known.and_then(|it| it.idle), now) {
+                self.evict(place.key);
                 return true;
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use corelane::Options;
 use corelane::options::AuthOptions;
-use corelane_test_support::messages::{LEGACY, call, echo, modern};
+use corelane_test_support::messages::{LEGACY, call, echo, modern, result_text};
 use corelane_test_support::sockets::connect_from;
 use corelane_test_support::websocket::upgrade_request;
 use corelane_test_support::{
@@ -92,6 +92,43 @@ fn silent_connections_give_places_to_newcomers() {
             let ended = connections.closed_evicted + connections.closed_message_timeout;
             assert!(ended >= 5, "{counters}");
             drop(silent);
+        }
+    });
+}
+
+#[test]
+fn newcomer_gets_recent_place_of_heavy_network() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = directory.path().join("keys.txt");
+    fs::write(&keys, format!("ada:{HASH}:user:call\n")).unwrap();
+    over_each_ring(options(), |mut options| {
+        options.auth = AuthOptions::default();
+        options.auth.api_keys = vec![keys.clone()];
+        let authorized = modern_call().add_field("Authorization", "Bearer key-ada");
+        // Two addresses of a network, those of two networks, and loopback.
+        let attacks = [[[0, 2], [0, 3]], [[2, 1], [3, 1]], [[0, 1], [0, 1]]];
+        for hosts in attacks {
+            let server = TestServer::start(options.clone());
+            let take_places = |listener| -> Vec<TcpStream> {
+                let hosts = hosts.iter().cycle().take(PLACES as usize);
+                let from = hosts.map(|[network, host]| [127, 0, *network, *host].into());
+                from.map(|from| connect_from(from, listener)).collect()
+            };
+            let silent = take_places(server.tcp());
+            let mut refused = take_places(server.http());
+            assert_eq!(refused.iter_mut().filter_map(refuse_without_token).count(), refused.len());
+            // The first attempts, however young the others are.
+            let from = [127, 0, 4, 1].into();
+            let mut over_http = HttpClient::connect_from(from, server.http());
+            assert_eq!(over_http.try_exchange(&authorized), Some(200));
+            let mut over_tcp = LineClient::connect_from(from, server.tcp());
+            let mut call = modern(echo(1, "hi"));
+            call["params"]["_meta"]["auth_token"] = json!("key-ada");
+            over_tcp.send(call);
+            assert_eq!(result_text(&over_tcp.receive()), "hi");
+            drop((silent, refused, over_http, over_tcp));
+            let counters = server.close();
+            assert!(counters.connections.closed_evicted >= 2, "{counters}");
         }
     });
 }
