@@ -21,6 +21,8 @@ use corelane_transport::http::checks::CheckId;
 use corelane_transport::http::sse::EventId;
 use corelane_transport::http::status::Status;
 
+use crate::guard::rate::limiter::Caller;
+use crate::guard::rate::rules::OtherRequest;
 use crate::server::calls::Call;
 use crate::server::connection_state::{HttpSession, MessageOrigin, OriginDetails, PeerState};
 use crate::server::dispatch::{Dispatcher, MessageContext};
@@ -65,9 +67,8 @@ impl Shard {
         });
         let found = found.filter(|(_, key)| self.is_legacy_sse(*key) == is_legacy_sse);
         let Some((id, key)) = found else {
-            return self
-                .outbox
-                .write_exchange(from, HttpOutput::CheckFailed(CheckId::SessionExists));
+            let is_message = matches!(op, LegacyOp::HandleMessage { .. });
+            return self.respond_unknown_session(is_message, caller, from);
         };
         match op {
             LegacyOp::HandleMessage { mut text, is_legacy_sse: true } => {
@@ -91,6 +92,29 @@ impl Shard {
             }
             LegacyOp::OpenStream(after) => self.open_session_stream(key, from, after),
         }
+    }
+
+    /// Rejects a request for a session that does not exist. A message is counted by the rate
+    /// limits, as every other request was by the shard of its connection.
+    fn respond_unknown_session(
+        &mut self,
+        is_message: bool,
+        caller: &SessionCaller,
+        from: ExchangeAddress,
+    ) {
+        let mut output = HttpOutput::CheckFailed(CheckId::SessionExists);
+        if is_message && self.dispatcher.rate.is_active() {
+            let limited = Caller {
+                principal: caller.principal.as_ref(),
+                address: caller.client,
+                session: from.connection.to_bits(),
+            };
+            let counters = &mut self.outbox.counters;
+            let request = OtherRequest::Refused;
+            let admitted = self.dispatcher.rate.admit_other(&limited, request, self.now, counters);
+            output = admitted.map_or_else(|it| HttpOutput::RateExceeded(Box::new(it)), |()| output);
+        }
+        self.outbox.write_exchange(from, output);
     }
 
     /// Sends the response to a request for a session that another shard has refused.

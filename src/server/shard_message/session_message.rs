@@ -32,6 +32,7 @@ use corelane_transport::http::status::Status;
 
 use super::ShardMessage;
 use crate::connection::{CloseReason, PeerAddress};
+use crate::guard::rate::limiter::Exceeded;
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::owner_id::SessionId;
 use crate::server::reply_to::{Outcome, ParityKey, RefusalFields};
@@ -317,6 +318,8 @@ pub enum HttpOutput {
     BeginStream,
     /// An error of the check that the request failed.
     CheckFailed(CheckId),
+    /// The request names no session, and exceeds this rate limit.
+    RateExceeded(Box<Exceeded>),
     /// An event without an id, which cannot be replayed: on the stream of 2024-11-05.
     UnnumberedEvent(Bytes),
     /// Output of a session of the parity dialect.

@@ -85,6 +85,51 @@ fn session_is_limited_on_every_shard() {
 }
 
 #[test]
+fn messages_for_unknown_session_are_limited_everywhere() {
+    let mut options = options(&["http/refused rate=3/h"]);
+    options.engine.shards = Some(4);
+    let server = TestServer::start(options);
+    let mut client = server.connect_http().with_revision(LEGACY);
+    let opened = client.exchange(&Request::post(initialize(0, LEGACY)));
+    let session = opened.head.field("Mcp-Session-Id").expect("a session").to_owned();
+    let of_session = |request: Request| {
+        request.field("Mcp-Session-Id", &session).field("MCP-Protocol-Version", LEGACY)
+    };
+    let ended = client.exchange(&of_session(Request::new("DELETE", "/mcp")));
+    assert_eq!(ended.status(), 204);
+    // The shard of a connection is not always that of the session.
+    let refused = (0..16).map(|id| {
+        let mut client = server.connect_http().with_revision(LEGACY);
+        let response = client.exchange(&of_session(Request::post(echo(id, "x"))));
+        assert_eq!(response.head.field("Mcp-Session-Id"), None);
+        response.status()
+    });
+    let refused: Vec<u16> = refused.collect();
+    assert_eq!(refused.iter().filter(|status| **status == 404).count(), 3, "{refused:?}");
+    assert_eq!(refused.iter().filter(|status| **status == 429).count(), 13, "{refused:?}");
+    drop(client);
+    server.close();
+}
+
+#[test]
+fn refused_stream_and_upgrade_count_once() {
+    let get = |field: &str, value: &str| {
+        Request::new("GET", "/mcp").field("Accept", "text/event-stream").field(field, value)
+    };
+    let upgrade = Request::new("GET", "/mcp/ws")
+        .field("Connection", "Upgrade")
+        .field("Upgrade", "websocket")
+        .field("Sec-WebSocket-Version", "1");
+    for request in [get("Mcp-Session-Id", "malformed"), upgrade] {
+        let server = start(&["* rate=2/h"]);
+        let statuses = [(); 3].map(|()| server.connect_http().exchange(&request).status());
+        assert!(statuses[..2].iter().all(|status| matches!(status, 400 | 404 | 426)));
+        assert_eq!(statuses[2], 429, "{statuses:?}");
+        server.close();
+    }
+}
+
+#[test]
 fn small_limit_is_exact_over_connections() {
     let mut options = options(&["tools/call rate=5/h"]);
     options.engine.shards = Some(4);

@@ -11,8 +11,10 @@ use corelane_transport::http::status::Status;
 
 use super::ExchangePath;
 use crate::connection::CloseReason;
+use crate::guard::rate::limiter::Exceeded;
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
 use crate::server::http::session_error_message;
+use crate::server::rate;
 use crate::server::reply_to::{Outcome, RefusalFields};
 use crate::server::shard_message::{
     CarrierAddress, ExchangeAddress, HttpOutput, ParityHttpOutput, SessionMessage,
@@ -77,6 +79,7 @@ impl ExchangePath<'_> {
                 self.write_complete(key, &response, violation);
             }
             HttpOutput::CheckFailed(check) => self.write_check_error(to, check),
+            HttpOutput::RateExceeded(exceeded) => self.write_rate_error(key, exceeded),
             HttpOutput::EndStream { sends_retry } => self.end_stream(key, sends_retry),
             HttpOutput::Endpoint(uri) => self.with_exchange(key, |exchange, out, heads| {
                 exchange.begin_event_stream(out, heads);
@@ -152,6 +155,22 @@ impl ExchangePath<'_> {
             connection.record.traffic.messages_out += 1;
         }
         self.outbox.counters.traffic.messages_out += 1;
+    }
+
+    fn write_rate_error(&mut self, key: Key, exceeded: Box<Exceeded>) {
+        let error = rate::error_of(&exceeded);
+        self.outbox.count_error(&error);
+        if let Some(connection) = self.connections.table.get_mut(key) {
+            connection.record_invalid_message();
+        }
+        let mut text = Vec::new();
+        model::write_error_response(&mut text, None, &error, None);
+        let fields = RefusalFields::RateLimit(exceeded);
+        self.with_exchange(key, |exchange, out, heads| {
+            exchange.format.session_id = None;
+            exchange.write_with_fields(out, Status::TOO_MANY_REQUESTS, &fields, heads, &text);
+            exchange.is_complete = true;
+        });
     }
 
     fn write_check_error(&mut self, to: ExchangeAddress, id: CheckId) {

@@ -51,6 +51,8 @@ struct IncomingRequest<'a> {
     format: ResponseFormat,
     /// `X-Request-ID`, if it is taken over.
     request_id: Option<&'a [u8]>,
+    /// It was counted by the rate limits.
+    is_limited: bool,
 }
 
 impl<'a> IncomingRequest<'a> {
@@ -152,7 +154,8 @@ impl Shard {
         let format = response_format(&self.transports.http, head);
         self.transports.http.exchanges.begin_request();
         let request_id = sent_id(head.field(bytes, Field::XRequestId));
-        let mut incoming = IncomingRequest { key, head, bytes, format, request_id };
+        let is_limited = false;
+        let mut incoming = IncomingRequest { key, head, bytes, format, request_id, is_limited };
         let standing = self.standing(key);
         request_client::identify(self, key, head, bytes);
         let kind = match check_head(&mut self.transports.http, standing, &incoming) {
@@ -173,11 +176,14 @@ impl Shard {
             Authenticated::Refused => return false,
             Authenticated::Waits => return true,
         }
-        if self.dispatcher.rate.is_active()
-            && let Err(exceeded) = self.limit_rate(&incoming, &kind)
-        {
-            self.refuse_rate(&incoming, *exceeded);
-            return false;
+        if self.dispatcher.rate.is_active() {
+            match self.limit_rate(&incoming, &kind) {
+                Ok(is_limited) => incoming.is_limited = is_limited,
+                Err(exceeded) => {
+                    self.refuse_rate(&incoming, *exceeded);
+                    return false;
+                }
+            }
         }
         match kind {
             RequestKind::Post { session_id, protocol_version } => {
@@ -209,9 +215,9 @@ impl Shard {
         };
         let format =
             ResponseFormat { closes: true, ..response_format(&self.transports.http, head) };
-        let (standing, request_id) = (self.standing(key), None);
+        let (standing, request_id, is_limited) = (self.standing(key), None, false);
         let is_open = standing == Standing::Served && !self.dispatcher.auth.verifies_tokens();
-        let incoming = IncomingRequest { key, head, bytes, format, request_id };
+        let incoming = IncomingRequest { key, head, bytes, format, request_id, is_limited };
         match check_head(&mut self.transports.http, standing, &incoming) {
             Ok(_) if is_open && !head.expects_continue => {}
             Ok(_) if is_open => {
@@ -225,7 +231,7 @@ impl Shard {
                 self.transports.http.exchanges.begin_request();
                 let request_id = sent_id(head.field(&bytes, Field::XRequestId));
                 let (head, bytes) = (&head, &bytes);
-                let incoming = IncomingRequest { key, head, bytes, format, request_id };
+                let incoming = IncomingRequest { key, head, bytes, format, request_id, is_limited };
                 match check_head(&mut self.transports.http, standing, &incoming) {
                     Ok(kind) => {
                         // One that waits for the authorization server may send its body meanwhile.

@@ -14,7 +14,8 @@ use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
 
 impl Shard {
-    /// Checks a request against the rate limits, unless its message is.
+    /// Checks a request against the rate limits, unless its message is. Returns whether it was
+    /// counted.
     ///
     /// # Errors
     ///
@@ -24,11 +25,12 @@ impl Shard {
         &mut self,
         incoming: &IncomingRequest<'_>,
         kind: &RequestKind<'_>,
-    ) -> Result<(), Box<RefusedRequest>> {
-        limited_request(kind).map_or(Ok(()), |request| self.limit_request(incoming, request))
+    ) -> Result<bool, Box<RefusedRequest>> {
+        let Some(request) = limited_request(kind) else { return Ok(false) };
+        self.limit_request(incoming, request).map(|()| true)
     }
 
-    /// Checks a request that is refused anyway against the rate limits.
+    /// Checks a request that is refused anyway against the rate limits, unless it was counted.
     ///
     /// # Errors
     ///
@@ -37,7 +39,7 @@ impl Shard {
         &mut self,
         incoming: &IncomingRequest<'_>,
     ) -> Result<(), Box<RefusedRequest>> {
-        if !self.dispatcher.rate.is_active() {
+        if !self.dispatcher.rate.is_active() || incoming.is_limited {
             return Ok(());
         }
         self.limit_request(incoming, OtherRequest::Refused)
