@@ -125,6 +125,11 @@ impl<W> Task<W> {
         self.number
     }
 
+    /// Returns when its ttl expires.
+    pub(super) fn expires_at(&self) -> Instant {
+        self.state.created.after(self.state.ttl)
+    }
+
     /// Returns its status.
     pub const fn status(&self) -> TaskStatus {
         self.state.status()

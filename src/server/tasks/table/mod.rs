@@ -5,9 +5,11 @@
 //! for each connection and caller; at a limit ended tasks whose owner has gone are evicted, and no
 //! others: of the caller at the limit of its share, of the caller with most of them at a limit of
 //! the shard, and those of authenticated callers only for such callers; a task is
-//! visible only to the protocol generation that created it. The caller sends the notifications of
+//! visible only to the protocol generation that created it; a place that becomes free when the ttl
+//! of a task expires is kept for its caller for a second. The caller sends the notifications of
 //! tasks returned by [`TaskTable::take_changed`].
 
+mod kept_places;
 mod stored_tasks;
 
 use std::borrow::Cow;
@@ -83,7 +85,8 @@ impl<W> TaskTable<W> {
         let TaskOwner { peer, address } = birth.owner;
         let holder = PlaceOwner { principal: birth.principal.as_deref(), address };
         let holder = self.tasks.holder_of(holder);
-        let Room { evicted, refused } = self.tasks.make_room_for_task(&self.limits, peer, holder);
+        let room = self.tasks.make_room_for_task(&self.limits, peer, holder, now);
+        let Room { evicted, refused } = room;
         if let Some(limit) = refused {
             return Err(TaskRefusal::Limit { limit, evicted });
         }
@@ -262,9 +265,12 @@ impl<W> TaskTable<W> {
     /// wait for its end.
     pub fn expire(&mut self, now: Instant) -> Option<Task<W>> {
         loop {
-            let key = self.expiry_timers.pop_expired(now)?;
+            let Some(key) = self.expiry_timers.pop_expired(now) else {
+                self.tasks.release_kept(now);
+                return None;
+            };
             // A task that could not be started left its deadline in the wheel.
-            if let Some(task) = self.remove(key) {
+            if let Some(task) = self.tasks.expire(key) {
                 return Some(task);
             }
         }

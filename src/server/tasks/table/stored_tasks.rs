@@ -10,17 +10,21 @@
 //! Owners are the connections and sessions that created the tasks. An owner is stored while it
 //! exists and has a task. Holders are the authenticated callers, and the addresses of others with
 //! the prefixes around them; a holder takes no more tasks and result bytes than it may while the
-//! others have theirs, without those that can be evicted.
+//! others have theirs, without those that can be evicted. The place of a task that expires while it
+//! cannot be evicted is kept for its holder for a second: one that creates tasks steadily goes on
+//! when others take all that is free.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
+use corelane_base::eviction::GRACE;
 use corelane_base::holders::{HeldPlaces, Holder, HolderScope, PlaceOwner};
 use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
 use corelane_protocol::model::TaskStatus;
 
+use super::kept_places::KeptPlaces;
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::TaskLimits;
@@ -148,7 +152,7 @@ impl<W> StoredTasks<W> {
             Err(TaskLimit::TasksPerConnection)
         } else if held >= pinned.limit_of(holder, places + excess, limits.address_share) {
             Err(TaskLimit::AddressShare)
-        } else if self.owners.total.tasks >= places {
+        } else if self.owners.total.tasks + self.owners.kept.count() >= places {
             Err(TaskLimit::Tasks)
         } else {
             Ok(())
@@ -176,14 +180,22 @@ impl<W> StoredTasks<W> {
         }
     }
 
-    /// Makes room for one more task of an owner.
+    /// Makes room for one more task of an owner: in a place that is kept for it, if there is one.
     pub(super) fn make_room_for_task(
         &mut self,
         limits: &TaskLimits,
         peer: PeerId,
         holder: Holder,
+        now: Instant,
     ) -> Room {
         let mut room = Room::default();
+        self.owners.release_kept(now);
+        let own = self.owners.tasks_of(peer).len();
+        let is_below_others =
+            own < limits.tasks_per_connection_max && self.owners.total.tasks < limits.tasks_max;
+        if is_below_others && self.owners.take_kept(holder) {
+            return room;
+        }
         while let Err(limit) = self.check_task(limits, peer, holder) {
             if !self.evict(limit, holder) {
                 room.refused = Some(limit);
@@ -235,6 +247,21 @@ impl<W> StoredTasks<W> {
             }
         };
         first.is_some_and(|key| self.remove(key).is_some())
+    }
+
+    /// Removes a task whose ttl has expired, and keeps its place unless it was evictable.
+    pub(super) fn expire(&mut self, key: Key) -> Option<Task<W>> {
+        let is_pinned = self.slab.get(key).is_some_and(|task| !self.evictable.contains(task));
+        let task = self.remove(key)?;
+        if is_pinned {
+            self.owners.keep_place(task.caller.holder(), task.expires_at().after(GRACE));
+        }
+        Some(task)
+    }
+
+    /// Ends the places that are kept no longer.
+    pub(super) fn release_kept(&mut self, now: Instant) {
+        self.owners.release_kept(now);
     }
 
     pub(super) fn remove(&mut self, key: Key) -> Option<Task<W>> {
@@ -329,6 +356,10 @@ impl EvictableTasks {
         removed.is_some()
     }
 
+    fn contains<W>(&self, task: &Task<W>) -> bool {
+        self.by_holder.contains_key(&(task.caller.holder(), EvictionRank::new(task)))
+    }
+
     /// Returns the tasks of a holder in order.
     fn keys(&self, holder: Holder) -> impl Iterator<Item = Key> {
         let first = Bound::Included((holder, EvictionRank::default()));
@@ -368,10 +399,11 @@ pub struct TaskUsage {
 struct TaskOwners {
     /// In the order of creation.
     by_peer: HashMap<PeerId, Vec<Key>>,
-    /// Tasks that cannot be evicted.
+    /// Tasks that cannot be evicted, and places that are kept.
     pinned: HeldPlaces,
     /// Bytes of their results.
     pinned_bytes: HeldPlaces,
+    kept: KeptPlaces,
     total: TaskUsage,
 }
 
@@ -389,6 +421,26 @@ impl TaskOwners {
         self.pinned_bytes.add(holder, bytes);
         self.total.running -= 1;
         self.total.result_bytes += bytes;
+    }
+
+    /// Keeps a place for a holder.
+    fn keep_place(&mut self, holder: Holder, until: Instant) {
+        self.pinned.add(holder, 1);
+        self.kept.push(holder, until);
+    }
+
+    /// Takes a place that is kept for a holder. Returns whether there was one.
+    fn take_kept(&mut self, holder: Holder) -> bool {
+        let is_kept = self.kept.take(holder);
+        self.pinned.subtract(holder, usize::from(is_kept));
+        is_kept
+    }
+
+    /// Ends the places that are kept no longer at `now`.
+    fn release_kept(&mut self, now: Instant) {
+        while let Some(holder) = self.kept.pop_ended(now) {
+            self.pinned.subtract(holder, 1);
+        }
     }
 
     /// Counts a task, with a result of `bytes`, that can be evicted from now on.

@@ -215,6 +215,44 @@ fn several_addresses_leave_task_to_another_one() {
 }
 
 #[test]
+fn place_of_expired_task_is_kept_for_caller() {
+    let mut tasks = tasks(TaskLimits { tasks_max: 64, ..limits() });
+    let ttl = Some(Duration::from_secs(1));
+    let short = || NewTask { ttl, ..task_of(1_000, address(200)) };
+    for _ in 0..3 {
+        tasks.create(short(), at(0)).unwrap();
+    }
+    // Others take all that is free, and what is kept for those that hold little.
+    let mut peers = 0..;
+    let mut fill = |tasks: &mut TaskTable<&'static str>, now| {
+        let before = tasks.usage().tasks;
+        for last in 1..100 {
+            for network in [2, 3] {
+                let client = ClientAddress::new([192, 0, network, last].into());
+                while tasks.create(task_of(peers.next().unwrap(), client), now).is_ok() {}
+            }
+        }
+        tasks.usage().tasks - before
+    };
+    fill(&mut tasks, at(0));
+    assert!(tasks.create(short(), at(0)).is_err());
+    while tasks.expire(at(1_000)).is_some() {}
+    assert_eq!(fill(&mut tasks, at(1_000)), 0);
+    // As often as the tasks expire.
+    for second in 1..4 {
+        while tasks.expire(at(second * 1_000)).is_some() {}
+        for _ in 0..3 {
+            tasks.create(short(), at(second * 1_000)).unwrap();
+        }
+        assert_eq!(fill(&mut tasks, at(second * 1_000)), 0);
+    }
+    // Others get those that are not used again.
+    while tasks.expire(at(4_000)).is_some() {}
+    assert_eq!(fill(&mut tasks, at(4_999)), 0);
+    assert!(fill(&mut tasks, at(5_000)) > 0);
+}
+
+#[test]
 fn unauthenticated_callers_evict_no_authenticated_task() {
     let address_share = AddressShare::new(75).with_reserve(true);
     let mut tasks = tasks(TaskLimits { tasks_max: 8, address_share, ..limits() });
