@@ -190,6 +190,43 @@ fn response_leaves_before_many_connections_close() {
 }
 
 #[test]
+fn pipelined_requests_wait_for_other_connections() {
+    let transport = Transport::Http;
+    let mut server = TurnServer::listen(ShardInput::Listener { listener: LISTENER, transport });
+    server.open([0, OPEN.0].into_iter());
+    let request = "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let pipelined = request.repeat(100);
+    server.0.ring_mut().received = [pipelined.as_bytes(), &[0; PADDING]].concat();
+    let length_of = |text: &str| u32::try_from(text.len()).expect("a short text");
+    let of = |socket, text: &str| {
+        let buffer = ReceiveBuffer { index: 0, len: length_of(text) };
+        Completion::Received { socket: Socket(socket), buffer }
+    };
+    let arrived = [of(0, &pipelined), of(OPEN.0, request)];
+    server.0.ring_mut().completions.extend(arrived);
+    // Responses to the pipelined requests, until that to the other one is sent, and in all.
+    let (mut before, mut all) = (None, 0);
+    for _ in 0..200 {
+        let ring = server.run_next_turn();
+        let sends: Vec<(Socket, Vec<u8>)> =
+            ring.sends.iter().copied().zip(ring.sent.iter().cloned()).collect();
+        for (socket, buffer) in sends {
+            let text = String::from_utf8_lossy(&buffer);
+            let responses = text.matches("HTTP/1.1 404 ").count();
+            if socket == OPEN {
+                assert_eq!((responses, before.replace(all)), (1, None));
+            } else {
+                all += responses;
+            }
+            let sent = Completion::Sent { socket, result: Ok(buffer.len()), buffer };
+            server.0.ring_mut().completions.push(sent);
+        }
+    }
+    assert!(before.is_some_and(|before| before < 50), "{before:?}");
+    assert_eq!(all, 100);
+}
+
+#[test]
 fn request_after_catalog_update_finds_new_version() {
     let mut server = TurnServer::start();
     server.open([OPEN.0].into_iter());

@@ -1,4 +1,5 @@
-//! When a shard handles large messages and large results, each of which takes milliseconds.
+//! When a shard handles large messages and large results, each of which takes milliseconds, and
+//! what is left of many requests that one connection has sent at once.
 //!
 //! A turn that receives much is large work too, whatever it receives.
 //!
@@ -26,7 +27,7 @@ pub struct LargeWork {
     last_done: Option<Instant>,
     /// Time of the last small message beside large work.
     others_seen: Option<Instant>,
-    /// Connections in the middle of a large message whose input waits.
+    /// Connections in the middle of a large message, or of many requests, whose input waits.
     inputs: VecDeque<Key>,
     /// Large results of blocking handlers.
     results: VecDeque<ShardMessage>,
@@ -96,6 +97,11 @@ impl LargeWork {
             self.inputs.push_back(key);
         }
         postpones
+    }
+
+    /// Has the input of a connection wait behind that of others.
+    pub fn push_input(&mut self, key: Key) {
+        self.inputs.push_back(key);
     }
 
     /// Returns whether the input of a connection waits.
@@ -264,6 +270,16 @@ mod tests {
         assert_eq!(next_input(&mut large_work, 0), None);
         large_work.end_turn(0, at(0));
         assert_eq!(next_input(&mut large_work, 0), Some(first));
+    }
+
+    #[test]
+    fn rest_of_input_waits_for_turn() {
+        let (mut large_work, keys) = (LargeWork::default(), keys());
+        keys.into_iter().for_each(|key| large_work.push_input(key));
+        assert!(large_work.is_postponed(keys[1]));
+        assert_eq!(large_work.next_deadline(), Some(Instant::ORIGIN));
+        assert_eq!(keys.map(|_| next_input(&mut large_work, 0)), keys.map(Some));
+        assert!(large_work.is_empty());
     }
 
     #[test]

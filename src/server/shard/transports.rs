@@ -11,7 +11,7 @@ use corelane_protocol::json::{LARGE_TEXT_BYTES, Parser};
 use super::half_closed::HalfClosed;
 use super::large_work::LargeWork;
 use crate::connection::tls::TlsCounters;
-use crate::connection::{Codec, ConnectionStatistics, Connections, PendingWork};
+use crate::connection::{Codec, Connection, ConnectionStatistics, Connections, PendingWork};
 use crate::server::acceptance::Acceptor;
 use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;
@@ -153,6 +153,16 @@ impl Transports {
             connections.shared.statistics.read_pauses += 1;
         }
         postpones
+    }
+
+    /// Has the rest of the input of a connection wait for a later turn, if it is read.
+    #[cold]
+    pub fn hold_rest(&mut self, key: Key) {
+        let Self { connections, large_work, .. } = self;
+        if connections.table.get(key).is_some_and(Connection::is_read) {
+            connections.table.hold_input(key);
+            large_work.push_input(key);
+        }
     }
 
     /// Records what `parser` has read from a connection.

@@ -42,6 +42,9 @@ use crate::server::connection_state::{EchoedFields, ResponseFormat, Standing};
 use crate::server::http::HttpTransport;
 use crate::server::shard::Shard;
 
+/// Requests of one connection that are handled before those of others.
+const REQUESTS_AT_ONCE_MAX: u32 = 8;
+
 /// One request and the bytes of its head.
 #[derive(Clone, Copy, Debug)]
 struct IncomingRequest<'a> {
@@ -91,14 +94,15 @@ impl<'a> IncomingRequest<'a> {
 }
 
 impl Shard {
-    /// Processes the requests in `input`. Returns the number of bytes consumed before the
-    /// connection must not be read any more.
+    /// Processes the requests in `input`, [`REQUESTS_AT_ONCE_MAX`] at most. Returns the number of
+    /// bytes consumed before the connection must not be read any more.
     pub(in crate::server) fn read_requests(
         &mut self,
         key: Key,
         mut input: PaddedText<'_>,
     ) -> usize {
         let (mut from, length) = (0, input.as_bytes().len());
+        let mut handled = 0;
         loop {
             let (limits, now) = (&self.transports.http.limits, self.now);
             match self.transports.connections.next_request(
@@ -138,6 +142,10 @@ impl Shard {
             self.transports.connections.apply_backpressure(key);
             if from == length {
                 return length;
+            }
+            handled += 1;
+            if handled == REQUESTS_AT_ONCE_MAX {
+                self.transports.hold_rest(key);
             }
         }
     }
