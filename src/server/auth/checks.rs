@@ -14,8 +14,8 @@
 //!
 //! Proofs (DPoP, RFC 9449) have nonces, and are known on all shards. Invariants: a proof is
 //! accepted once, by one shard, as long as it could be sent again; while more proofs are remembered
-//! than the limit admits, or more of one caller than its share, further ones are refused, not
-//! forgotten.
+//! than the limit admits, or more of one caller or of one network than its share, further ones are
+//! refused, not forgotten.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -23,7 +23,7 @@ use std::hash::Hasher;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 
-use corelane_base::client_address::AddressShare;
+use corelane_base::client_address::{AddressShare, ClientAddress};
 use corelane_base::holders::{HeldPlaces, Holder, PlaceOwner};
 use corelane_base::principal::Principal;
 use corelane_base::slab::Key;
@@ -33,6 +33,7 @@ use corelane_protocol::error::{Error, ErrorKind};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::Credential;
+use super::proof_threads::{ProofReport, ProofThreads, ThreadProofs, VerifiedProof};
 use crate::guard::auth::dpop::{DpopRules, Nonces, ReadProof};
 use crate::guard::auth::{AuthError, TokenFault};
 use crate::guard::secure_rng::{Purpose, SecureRng};
@@ -171,6 +172,9 @@ impl TurnChecks {
 /// What a shard checks proofs with; all shards share the proofs that were used.
 pub(super) struct ProofChecks {
     used: Arc<UsedProofs>,
+    threads: ProofThreads,
+    /// Proofs that the threads verify; `None` before [`ProofChecks::set_shard`].
+    on_threads: Option<ThreadProofs>,
     nonces: Nonces,
     /// Makes hashes that clients cannot foresee.
     hasher: SipHasher13,
@@ -178,14 +182,77 @@ pub(super) struct ProofChecks {
 
 impl ProofChecks {
     /// Creates the checks of a process with this secret.
-    pub(super) fn new(used: Arc<UsedProofs>, secret: &[u8; KEY_BYTES]) -> Self {
+    pub(super) fn new(
+        used: Arc<UsedProofs>,
+        threads: ProofThreads,
+        secret: &[u8; KEY_BYTES],
+    ) -> Self {
         let mut random = SecureRng::new(secret, Purpose::ProofKeys);
         let mut next = || random.next_u128().unwrap_or_default().to_le_bytes();
         let mut key = [0; KEY_BYTES];
         for part in key.chunks_exact_mut(size_of::<u128>()) {
             part.copy_from_slice(&next());
         }
-        Self { used, nonces: Nonces::new(&key), hasher: SipHasher13::new_with_key(&next()) }
+        let (nonces, hasher) = (Nonces::new(&key), SipHasher13::new_with_key(&next()));
+        Self { used, threads, on_threads: None, nonces, hasher }
+    }
+
+    /// Has the threads send to a shard what they find out.
+    pub(super) fn set_shard(&mut self, report: ProofReport) {
+        self.on_threads = Some(ThreadProofs::new(self.threads.clone(), report));
+    }
+
+    /// Begins the check of a request.
+    #[inline]
+    pub(super) const fn begin_check(&mut self) {
+        if let Some(threads) = &mut self.on_threads {
+            threads.begin_check();
+        }
+    }
+
+    /// Has a connection wait for the thread that verifies the proof of its request. Returns `false`
+    /// if none does.
+    pub(super) fn wait(&mut self, key: Key) -> bool {
+        self.on_threads.as_mut().is_some_and(|threads| threads.wait(key))
+    }
+
+    /// Learns what a thread has found out. Returns the connection that waits for that.
+    pub(super) fn complete(&mut self, verified: &VerifiedProof) -> Option<Key> {
+        self.on_threads.as_mut()?.complete(verified)
+    }
+
+    /// Returns whether the signature of a proof of a caller is valid, if a thread has verified it.
+    /// Otherwise has a thread do so, unless the shard is to verify it itself: `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError::Pending`] if a thread verifies it, [`AuthError::Unavailable`] if too many wait.
+    pub(super) fn on_thread(
+        &mut self,
+        proof: &ReadProof<'_>,
+        principal: &Principal,
+        turn: Instant,
+    ) -> Result<Option<bool>, AuthError> {
+        let Some(threads) = &mut self.on_threads else { return Ok(None) };
+        let mut hasher = self.hasher;
+        // The length separates both.
+        let [message, signature] = proof.signed();
+        hasher.write(&message.len().to_le_bytes());
+        hasher.write(message.as_bytes());
+        hasher.write(signature.as_bytes());
+        let digest = hasher.finish128().as_u128();
+        if let Some(is_valid) = threads.take_result(digest) {
+            return Ok(Some(is_valid));
+        }
+        if threads.is_rare(turn) {
+            return Ok(None);
+        }
+        if !threads.can_wait() {
+            return Err(TOO_MANY_PROOFS);
+        }
+        let owner = self.used.holder_of(principal);
+        let is_spawned = threads.spawn(owner, digest, proof.to_signature());
+        if is_spawned { Err(AuthError::Pending) } else { Ok(None) }
     }
 
     /// Returns the nonce that clients are to use.
@@ -213,6 +280,7 @@ impl ProofChecks {
         &self,
         proof: &ReadProof<'_>,
         principal: &Principal,
+        client: Option<ClientAddress>,
         unix_seconds: u64,
     ) -> Result<(), AuthError> {
         let (thumbprint, id) = proof.id();
@@ -220,7 +288,8 @@ impl ProofChecks {
         hasher.write(thumbprint);
         hasher.write(id.as_bytes());
         let digest = hasher.finish128().as_u128();
-        match self.used.insert(digest, principal, unix_seconds, proof.usable_until()) {
+        let owner = PlaceOwner { principal: Some(principal), address: client };
+        match self.used.insert(digest, owner, unix_seconds, proof.usable_until()) {
             Some(InsertResult::First) => Ok(()),
             Some(InsertResult::Present) => {
                 Err(AuthError::InvalidProof("the proof was used before (jti)"))
@@ -241,7 +310,7 @@ impl fmt::Debug for ProofChecks {
 const TOO_MANY_PROOFS: AuthError =
     AuthError::Unavailable("too many proofs are remembered at the moment; try again");
 const TOO_MANY_OF_CALLER: AuthError = AuthError::Unavailable(
-    "too many proofs of this caller are remembered at the moment; try again",
+    "too many proofs of this caller or its network are remembered at the moment; try again",
 );
 
 #[expect(
@@ -261,13 +330,16 @@ pub(super) struct UsedProofs {
 /// Whose the proofs are.
 #[derive(Debug, Default)]
 struct ProofOwners {
+    /// By caller.
     held: HeldPlaces,
-    /// How many of each caller count until a time, in seconds since 1970.
-    until: BTreeMap<(u64, Holder), usize>,
+    /// By address of the client, and the networks around it.
+    by_address: HeldPlaces,
+    /// How many of each caller and address count until a time, in seconds since 1970.
+    until: BTreeMap<(u64, Holder, Holder), usize>,
 }
 
 impl UsedProofs {
-    /// Part of the proofs that one caller may have, of what the others leave.
+    /// Part of the proofs that one caller, and one address, may have of what the others leave.
     const SHARE: AddressShare = AddressShare::new(75);
 
     /// Seconds for which proofs are counted together, so that a caller has few numbers.
@@ -279,27 +351,37 @@ impl UsedProofs {
         Self { digests, owners, proofs_max }
     }
 
+    /// Returns the holder of the proofs of a caller.
+    fn holder_of(&self, caller: &Principal) -> Holder {
+        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.held.holder_of(PlaceOwner { principal: Some(caller), address: None })
+    }
+
     /// Adds the digest of a proof of a caller at the time `now` until the time `until`, in seconds
-    /// since 1970. Returns `None` if the caller has its share.
+    /// since 1970. Returns `None` if the caller, or its address, has its share.
     fn insert(
         &self,
         digest: u128,
-        caller: &Principal,
+        owner: PlaceOwner<'_>,
         now: u64,
         until: u64,
     ) -> Option<InsertResult> {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         owners.expire(now);
-        let owner = PlaceOwner { principal: Some(caller), address: None };
         let holder = owners.held.holder_of(owner);
-        if owners.held.of(holder) >= owners.held.limit_of(holder, self.proofs_max, Self::SHARE) {
+        let address = owners.by_address.holder_of(owner.address.into());
+        let is_full = |held: &HeldPlaces, holder| {
+            held.of(holder) >= held.limit_of(holder, self.proofs_max, Self::SHARE)
+        };
+        if is_full(&owners.held, holder) || is_full(&owners.by_address, address) {
             return None;
         }
         let inserted = self.digests.insert(digest, now, until);
         if inserted == InsertResult::First {
             let counted_until = until.max(now + 1).next_multiple_of(Self::COUNTED_TOGETHER);
-            *owners.until.entry((counted_until, holder)).or_default() += 1;
+            *owners.until.entry((counted_until, holder, address)).or_default() += 1;
             owners.held.add(holder, 1);
+            owners.by_address.add(address, 1);
         }
         Some(inserted)
     }
@@ -311,8 +393,9 @@ impl ProofOwners {
         while let Some(first) = self.until.first_entry()
             && first.key().0 <= now
         {
-            let ((_, holder), count) = first.remove_entry();
+            let ((_, holder, address), count) = first.remove_entry();
             self.held.subtract(holder, count);
+            self.by_address.subtract(address, count);
         }
     }
 }
@@ -497,6 +580,36 @@ mod tests {
             std::iter::from_fn(|| checks.next_open()).count()
         };
         assert_eq!((visited(&mut checks, 1), visited(&mut checks, 2)), (256, 44));
+    }
+
+    #[test]
+    fn callers_at_one_address_leave_proofs_to_others() {
+        // Numbers that differ in all their bits, as digests do.
+        let spread = |number: u128| number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        let (used, mut digests) = (UsedProofs::new(1_000), (1..).map(spread));
+        let mut insert = |name: &str, address| {
+            let principal = Principal::new(name);
+            let owner = PlaceOwner { principal: Some(&principal), address };
+            let digest = digests.next().unwrap();
+            used.insert(digest, owner, 10, 100) == Some(InsertResult::First)
+        };
+        let address = |text: &str| ClientAddress::new(text.parse().unwrap());
+        let mut count = 0;
+        for number in 0..100 {
+            let name = number.to_string();
+            while insert(&name, address("192.0.2.1")) {
+                count += 1;
+            }
+        }
+        assert_eq!(count, 750);
+        // Also those of the same network.
+        for other in ["192.0.2.2", "198.51.100.1", "127.0.0.1"] {
+            assert!(insert("honest", address(other)), "{other}");
+        }
+        // What was remembered is forgotten.
+        used.insert(u128::MAX, PlaceOwner::default(), 200, 300);
+        let owners = used.owners.lock().unwrap();
+        assert_eq!((owners.held.total(), owners.by_address.total()), (1, 1));
     }
 
     #[test]

@@ -13,6 +13,8 @@
 
 mod credential;
 
+mod proof_threads;
+
 mod checks;
 mod key_requests;
 
@@ -43,6 +45,7 @@ pub(super) use self::checks::{
 pub(super) use self::credential::{Credential, OwnCredential};
 use self::introspection::{NO_ANSWER, PendingTokens, TOO_MANY_QUESTIONS};
 use self::key_requests::{KeyRequests, KeyState};
+pub(super) use self::proof_threads::{ProofReport, VerifiedProof};
 use self::question_queue::Question;
 #[cfg(feature = "cli")]
 pub use self::source::check_auth;
@@ -50,6 +53,7 @@ pub(super) use self::source::{AuthSource, AuthUpdate, HOW_TO_KNOW_CALLERS, HostC
 use crate::guard::auth::access::{AccessDenied, AccessTarget};
 use crate::guard::auth::certificates::{ClientCertificate, RevokedCertificates};
 use crate::guard::auth::challenge::Challenges;
+use crate::guard::auth::dpop::INVALID_SIGNATURE;
 use crate::guard::auth::introspection::{IntrospectedToken, NotIntrospected};
 use crate::guard::auth::metadata::ResourceMetadata;
 use crate::guard::auth::proof::{Proof, SentProof};
@@ -104,6 +108,15 @@ struct TokenVerification {
     check_at: Option<Instant>,
 }
 
+/// A token with what its request proves.
+#[derive(Clone, Copy, Debug)]
+struct TokenWithProof<'a> {
+    token: &'a str,
+    proof: Proof<'a>,
+    /// Who sends it.
+    client: Option<ClientAddress>,
+}
+
 /// The present, as an instant of the shard and as seconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AuthTime {
@@ -130,6 +143,15 @@ impl Authentication {
         let access = &attached.access;
         let is_active = is_active || !access.is_empty() || access.has_audit();
         Self { is_active, attached, ..Self::default() }
+    }
+
+    /// Has threads verify signatures of proofs for a shard, to which `report` sends the results.
+    pub(super) fn verifying_for(mut self, report: ProofReport) -> Self {
+        let verification = self.verification.as_mut();
+        if let Some(proofs) = verification.and_then(|it| it.proofs.as_mut()) {
+            proofs.set_shard(report);
+        }
+        self
     }
 
     /// Limits how often an address may fail.
@@ -234,11 +256,17 @@ impl Authentication {
     /// Has a request wait until the authorization server has said what the token is, or else for a
     /// turn in which its token or its proof can be verified.
     pub(super) fn wait(&mut self, token: &str, key: Key) {
-        if let Some(active) = &mut self.verification
-            && !active.pending.wait(&digest_of(token), key)
-        {
+        let Some(active) = &mut self.verification else { return };
+        let is_on_thread = active.proofs.as_mut().is_some_and(|proofs| proofs.wait(key));
+        if !is_on_thread && !active.pending.wait(&digest_of(token), key) {
             active.checks.wait(key);
         }
+    }
+
+    /// Learns whether the signature of a proof is valid. Returns the connection whose request has
+    /// waited for that.
+    pub(super) fn complete_proof(&mut self, verified: &VerifiedProof) -> Option<Key> {
+        self.verification.as_mut()?.proofs.as_mut()?.complete(verified)
     }
 
     /// Learns what the authorization server says of a token, and counts one that it accepts.
@@ -383,13 +411,17 @@ impl Authentication {
         counters: &mut AuthCounters,
     ) -> Result<Credential, AuthError> {
         let Some(active) = &mut self.verification else { return Err(NO_AUTHENTICATION) };
+        if let Some(proofs) = &mut active.proofs {
+            proofs.begin_check();
+        }
         let known = active.find(token, time);
         let is_hit = known.is_some();
         if !is_hit && !active.was_introspected(token) {
             self.failures.check(client, time.turn).map_err(AuthError::TooManyFailures)?;
         }
         let credential = known.map_or_else(|| active.verify(token, client, time), Ok);
-        let checked = credential.and_then(|it| active.check_binding(it, token, proof, time));
+        let sent = TokenWithProof { token, proof, client };
+        let checked = credential.and_then(|it| active.check_binding(it, &sent, time));
         count_check(counters, is_hit, &checked);
         checked
     }
@@ -565,14 +597,12 @@ impl TokenVerification {
     fn check_binding(
         &mut self,
         credential: Credential,
-        token: &str,
-        proof: Proof<'_>,
+        sent: &TokenWithProof<'_>,
         time: AuthTime,
     ) -> Result<Credential, AuthError> {
-        if let Some((proof, thumbprint)) =
-            proof.check(credential.principal(), self.proofs.is_some())?
-        {
-            self.check_proof(&proof, token, &credential, thumbprint, time)?;
+        let needed = sent.proof.check(credential.principal(), self.proofs.is_some())?;
+        if let Some((proof, thumbprint)) = needed {
+            self.check_proof(&proof, sent, &credential, thumbprint, time)?;
         }
         Ok(credential)
     }
@@ -582,21 +612,27 @@ impl TokenVerification {
     fn check_proof(
         &mut self,
         sent: &SentProof<'_>,
-        token: &str,
+        &TokenWithProof { token, client, .. }: &TokenWithProof<'_>,
         credential: &Credential,
         thumbprint: &[u8; 32],
         AuthTime { turn, unix_seconds }: AuthTime,
     ) -> Result<(), AuthError> {
         let authenticator = Arc::clone(&self.authenticator);
+        let principal = credential.principal();
         let Some(rules) = &authenticator.dpop else { return Err(NO_AUTHENTICATION) };
         let proof = rules.read(sent, token, thumbprint, unix_seconds)?;
-        if let Some(proofs) = &self.proofs {
-            proofs.check_nonce(rules, &proof, unix_seconds)?;
+        let Some(proofs) = &mut self.proofs else { return Err(NO_AUTHENTICATION) };
+        proofs.check_nonce(rules, &proof, unix_seconds)?;
+        match proofs.on_thread(&proof, principal, turn)? {
+            Some(true) => {}
+            Some(false) => return Err(INVALID_SIGNATURE),
+            None => {
+                self.take_check(turn)?;
+                proof.verify_signature()?;
+            }
         }
-        self.take_check(turn)?;
-        proof.verify_signature()?;
         let Some(proofs) = &self.proofs else { return Err(NO_AUTHENTICATION) };
-        proofs.use_once(&proof, credential.principal(), unix_seconds)
+        proofs.use_once(&proof, principal, client, unix_seconds)
     }
 
     /// Takes the check of a signature, or has the request wait for one.

@@ -21,6 +21,7 @@ use corelane_engine::clock::{Clock, unix_ms};
 use super::checks::{ProofChecks, TurnChecks, UsedProofs};
 use super::introspection::{FailureLog, PendingTokens, WAIT_MAX};
 use super::key_requests::{IssuerState, KeyRequests};
+use super::proof_threads::ProofThreads;
 use super::question_queue::{NextQuestion, Question, QuestionQueue};
 use super::settings::{Settings, has_files, is_url, read, read_files, read_rules};
 use super::{Authentication, TokenVerification};
@@ -67,6 +68,8 @@ pub struct Configured {
     binds_certificates: bool,
     /// The proofs that were used; `None` if none is accepted.
     used_proofs: Option<Arc<UsedProofs>>,
+    /// The threads that verify proofs.
+    proof_threads: ProofThreads,
     current: Mutex<Current>,
     issuers: Arc<[IssuerState]>,
     questions: Arc<QuestionQueue>,
@@ -164,6 +167,7 @@ impl AuthSource {
             at_start: options.clone(),
             binds_certificates,
             used_proofs: used_proofs.map(Arc::new),
+            proof_threads: ProofThreads::new(all.background_threads()),
             current: Mutex::new(current),
             issuers,
             questions: Arc::new(questions),
@@ -185,7 +189,10 @@ impl AuthSource {
         };
         let Configured { at_start, issuers, questions, .. } = configured;
         Authentication::by_tokens(TokenVerification {
-            proofs: configured.used_proofs.clone().map(|used| ProofChecks::new(used, secret)),
+            proofs: configured
+                .used_proofs
+                .clone()
+                .map(|used| ProofChecks::new(used, configured.proof_threads.clone(), secret)),
             authenticator: Arc::clone(&configured.current().settings.authenticator),
             version: 0,
             tokens: TokenTable::new(at_start.verified_tokens_max as usize),

@@ -114,6 +114,13 @@ choice! {
 }
 
 impl Options {
+    /// Returns how many threads one kind of work in the background has: one for two shards, so that
+    /// shards and calls have the other CPUs.
+    pub(super) fn background_threads(&self) -> usize {
+        let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.engine.shards.map_or_else(cpus, usize::from) / 2
+    }
+
     /// Returns the defaults of `profile`.
     pub fn for_profile(profile: Profile) -> Self {
         match profile {

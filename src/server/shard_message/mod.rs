@@ -32,6 +32,7 @@ pub(super) use self::session_message::{
     LastEvent, LegacyOp, ParityHttpOutput, ParityOp, RefusedRequest, RelayedResume, SessionCaller,
     SessionMessage, SessionOp,
 };
+use super::auth::VerifiedProof;
 use super::diagnostics::{CounterSnapshots, PageBuilder};
 #[cfg(feature = "tower")]
 use super::extension_slot::ExtensionSlot;
@@ -73,6 +74,8 @@ pub(super) enum ShardMessage {
         result: HandlerResult,
         charge: Option<ResultCharge>,
     },
+    /// A thread has verified the signature of a proof.
+    ProofVerified(Box<VerifiedProof>),
     /// A catalog update that a local handler awaits has ended.
     CatalogUpdated {
         key: Key,

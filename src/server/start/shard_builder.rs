@@ -29,7 +29,7 @@ use crate::server::acceptance::{
     Acceptor, ConnectionCounts, ListenerEntry, ListenerKind, ProxyRules,
 };
 use crate::server::audit::AuditLog;
-use crate::server::auth::{Authentication, Credential};
+use crate::server::auth::{Authentication, Credential, ProofReport};
 use crate::server::blocking_jobs::BlockingPool;
 use crate::server::calls::CallTable;
 use crate::server::catalog_updates::{CatalogWriter, PendingUpdates, StateFactory, UpdateExecutor};
@@ -55,7 +55,7 @@ use crate::server::session_store::SessionStore;
 use crate::server::shard::{
     Broadcaster, HalfClosed, LargeWork, Shard, ShardPhase, Transports, UnsentMessages,
 };
-use crate::server::shard_message::{ShardLimits, ShardMessage};
+use crate::server::shard_message::{ShardLimits, ShardMessage, send_blocking};
 use crate::server::subscriptions::SubscriptionRegistry;
 use crate::server::tasks::{TaskTable, Tasks};
 use crate::server::traces::TraceSource;
@@ -274,14 +274,14 @@ impl ShardBuilder {
                 blocking_pool: blocking,
                 memory,
                 shard,
-                sender,
+                sender: sender.clone(),
             },
             slow_handlers: slow_handlers(&self.options, shard),
             waiting: WaitingRequests::new(self.options.stdio.sequential, (&limits).into()),
             held: HeldMessages::default(),
             dialects: served_dialects(&self.options),
             facts: FactsMemory::default(),
-            auth: self.auth,
+            auth: self.auth.verifying_for(proof_report(sender, shard)),
             audit: self.audit,
             rate: self.rate.shard_part(shard, shards, &self.proxies.trusted),
             shard_count: shards,
@@ -428,6 +428,13 @@ const fn calls_max(limits: &ShardLimits) -> usize {
 fn owner_ids(entropy: &Entropy, purpose: Purpose, shard: ShardId, shards: u16) -> OwnerIds {
     let mut rng = SecureRng::of_shard(&entropy.secret, purpose, shard.0);
     OwnerIds::new(shard, shards, Box::new(move || rng.next_u128()))
+}
+
+/// Returns how threads send to a shard what they find out about proofs.
+fn proof_report(sender: Sender<ShardMessage>, shard: ShardId) -> ProofReport {
+    ProofReport::new(move |verified| {
+        send_blocking(&sender, shard, ShardMessage::ProofVerified(Box::new(verified)));
+    })
 }
 
 /// Returns the checks of requests of clients, and of operators.

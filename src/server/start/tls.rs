@@ -111,7 +111,7 @@ impl ListenerTls {
         };
         let counters: Arc<TlsCounters> = Arc::default();
         counters.set_certificates(certificates);
-        let threads = HandshakeThreads::new(handshake_threads(options));
+        let threads = HandshakeThreads::new(options.background_threads());
         let mut authorities = Authorities::default();
         authorities.replace(read_authorities(tls).iter().map(Vec::as_slice));
         let authorities = Mutex::new(authorities);
@@ -293,12 +293,6 @@ impl Configured {
 pub fn check_tls(options: &Options) -> Result<Vec<String>, String> {
     let tls = ListenerTls::load(options)?;
     Ok(tls.expiry_warnings(unix_seconds()))
-}
-
-/// Returns one thread for two shards, so that shards and calls have the other CPUs.
-fn handshake_threads(options: &Options) -> usize {
-    let cpus = || thread::available_parallelism().map_or(1, usize::from);
-    options.engine.shards.map_or_else(cpus, usize::from) / 2
 }
 
 fn unix_seconds() -> i64 {

@@ -45,6 +45,11 @@ impl Shard {
         let now = *now;
         match message {
             ShardMessage::Broadcast(message) => self.handle_broadcast(ring, message),
+            ShardMessage::ProofVerified(verified) => {
+                if let Some(key) = dispatcher.auth.complete_proof(&verified) {
+                    outbox.resume_reading(key);
+                }
+            }
             ShardMessage::CatalogUpdated { key, result } => {
                 dispatcher.handlers.pending_updates.complete(key, result, now, outbox);
             }

@@ -295,6 +295,49 @@ fn proofs_beyond_those_of_a_turn_wait() {
 }
 
 #[test]
+fn many_proofs_at_once_are_each_verified() {
+    on_one_shard_and_two(|mut options| {
+        let authority = Authority::new();
+        options.auth = allowed(&authority);
+        let server = TestServer::with_catalog(options, catalog());
+        let (address, key) = (server.address(), ProofKey::new());
+        let token = key.token(&authority);
+        // More than a shard verifies itself; the last one of each connection is changed.
+        let requests = |_| -> Vec<String> {
+            let proofs = (0..8).map(|number| {
+                let proof = key.proof(&token);
+                let (signed, signature) = proof.rsplit_once('.').expect("a signature");
+                let other = if signature.starts_with('A') { "B" } else { "A" };
+                let changed = format!("{signed}.{other}{}", &signature[1..]);
+                fields(&token, if number == 7 { &changed } else { &proof })
+            });
+            proofs.map(|proof| modern_request(address, "/mcp", &call("whoami"), &proof)).collect()
+        };
+        let all: Vec<Vec<String>> = (0..16).map(requests).collect();
+        let mut streams: Vec<TcpStream> = Vec::new();
+        for requests in &all {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream.write_all(requests.concat().as_bytes()).unwrap();
+            streams.push(stream);
+        }
+        for stream in &mut streams {
+            for _ in 0..7 {
+                assert_eq!(read(stream).text(), "ada (user)");
+            }
+            expect_invalid_proof(&read(stream), "the signature of the proof is invalid");
+        }
+        // What threads have verified is used once, too.
+        for (stream, requests) in streams.iter_mut().zip(&all) {
+            stream.write_all(requests[3].as_bytes()).unwrap();
+            expect_invalid_proof(&read(stream), "the proof was used before (jti)");
+        }
+        drop(streams);
+        assert_eq!(server.close().auth.unavailable, 0);
+    });
+}
+
+#[test]
 fn nonce_is_demanded_and_accepted() {
     on_one_shard_and_two(|mut options| {
         let authority = Authority::new();

@@ -181,7 +181,41 @@ impl DpopRules {
     }
 }
 
+/// The signature of a proof, with all that it takes to verify it.
+#[derive(Debug)]
+pub struct ProofSignature {
+    key: EmbeddedKey,
+    algorithm: Box<str>,
+    message: Box<str>,
+    signature: Box<str>,
+}
+
+impl ProofSignature {
+    /// Returns whether it is valid.
+    pub fn is_valid(&self) -> bool {
+        let Self { key, algorithm, message, signature } = self;
+        key.verify(algorithm, message.as_bytes(), signature)
+    }
+}
+
 impl ReadProof<'_> {
+    /// Returns what is signed, which has the key, and its signature.
+    pub const fn signed(&self) -> [&str; 2] {
+        [self.message, self.signature]
+    }
+
+    /// Returns its signature, for a thread that verifies it.
+    pub fn to_signature(&self) -> ProofSignature {
+        let Self { key, algorithm, message, signature, .. } = self;
+        let (key, algorithm) = (key.clone(), algorithm.clone());
+        ProofSignature {
+            key,
+            algorithm,
+            message: (*message).into(),
+            signature: (*signature).into(),
+        }
+    }
+
     /// Returns its nonce.
     pub fn nonce(&self) -> Option<&str> {
         self.nonce.as_deref()
@@ -202,13 +236,13 @@ impl ReadProof<'_> {
     ///
     /// # Errors
     ///
-    /// [`AuthError::InvalidProof`].
+    /// [`INVALID_SIGNATURE`].
     pub fn verify_signature(&self) -> Result<(), AuthError> {
         let Self { key, algorithm, message, signature, .. } = self;
         if key.verify(algorithm, message.as_bytes(), signature) {
             return Ok(());
         }
-        Err(AuthError::InvalidProof("the signature of the proof is invalid"))
+        Err(INVALID_SIGNATURE)
     }
 }
 
@@ -234,6 +268,10 @@ fn decode(part: &str) -> Result<Vec<u8>, AuthError> {
 
 /// Members of a JWK with private parts (RFC 7518, sections 6.2.2, 6.3.2 and 6.4.1).
 const PRIVATE_MEMBERS: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
+
+/// The signature of a proof is not that of its key.
+pub const INVALID_SIGNATURE: AuthError =
+    AuthError::InvalidProof("the signature of the proof is invalid");
 
 const MALFORMED_TEXT: &str = "the proof is malformed";
 const MALFORMED: AuthError = AuthError::InvalidProof(MALFORMED_TEXT);

@@ -71,7 +71,7 @@ impl KeySet {
 }
 
 /// The public key in a proof (`jwk`, RFC 7515, section 4.1.3).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct EmbeddedKey {
     key: PublicKey,
     thumbprint: [u8; 32],

@@ -13,7 +13,7 @@ mod public_key;
 mod public_key {
     use serde_json::Value;
 
-    #[derive(Debug)]
+    #[derive(Clone, Debug)]
     pub enum PublicKey {}
 
     impl PublicKey {

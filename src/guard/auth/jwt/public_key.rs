@@ -14,6 +14,7 @@ use serde_json::Value;
 const RSA_BITS_MIN: usize = 2048;
 
 /// A public key.
+#[derive(Clone)]
 pub struct PublicKey {
     id: Option<Box<str>>,
     /// The algorithms that it may verify.
