@@ -71,7 +71,7 @@ fn pong_keeps_idle_connection_open() {
 fn unanswered_pings_close_connection_as_idle() {
     over_each_ring(http_options(), |mut options| {
         options.websocket.ping_interval = Duration::from_millis(10);
-        options.websocket.idle_timeout = Duration::from_millis(100);
+        options.websocket.idle_timeout = Duration::from_secs(1);
         let server = TestServer::with_test_tools(options);
         let mut peer = WebSocketClient::initialize(server.address(), LEGACY);
         let frames = peer.read_to_end();
