@@ -1,5 +1,8 @@
 //! One stream with a filter: at most one send in flight, of the owner or of the filter itself. The
 //! decoded bytes that do not fit the receive buffer of the encoded ones have buffers of their own.
+//!
+//! Invariant: a long send of the owner is encoded and sent in parts, so that a turn encodes at most
+//! [`PART_BYTES_MAX`] for each stream, and the encoded bytes take no more memory.
 
 use std::error::Error;
 use std::io;
@@ -7,6 +10,9 @@ use std::io;
 use super::{Sending, Sent};
 use crate::ring::{Completion, Operation, PADDING, ReceiveBuffer, Ring, Socket};
 use corelane_base::pool::BufferPool;
+
+/// Bytes of the owner that are encoded at once: a fraction of a millisecond of TLS.
+const PART_BYTES_MAX: usize = 256 << 10;
 
 /// A stream with a filter.
 #[derive(Debug)]
@@ -29,6 +35,8 @@ pub(super) struct FilteredStream<F> {
 struct OwnerSend {
     buffer: Vec<u8>,
     offset: usize,
+    /// End of what is encoded.
+    encoded: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -81,7 +89,7 @@ impl<F: ByteFilter> FilteredStream<F> {
         buffer: Vec<u8>,
         offset: usize,
     ) -> Option<Completion> {
-        self.waiting = Some(OwnerSend { buffer, offset });
+        self.waiting = Some(OwnerSend { buffer, offset, encoded: offset });
         if !self.filter.can_send() && !self.is_handshaking() {
             return self.fail_waiting(io::ErrorKind::BrokenPipe.into());
         }
@@ -118,9 +126,12 @@ impl<F: ByteFilter> FilteredStream<F> {
         if !self.sending.is_idle() || !self.filter.can_send() {
             return None;
         }
-        let OwnerSend { buffer, offset } = self.waiting.as_ref()?;
+        let OwnerSend { buffer, encoded, .. } = self.waiting.as_mut()?;
+        let rest = &buffer[*encoded..];
+        let part = &rest[..rest.len().min(PART_BYTES_MAX)];
+        *encoded += part.len();
         let mut output = outputs.take();
-        if let Err(error) = self.filter.encode(&buffer[*offset..], &mut output) {
+        if let Err(error) = self.filter.encode(part, &mut output) {
             return self.fail_waiting(io::Error::other(error));
         }
         self.in_flight = self.waiting.take();
@@ -155,10 +166,25 @@ impl<F: ByteFilter> FilteredStream<F> {
         };
         outputs.put(buffer);
         match self.in_flight.take() {
+            Some(send) if send.has_rest() && result.is_ok() => self.continue_send(send),
             Some(send) => Some(send.complete(self.socket, result)),
             // The owner's bytes cannot be sent either.
             None => result.err().and_then(|error| self.fail_waiting(error)),
         }
+    }
+
+    /// Has the rest of a send wait for [`FilteredStream::advance`]. Returns its completion if it
+    /// cannot be sent.
+    #[cold]
+    fn continue_send(&mut self, send: OwnerSend) -> Option<Completion> {
+        if self.phase == Phase::Closing {
+            return Some(send.complete(self.socket, Err(io::ErrorKind::ConnectionAborted.into())));
+        }
+        if !self.filter.can_send() {
+            return Some(send.complete(self.socket, Err(io::ErrorKind::BrokenPipe.into())));
+        }
+        self.waiting = Some(send);
+        None
     }
 
     fn fail_waiting(&mut self, error: io::Error) -> Option<Completion> {
@@ -209,8 +235,13 @@ impl<F: ByteFilter> FilteredStream<F> {
 }
 
 impl OwnerSend {
+    /// Returns whether a part is not encoded yet.
+    const fn has_rest(&self) -> bool {
+        self.encoded < self.buffer.len()
+    }
+
     fn complete(self, socket: Socket, result: io::Result<()>) -> Completion {
-        let Self { buffer, offset } = self;
+        let Self { buffer, offset, .. } = self;
         let result = result.map(|()| buffer.len() - offset);
         Completion::Sent { socket, buffer, result }
     }

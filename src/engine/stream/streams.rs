@@ -322,6 +322,8 @@ impl<R: Ring, F: ByteFilter> Ring for StreamRing<'_, R, F> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::ring::RingOptions;
     use crate::ring::sim::{Client, Faults, SimRing, World};
@@ -422,6 +424,43 @@ mod tests {
             received.extend(peer.take_received());
         }
         assert_eq!(received, b"bcd");
+    }
+
+    #[test]
+    fn long_send_is_encoded_in_parts() {
+        let (mut ring, mut streams, socket, peer) = filtered();
+        let buffer: Vec<u8> = (0..200).cycle().take(700_000).collect();
+        let encoded: Vec<u8> = buffer.iter().map(|byte| byte + 1).collect();
+        streams.submit(&mut ring, Operation::Send { socket, buffer: buffer.clone(), offset: 0 });
+        let (mut received, mut largest) = (Vec::new(), 0);
+        let (mut reaped, mut decoded) = (Vec::new(), Vec::new());
+        while received.len() < encoded.len() || decoded.is_empty() {
+            ring.park(ParkTimeout::After(Duration::from_millis(1)));
+            ring.reap(&mut reaped);
+            for completion in reaped.drain(..) {
+                if let Completion::Sent { buffer, .. } = &completion {
+                    largest = largest.max(buffer.len());
+                }
+                streams.handle(&mut ring, completion);
+            }
+            streams.take_completions(&mut decoded);
+            received.extend(peer.take_received());
+        }
+        assert!(received == encoded && largest <= 256 << 10, "{largest}");
+        let [Completion::Sent { buffer: returned, result: Ok(700_000), .. }] = &decoded[..] else {
+            panic!("{decoded:?}")
+        };
+        assert!(*returned == buffer);
+    }
+
+    #[test]
+    fn rest_of_send_fails_when_owner_closes() {
+        let (mut ring, mut streams, socket, _peer) = filtered();
+        streams.submit(&mut ring, Operation::Send { socket, buffer: vec![0; 600_000], offset: 0 });
+        streams.submit(&mut ring, Operation::Close(socket));
+        let completions = completions(&mut ring, &mut streams);
+        assert!(matches!(&completions[0], Completion::Sent { result: Err(_), buffer, .. }
+                if buffer.len() == 600_000));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Sending of streams.
 //!
-//! Invariant: a send is attempted before polling for writability.
+//! Invariants: a send is attempted before polling for writability; an event of a stream writes at
+//! most [`PART_BYTES_MAX`], so that the others do not wait for a long send.
 
 use std::io;
 
@@ -10,6 +11,9 @@ use rustix::io::Errno;
 use super::descriptor::IoProgress;
 use super::streams::{PendingSend, Stream, StreamTable};
 use crate::ring::{Completion, Socket};
+
+/// Bytes written at once: about 0.2 ms over loopback.
+const PART_BYTES_MAX: usize = 256 << 10;
 
 impl StreamTable {
     /// Sends what is possible at once; the rest is sent when the stream is writable.
@@ -100,20 +104,25 @@ impl StreamTable {
 }
 
 impl Stream {
-    /// Writes what is possible now; returns whether that was all.
+    /// Writes what is possible now, up to [`PART_BYTES_MAX`]; returns whether that was all.
     #[inline]
     fn write_some(&self, send: &mut PendingSend) -> io::Result<bool> {
-        while !send.unsent().is_empty() {
-            match self.descriptor.write(send.unsent())? {
-                IoProgress::More(length) => send.next += length,
+        let mut left = PART_BYTES_MAX;
+        while left > 0 && !send.unsent().is_empty() {
+            let unsent = send.unsent();
+            match self.descriptor.write(&unsent[..unsent.len().min(left)])? {
+                IoProgress::More(length) => {
+                    send.next += length;
+                    left -= length;
+                }
                 IoProgress::Wait(length) => {
                     send.next += length;
-                    return Ok(send.unsent().is_empty());
+                    break;
                 }
                 IoProgress::End => return Err(io::ErrorKind::WriteZero.into()),
             }
         }
-        Ok(true)
+        Ok(send.unsent().is_empty())
     }
 }
 

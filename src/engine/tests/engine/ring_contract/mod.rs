@@ -272,3 +272,16 @@ fn file_with(bytes: &[u8]) -> io::Result<File> {
     file.rewind()?;
     Ok(file)
 }
+
+#[test]
+fn large_send_over_poll_gives_way() {
+    let ring = poll(&sending::options()).unwrap();
+    sending::large_send_gives_way_to_others(test_ring::TestRing::new(ring));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn large_send_over_uring_gives_way() {
+    let Some(ring) = uring(&sending::options()) else { return };
+    sending::large_send_gives_way_to_others(test_ring::TestRing::new(ring));
+}

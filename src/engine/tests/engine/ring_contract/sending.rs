@@ -52,6 +52,25 @@ pub(super) fn large_send_completes_with_slow_reader<R: Ring>(mut bench: TestRing
     assert!(buffer == bytes);
 }
 
+/// The peer reads as fast as it can, and the kernel delivers each part to it at once.
+pub(super) fn large_send_gives_way_to_others<R: Ring>(mut bench: TestRing<R>) {
+    const PART_BYTES: usize = 1 << 20;
+    let (mut client, socket) = bench.connect_receiving();
+    let bytes = pattern(16 << 20);
+    let length = bytes.len();
+    let reader = std::thread::spawn(move || read(&mut client, length));
+    bench.send(socket, &bytes);
+    let mut turns = 0;
+    while !bench.has_completion_of(socket) {
+        bench.turn(ParkTimeout::After(super::test_ring::TIMEOUT));
+        turns += 1;
+    }
+    assert!(turns >= length / PART_BYTES, "{turns}");
+    assert_eq!(bench.await_sent(socket).1.unwrap(), length);
+    assert!(reader.join().unwrap() == bytes);
+    bench.close(socket);
+}
+
 pub(super) fn shutdown_write_keeps_receiving<R: Ring>(mut bench: TestRing<R>) {
     let (mut client, socket) = bench.connect_receiving();
     bench.send(socket, b"that was all");
