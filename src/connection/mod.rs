@@ -54,7 +54,7 @@ pub use self::state::{
     CloseReason, Codec, Connection, ConnectionRecord, MemoryAccount, PeerAddress, PendingWork,
     SocketPair,
 };
-pub use self::table::{BegunMessage, ConnectionTable, Entry};
+pub use self::table::{BegunMessage, ConnectionTable, Entry, LARGE_OUTPUT_BYTES};
 
 /// Timers handled per turn, so that many expiring at once do not stall the shard: each may close a
 /// connection.

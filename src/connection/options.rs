@@ -28,6 +28,8 @@ pub struct ConnectionOptions {
     pub pool_bytes_max: usize,
     /// Bytes of the largest buffer kept for reuse. Default 256 KiB.
     pub pool_buffer_bytes_max: usize,
+    /// Bytes of larger buffers that are kept while large messages come. Default 64 MiB.
+    pub large_buffers_bytes_max: usize,
     /// Options of WebSocket connections, in place of `idle_timeout`, `first_message_timeout` and
     /// `outgoing_bytes_max`.
     pub websocket: WebSocketFrameOptions,
@@ -78,6 +80,7 @@ impl Default for ConnectionOptions {
             outgoing_bytes_max: 1 << 20,
             pool_bytes_max: 4 << 20,
             pool_buffer_bytes_max: 256 << 10,
+            large_buffers_bytes_max: 64 << 20,
             websocket: WebSocketFrameOptions::default(),
         }
     }

@@ -221,6 +221,9 @@ impl<S> ConnectionTable<S> {
     }
 }
 
+/// Length of a message from which on its response is written to a buffer that is kept.
+pub const LARGE_OUTPUT_BYTES: usize = 512 << 10;
+
 /// A connection of the table with what all connections share. An operation looks its connection up
 /// once and passes this on.
 #[derive(Debug)]
@@ -302,6 +305,29 @@ impl<'a, S> Entry<'a, S> {
     #[inline]
     pub const fn account_memory(&mut self) {
         self.shared.memory.update(self.connection);
+    }
+
+    /// Moves an incomplete large message whose buffer is nearly full to a larger one that is kept:
+    /// of up to four times its length if the message `has_room`, otherwise a quarter larger.
+    /// Returns whether it was moved.
+    #[cold]
+    pub fn enlarge_input(&mut self, has_room: bool) -> bool {
+        let is_moved = self.connection.input.enlarge_buffer(&mut self.shared.pool, has_room);
+        self.account_memory();
+        is_moved
+    }
+
+    /// Moves the output to a buffer that is kept, before the response to a large message, or
+    /// another one of about `bytes` bytes, is written.
+    #[cold]
+    pub fn enlarge_output(&mut self, bytes: usize) {
+        self.shared.pool.enlarge(&mut self.connection.outgoing, bytes.saturating_mul(2));
+    }
+
+    /// Moves the output to a smaller buffer, if most of its own is unused.
+    #[cold]
+    pub fn reduce_output(&mut self) {
+        self.shared.pool.reduce(&mut self.connection.outgoing);
     }
 
     /// Discards unread input and releases its memory. Returns whether it contained a close frame.

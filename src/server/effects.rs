@@ -4,7 +4,7 @@ use corelane_base::slab::Key;
 use corelane_engine::ring::Ring;
 use corelane_protocol::jsonrpc::Id;
 
-use crate::connection::Codec;
+use crate::connection::{Codec, LARGE_OUTPUT_BYTES};
 use crate::server::outbox::{Effect, NotificationKind, OutgoingMessage};
 use crate::server::reply_to::{PeerId, ReplyTo};
 use crate::server::shard::{Shard, Transports};
@@ -102,6 +102,11 @@ impl Shard {
         id: Id<'_>,
         message: &OutgoingMessage<'_>,
     ) {
+        if message.result_bytes() >= LARGE_OUTPUT_BYTES
+            && let Some(key) = self.transports.connection_of(to.peer_id)
+        {
+            self.transports.enlarge_output(key, message.result_bytes());
+        }
         match to.peer_id {
             PeerId::Connection(key) => {
                 self.respond_on_connection(key, id, message);

@@ -124,6 +124,15 @@ impl<'a> OutgoingMessage<'a> {
         }
     }
 
+    /// Returns the length of a result; 0 for other messages.
+    #[inline]
+    pub(super) const fn result_bytes(&self) -> usize {
+        match self {
+            Self::Result { response, .. } => response.as_bytes().len(),
+            Self::Error { .. } | Self::Notification { .. } | Self::Request(_) => 0,
+        }
+    }
+
     /// Appends it as a message of MCP.
     #[inline]
     pub(super) fn write(&self, out: &mut Vec<u8>) {

@@ -91,6 +91,8 @@ pub struct HeldMemory {
     pub subscriptions: usize,
     /// What is kept of peers for their handlers: `clientInfo`, header fields of WebSocket upgrades.
     pub facts: usize,
+    /// Buffers and memory of the parser that are kept for the next large messages.
+    pub kept: usize,
 }
 
 impl HeldMemory {
@@ -98,8 +100,9 @@ impl HeldMemory {
     #[inline]
     pub const fn total(&self) -> usize {
         let Self { connections, sessions, handlers, .. } = *self;
-        let Self { blocking_results, task_results, subscriptions, facts, .. } = *self;
-        connections + sessions + handlers + blocking_results + task_results + subscriptions + facts
+        let Self { blocking_results, task_results, subscriptions, facts, kept, .. } = *self;
+        let results = blocking_results + task_results;
+        connections + sessions + handlers + results + subscriptions + facts + kept
     }
 }
 

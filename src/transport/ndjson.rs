@@ -172,7 +172,8 @@ impl LineReader {
                 if !partial.bytes.is_empty() {
                     // The line may end in another read than its `\r`.
                     let padding = padding_of(partial.bytes.len() + line.len());
-                    reserve_part(&mut partial.bytes, line.len() + padding);
+                    let length_max = line_bytes_max.saturating_add(padding);
+                    reserve_part(&mut partial.bytes, line.len() + padding, length_max);
                     partial.bytes.extend_from_slice(line);
                     if partial.bytes.last() == Some(&b'\r') {
                         partial.bytes.pop();
@@ -253,7 +254,8 @@ impl LineReader {
         if partial.bytes.capacity() == 0 {
             partial.bytes = spare();
         }
-        reserve_part(&mut partial.bytes, rest.len());
+        let length_max = line_bytes_max.saturating_add(padding_of(line_bytes_max));
+        reserve_part(&mut partial.bytes, rest.len(), length_max);
         partial.bytes.extend_from_slice(rest);
         LineEvent::NeedMore
     }
@@ -282,9 +284,23 @@ impl LineReader {
         Some(bytes)
     }
 
+    /// Returns the buffer of an incomplete line, which may be replaced by one with the same bytes.
+    #[cold]
+    pub fn buffer_mut(&mut self) -> Option<&mut Vec<u8>> {
+        self.partial.as_mut().map(|partial| &mut partial.bytes)
+    }
+
     /// Returns the bytes held for an incomplete line.
     pub const fn held_bytes(&self) -> usize {
         self.held().len()
+    }
+
+    /// Returns the capacity of the buffer of an incomplete line.
+    pub const fn held_capacity(&self) -> usize {
+        match &self.partial {
+            Some(partial) => partial.bytes.capacity(),
+            None => 0,
+        }
     }
 
     /// Returns what was read of an incomplete line.

@@ -4,6 +4,7 @@
 
 mod account;
 mod client;
+mod large_messages;
 mod server;
 
 use corelane_test_support::alloc_counter::CountingAllocator;

@@ -219,9 +219,19 @@ fn build_shard<R: Ring>(
 
 /// Builds a shard with this catalog over `ring`, and returns its address.
 pub(super) fn build_shard_of<R: Ring>(
+    ring: R,
+    transport: Transport,
+    catalog: Catalog,
+) -> Result<(ShardLoop<R, Shard>, SocketAddr), Box<dyn Error>> {
+    build_shard_with(ring, transport, catalog, Options::default())
+}
+
+/// Builds a shard with this catalog and these options over `ring`, and returns its address.
+pub(super) fn build_shard_with<R: Ring>(
     mut ring: R,
     transport: Transport,
     catalog: Catalog,
+    options: Options,
 ) -> Result<(ShardLoop<R, Shard>, SocketAddr), Box<dyn Error>> {
     let listening = listener::listen(([127, 0, 0, 1], 0).into(), &ListenerOptions::default())?;
     let address = listener::local_address(&listening)?;
@@ -229,7 +239,7 @@ pub(super) fn build_shard_of<R: Ring>(
         return Err("a listener was registered as a socket".into());
     };
     let server = Server::builder(catalog);
-    let (seeds, _handle) = server.options(Options::default()).shard_builders(1)?;
+    let (seeds, _handle) = server.options(options).shard_builders(1)?;
     let seed = seeds.into_iter().next().ok_or("a server of one shard has one builder")?;
     let host = Rc::new(NativeExecutor::new(ring.waker()));
     let shard_input = ShardInput::Listener { listener, transport };

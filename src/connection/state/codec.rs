@@ -3,6 +3,7 @@
 //! A connection of lines or of frames carries messages only. One of HTTP carries requests, and its
 //! messages belong to their exchanges.
 
+use corelane_base::pool::BufferPool;
 use corelane_base::time::Instant;
 use corelane_protocol::json::PaddedBuffer;
 use corelane_protocol::message_head::MessageHead;
@@ -81,6 +82,10 @@ impl MessageMark {
     }
 }
 
+/// Free bytes at the end of a buffer below which it is nearly full: more than what is reserved for
+/// the next part of a message, and its padding.
+const NEARLY_FULL_BYTES: usize = 128 << 10;
+
 /// The parser state of a connection.
 #[derive(Debug)]
 pub(super) enum CodecState {
@@ -118,6 +123,30 @@ impl CodecState {
             Self::Http(reader) => reader.held_bytes(),
             Self::WebSocket(frames) => frames.held_bytes(),
         }
+    }
+
+    /// Returns the capacity of the buffer of the incomplete message.
+    pub(super) const fn held_capacity(&self) -> usize {
+        match self {
+            Self::Ndjson(reader) => reader.held_capacity(),
+            Self::Http(reader) => reader.held_capacity(),
+            Self::WebSocket(frames) => frames.held_capacity(),
+        }
+    }
+
+    /// Moves the incomplete message to a larger buffer that `pool` keeps, if its own is nearly full
+    /// and that of the pool is not much too large.
+    #[cold]
+    pub(super) fn enlarge_buffer(&mut self, pool: &mut BufferPool, has_room: bool) -> bool {
+        let buffer = match self {
+            Self::Ndjson(reader) => reader.buffer_mut(),
+            Self::Http(reader) => reader.buffer_mut(),
+            Self::WebSocket(frames) => Some(frames.buffer_mut()),
+        };
+        let Some(buffer) = buffer else { return false };
+        let spare = if has_room { buffer.len() * 3 } else { buffer.len() / 4 };
+        buffer.capacity() - buffer.len() < (buffer.len() / 16).max(NEARLY_FULL_BYTES)
+            && pool.enlarge(buffer, buffer.len().saturating_add(spare))
     }
 
     /// Returns whether an HTTP request is complete that was given back.

@@ -59,7 +59,23 @@ impl Input {
     /// Returns the bytes held: those of a large message with the spare room of its buffer.
     pub(super) const fn held_bytes(&self) -> usize {
         let bytes = self.input_bytes();
-        if bytes > GROWS_BY_QUARTER_MIN { bytes + bytes / 4 } else { bytes }
+        if bytes > GROWS_BY_QUARTER_MIN { self.capacity() } else { bytes }
+    }
+
+    /// Returns the capacity of all buffers.
+    const fn capacity(&self) -> usize {
+        let pending = match &self.pending {
+            Some(pending) => pending.bytes.capacity(),
+            None => 0,
+        };
+        pending + self.reader.held_capacity()
+    }
+
+    /// Moves an incomplete message whose buffer is nearly full to a larger one of `pool`. Returns
+    /// whether there is one.
+    #[cold]
+    pub fn enlarge_buffer(&mut self, pool: &mut BufferPool, has_room: bool) -> bool {
+        self.reader.enlarge_buffer(pool, has_room)
     }
 
     /// Returns whether new input must be queued behind pending input.
@@ -84,7 +100,7 @@ impl Input {
         if *start > bytes.len() / 2 {
             bytes.drain(..take(start));
         }
-        reserve_part(bytes, rest.len());
+        reserve_part(bytes, rest.len(), usize::MAX);
         bytes.extend_from_slice(rest);
     }
 

@@ -140,6 +140,16 @@ impl WebSocketState {
         self.reader.control_payload()
     }
 
+    /// Returns the capacity of the buffer of the incomplete message.
+    pub(super) const fn held_capacity(&self) -> usize {
+        self.reader.held_capacity()
+    }
+
+    /// Returns the buffer of the incomplete message.
+    pub(super) fn buffer_mut(&mut self) -> &mut Vec<u8> {
+        self.reader.buffer_mut()
+    }
+
     /// Returns the bytes of the incomplete message.
     pub(super) const fn held_bytes(&self) -> usize {
         self.reader.held_bytes()

@@ -2,7 +2,8 @@
 //!
 //! Invariants: parsing copies nothing and, once warm, allocates nothing; text beyond the limits is
 //! rejected before memory for its nesting or tokens is allocated; after a text longer than
-//! [`ParseLimits::retained_text_bytes_max`] the memory is returned to the allocator.
+//! [`ParseLimits::retained_text_bytes_max`] the memory is returned to the allocator, unless it is
+//! kept by [`Parser::keep_large`].
 
 use super::padded_text::{PADDING_BYTES, PaddedText};
 use super::prescan::{
@@ -54,8 +55,18 @@ pub struct Parser {
     limits: ParseLimits,
     /// A large text was parsed.
     is_large: bool,
+    /// Memory of large texts.
+    large: LargeMemory,
     /// What parsing has changed in the text that was rejected last.
     changes: Changes,
+}
+
+/// What is kept of large texts.
+#[derive(Debug, Default)]
+struct LargeMemory {
+    bytes: usize,
+    /// 0 while nothing is kept.
+    bytes_max: usize,
 }
 
 /// What parsing has changed in a text: its long string was moved to the start, and the first of its
@@ -80,6 +91,7 @@ impl Parser {
             nodes: Vec::new(),
             limits,
             is_large: false,
+            large: LargeMemory::default(),
             changes: Changes::default(),
         }
     }
@@ -229,22 +241,58 @@ impl Parser {
         std::mem::replace(&mut self.is_large, false)
     }
 
+    /// Keeps up to `bytes_max` bytes after large texts from now on: each page of new memory costs
+    /// microseconds at its first use.
+    pub const fn keep_large(&mut self, bytes_max: usize) {
+        self.large.bytes_max = bytes_max;
+    }
+
+    /// Frees the memory of large texts, and keeps none from now on.
+    #[cold]
+    pub fn free_large(&mut self) {
+        if self.large.bytes > 0 {
+            self.free();
+        }
+        self.large = LargeMemory::default();
+    }
+
+    /// Returns the bytes of memory that are kept of large texts, about.
+    pub const fn large_bytes(&self) -> usize {
+        self.large.bytes
+    }
+
     /// Takes back the node storage, or frees all memory after a large text.
+    #[inline]
     fn reclaim_nodes(&mut self, nodes: Vec<Node<'_>>, length: usize) {
+        self.nodes = Tape(nodes).reset().0;
+        self.free_after(length);
+    }
+
+    /// Frees all memory after a text of `length` bytes, if that is a large one and its memory is
+    /// not kept.
+    #[inline]
+    fn free_after(&mut self, length: usize) {
         if length > self.limits.retained_text_bytes_max {
-            self.free_after(length);
-        } else {
-            self.nodes = Tape(nodes).reset().0;
+            self.end_large();
         }
     }
 
-    /// Frees all memory after a text of `length` bytes, if that is a large one.
-    fn free_after(&mut self, length: usize) {
-        if length > self.limits.retained_text_bytes_max {
-            self.nodes = Vec::new();
-            self.buffers = Buffers::with_max_depth(0, self.limits.nesting_max);
-            self.is_large = true;
+    #[cold]
+    fn end_large(&mut self) {
+        self.is_large = true;
+        let indexes = size_of_val(self.buffers.structural_indexes());
+        let bytes = self.nodes.capacity() * size_of::<Node<'static>>() + 2 * indexes;
+        if bytes > self.large.bytes_max {
+            self.free();
+        } else {
+            self.large.bytes = self.large.bytes.max(bytes);
         }
+    }
+
+    fn free(&mut self) {
+        self.nodes = Vec::new();
+        self.buffers = Buffers::with_max_depth(0, self.limits.nesting_max);
+        self.large.bytes = 0;
     }
 }
 

@@ -407,9 +407,11 @@ impl Shard {
         }
     }
 
-    /// Closes the connections that hold most.
+    /// Frees what is kept for large messages, then closes the connections that hold most, if that
+    /// is not enough.
     #[cold]
     pub(in crate::server) fn free_memory<R: Ring>(&mut self, ring: &mut R) {
+        self.transports.free_kept_memory(&mut self.parser);
         self.close_largest(ring);
         let held_bytes = held_memory(&self.transports, &self.dispatcher).total();
         self.transports.holder_search.record(held_bytes);

@@ -44,7 +44,10 @@ impl Shard {
                 }
                 LineEvent::Assembled => {
                     let mut line = connections.table.take_line(key);
+                    let bytes = line.as_bytes().len();
+                    self.transports.enlarge_output(key, bytes);
                     self.dispatch_line(key, line.text());
+                    self.transports.reduce_output(key, bytes);
                     self.transports.connections.shared.pool.put(line.into_buffer());
                 }
                 LineEvent::TooLarge if self.reject_oversized(key) => {
@@ -68,7 +71,10 @@ impl Shard {
     pub(super) fn dispatch_kept_line(&mut self, key: Key, mut text: PaddedBuffer) {
         // Reserves the output buffer, as input does.
         if self.transports.connections.outgoing(key).is_some() {
+            let bytes = text.as_bytes().len();
+            self.transports.enlarge_output(key, bytes);
             self.dispatch_line(key, text.text());
+            self.transports.reduce_output(key, bytes);
         }
         self.transports.connections.shared.pool.put(text.into_buffer());
     }
@@ -92,11 +98,14 @@ impl Shard {
                 }
                 MessageEvent::Assembled { is_compressed } => {
                     let mut message = connections.table.take_message(key);
+                    let bytes = message.as_bytes().len();
+                    self.transports.enlarge_output(key, bytes);
                     let rest = if is_compressed {
                         self.read_compressed(key, message.as_bytes())
                     } else {
                         self.read_message(key, &mut message.text())
                     };
+                    self.transports.reduce_output(key, bytes);
                     self.transports.connections.shared.pool.put(message.into_buffer());
                     rest
                 }

@@ -33,6 +33,7 @@ impl Shard {
         if !is_limited(connection) || self.dispatcher.held.contains(key) {
             let violation = connection.state.violation;
             self.transports.input_pool.release(key, self.now);
+            self.transports.connections.entry(key)?.enlarge_input(true);
             return violation;
         }
         let (input_bytes, client) = (connection.input_bytes(), connection.state.client);
@@ -47,6 +48,11 @@ impl Shard {
         if input_pool.record(key, client, input_bytes, self.now) == InputRoom::Waits {
             connections.shared.statistics.read_pauses += 1;
             self.hold_input(ring, key);
+        } else {
+            let has_room = input_pool.admits_large_buffer(key);
+            if connections.entry(key)?.enlarge_input(has_room) {
+                input_pool.record_large_buffer(key);
+            }
         }
         None
     }

@@ -10,8 +10,9 @@
 //! preferred connection is the one that has waited longest of those whose address holds least, to
 //! the nearest MiB; its message is complete before the next one is preferred.
 //!
-//! Invariants: the pool is exceeded by what is received before a stop takes effect only; while
-//! connections wait, one that has room and does not use it is closed, so that each wait ends.
+//! Invariants: the pool is exceeded by what is received before a stop takes effect, and by the
+//! unused end of one large buffer, only; while connections wait, one that has room and does not use
+//! it is closed, so that each wait ends.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -82,6 +83,9 @@ pub struct InputPool {
     /// The sum of `clients`.
     shared: usize,
     preferred: Option<Key>,
+    /// A connection that is not preferred, with a buffer that is much larger than what it has
+    /// received.
+    enlarged: Option<Key>,
     waiting: VecDeque<Key>,
     /// Time since which something is free for those that wait.
     freed_at: Option<Instant>,
@@ -119,6 +123,7 @@ impl InputPool {
             clients: HashMap::new(),
             shared: 0,
             preferred: None,
+            enlarged: None,
             waiting: VecDeque::new(),
             freed_at: None,
             next_check: Instant::default(),
@@ -146,6 +151,19 @@ impl InputPool {
         self.holders.get(&key).is_some_and(|holder| holder.is_waiting)
     }
 
+    /// Returns whether a connection may receive into a buffer that is much larger than what it has
+    /// received: the preferred one, and one other.
+    pub fn admits_large_buffer(&self, key: Key) -> bool {
+        self.preferred == Some(key) || self.enlarged.is_none_or(|enlarged| enlarged == key)
+    }
+
+    /// Records that a connection receives into such a buffer.
+    pub fn record_large_buffer(&mut self, key: Key) {
+        if self.preferred != Some(key) {
+            self.enlarged = Some(key);
+        }
+    }
+
     /// Records that a connection of `client` holds `input_bytes`.
     pub fn record(
         &mut self,
@@ -163,6 +181,7 @@ impl InputPool {
             return InputRoom::Free;
         }
         let is_new = known.is_none_or(|known| bytes < known.bytes);
+        self.enlarged = self.enlarged.filter(|enlarged| *enlarged != key || !is_new);
         if is_new && self.preferred == Some(key) {
             // Its message is complete, and the next one has begun.
             self.preferred = None;
@@ -372,6 +391,7 @@ impl InputPool {
         if self.preferred == Some(key) {
             self.preferred = None;
         }
+        self.enlarged = self.enlarged.filter(|enlarged| *enlarged != key);
         self.waiting.retain(|waiting| *waiting != key);
         self.freed_at = Some(now);
     }
@@ -522,6 +542,26 @@ mod tests {
         }
         assert_eq!((pool.shared, pool.waiting(), pool.preferred), (0, 0, None));
         assert!(pool.clients.is_empty() && pool.holders.is_empty());
+    }
+
+    #[test]
+    fn one_connection_beside_preferred_one_has_large_buffer() {
+        let (mut pool, [preferred, first, second]) = (pool(), keys());
+        assert_eq!(pool.record(preferred, None, 17 * MIB, at(0)), InputRoom::Free);
+        for key in [first, second] {
+            assert_eq!(pool.record(key, None, MIB, at(0)), InputRoom::Free);
+            assert!(pool.admits_large_buffer(key));
+        }
+        pool.record_large_buffer(preferred);
+        pool.record_large_buffer(first);
+        assert!(pool.admits_large_buffer(preferred) && pool.admits_large_buffer(first));
+        assert!(!pool.admits_large_buffer(second));
+        // The next message has begun.
+        assert_eq!(pool.record(first, None, MIB / 2, at(1)), InputRoom::Free);
+        assert!(pool.admits_large_buffer(second));
+        pool.record_large_buffer(second);
+        pool.release(second, at(2));
+        assert!(pool.admits_large_buffer(first));
     }
 
     #[test]

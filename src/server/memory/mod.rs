@@ -2,8 +2,8 @@
 //!
 //! What peers make a shard hold counts: partial messages, unread input and unsent output of
 //! connections, stored events of sessions, what handlers hold and the results of blocking ones on
-//! their way ([`handler_memory`]), results of tasks, subscriptions. Each component knows what it
-//! holds.
+//! their way ([`handler_memory`]), results of tasks, subscriptions, and what is kept of large
+//! messages for the next ones. Each component knows what it holds.
 //!
 //! Invariants: at the limit the address whose connections hold most pays, not the one that sends
 //! next; who holds less than its share is never refused.
@@ -60,6 +60,11 @@ impl MemoryLimit {
     /// message does not exceed it again.
     const fn low_water(self) -> usize {
         self.bytes_max / 4 * 3
+    }
+
+    /// Returns the bytes of the buffers that are kept for large messages, and are freed first.
+    pub(super) const fn large_buffers(self) -> usize {
+        self.bytes_max / 2
     }
 
     /// Returns the bytes that all handlers may hold, so that connections keep the larger part of

@@ -5,7 +5,8 @@
 //!
 //! Invariants: while other clients send small messages, the shard rests after large work for as
 //! long as it took, so that large work takes at most half of its time; connections with large
-//! messages, and large results, take turns in the order in which they came.
+//! messages, and large results, take turns in the order in which they came. Buffers and memory of
+//! the parser are kept for a while after large work.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -37,6 +38,10 @@ pub struct LargeWork {
     resumed: usize,
     /// Bytes received by the shard until the end of the last turn.
     bytes_in: u64,
+    /// Memory is kept for the next large work.
+    keeps_memory: bool,
+    /// That of the parser.
+    parser_bytes: usize,
 }
 
 /// Large work that may go on.
@@ -48,6 +53,9 @@ pub enum NextWork {
 
 /// Time for which large work, and a small message, is recent.
 const RECENT: Duration = Duration::from_secs(1);
+
+/// Time after large work for which memory is kept for the next.
+const KEPT_TIME: Duration = Duration::from_secs(5);
 
 /// Bytes received in one turn from which on it is large work.
 const RECEIVED_MAX: u64 = 1 << 20;
@@ -63,6 +71,28 @@ impl LargeWork {
     pub const fn record(&mut self, now: Instant) {
         (self.done_in, self.last_done) = (Some(now), Some(now));
         self.is_turn_over = false;
+    }
+
+    /// Records that memory is kept until [`LargeWork::free_memory`], `parser_bytes` of it by the
+    /// parser.
+    pub const fn keep_memory(&mut self, parser_bytes: usize) {
+        (self.keeps_memory, self.parser_bytes) = (true, parser_bytes);
+    }
+
+    /// Records that the memory is freed.
+    pub const fn free_memory(&mut self) {
+        (self.keeps_memory, self.parser_bytes) = (false, 0);
+    }
+
+    /// Returns the bytes that the parser keeps.
+    #[inline]
+    pub const fn parser_bytes(&self) -> usize {
+        self.parser_bytes
+    }
+
+    /// Returns whether memory that is kept has to be freed: no large work was done for a while.
+    pub fn ends_memory(&self, now: Instant) -> bool {
+        self.keeps_memory && self.last_done.is_none_or(|done| now.since(done) >= KEPT_TIME)
     }
 
     /// Records the end of a turn that began at `now`; the shard has received `bytes_in` so far.
@@ -150,7 +180,14 @@ impl LargeWork {
 
     /// Returns when the next turn must begin at the latest: at once to measure the last one.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.done_in.or_else(|| (!self.is_empty()).then_some(self.rests_until))
+        let work = self.done_in.or_else(|| (!self.is_empty()).then_some(self.rests_until));
+        if self.keeps_memory { self.with_end_of_memory(work) } else { work }
+    }
+
+    #[cold]
+    fn with_end_of_memory(&self, work: Option<Instant>) -> Option<Instant> {
+        let end = self.last_done.map(|done| done.after(KEPT_TIME));
+        Instant::earliest([work, end])
     }
 }
 
@@ -203,6 +240,19 @@ mod tests {
         assert!(large_work.postpone_input(first, at(10)));
         assert!(large_work.is_postponed(first));
         assert!(!large_work.is_active(at(1_000)));
+    }
+
+    #[test]
+    fn memory_is_kept_for_a_while() {
+        let mut large_work = LargeWork::default();
+        work(&mut large_work, 0);
+        large_work.keep_memory(100);
+        assert!(large_work.next(at(1)).is_none() && !large_work.ends_memory(at(4_999)));
+        assert_eq!(large_work.next_deadline(), Some(at(5_000)));
+        assert!(large_work.ends_memory(at(5_000)));
+        large_work.free_memory();
+        assert!(!large_work.ends_memory(at(5_000)) && large_work.parser_bytes() == 0);
+        assert_eq!(large_work.next_deadline(), None);
     }
 
     #[test]

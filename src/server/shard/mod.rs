@@ -136,6 +136,7 @@ pub(super) fn held_memory(transports: &Transports, dispatcher: &Dispatcher) -> H
         task_results: deferred.tasks.table.usage().result_bytes,
         subscriptions: subscriptions.held_bytes(),
         facts: facts.held_bytes(),
+        kept: transports.kept_bytes(),
     }
 }
 
@@ -182,6 +183,7 @@ impl From<&Shard> for MemoryReport {
             task_results,
             subscriptions: dispatcher.subscriptions.recount_bytes(),
             facts: of_connections.chain(of_sessions).sum::<usize>() + parity_facts,
+            kept: transports.connections.shared.pool.large_bytes() + shard.parser.large_bytes(),
         };
         let bytes_max = dispatcher.handlers.memory.limit().bytes_max();
         let accounted = held_memory(transports, dispatcher);

@@ -11,7 +11,9 @@ use corelane_protocol::json::{LARGE_TEXT_BYTES, Parser};
 use super::half_closed::HalfClosed;
 use super::large_work::LargeWork;
 use crate::connection::tls::TlsCounters;
-use crate::connection::{Codec, Connection, ConnectionStatistics, Connections, PendingWork};
+use crate::connection::{
+    Codec, Connection, ConnectionStatistics, Connections, LARGE_OUTPUT_BYTES, PendingWork,
+};
 use crate::server::acceptance::Acceptor;
 use crate::server::connection_state::ConnectionState;
 use crate::server::dispatch::Dispatcher;
@@ -170,12 +172,58 @@ impl Transports {
     pub fn record_read(&mut self, key: Key, parser: &mut Parser, now: Instant) {
         let Self { connections, large_work, .. } = self;
         if parser.take_is_large() {
-            large_work.record(now);
+            self.record_large_work(parser, now);
         } else if large_work.is_active(now)
             && connections.table.get(key).is_some_and(|it| it.input_bytes() == 0)
         {
             large_work.record_other(now);
         }
+    }
+
+    /// Records that this turn has done large work, and keeps memory for the next one.
+    #[cold]
+    pub fn record_large_work(&mut self, parser: &mut Parser, now: Instant) {
+        let Connections { shared, .. } = &mut self.connections;
+        let bytes_max = shared.options.large_buffers_bytes_max;
+        shared.pool.keep_large(bytes_max);
+        parser.keep_large(bytes_max / 4);
+        self.large_work.record(now);
+        self.large_work.keep_memory(parser.large_bytes());
+    }
+
+    /// Prepares the output of a connection for the response to a message of `bytes` bytes, or for
+    /// one of such a length.
+    #[inline]
+    pub fn enlarge_output(&mut self, key: Key, bytes: usize) {
+        if bytes >= LARGE_OUTPUT_BYTES
+            && let Some(mut entry) = self.connections.entry(key)
+        {
+            entry.enlarge_output(bytes);
+        }
+    }
+
+    /// Ends what [`Transports::enlarge_output`] began, once the response is written.
+    #[inline]
+    pub fn reduce_output(&mut self, key: Key, bytes: usize) {
+        if bytes >= LARGE_OUTPUT_BYTES
+            && let Some(mut entry) = self.connections.entry(key)
+        {
+            entry.reduce_output();
+        }
+    }
+
+    /// Frees the memory that is kept for large messages.
+    #[cold]
+    pub fn free_kept_memory(&mut self, parser: &mut Parser) {
+        self.connections.shared.pool.free_large();
+        parser.free_large();
+        self.large_work.free_memory();
+    }
+
+    /// Returns the bytes that are kept for large messages.
+    #[inline]
+    pub const fn kept_bytes(&self) -> usize {
+        self.connections.shared.pool.large_bytes() + self.large_work.parser_bytes()
     }
 
     /// Records the end of a turn that began at `now`.

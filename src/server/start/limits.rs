@@ -40,6 +40,7 @@ pub fn connections_max(options: &Options) -> u32 {
 /// of them; their memory limit is divided evenly.
 pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
     let stored_bytes_max = options.limits.stored_bytes_max() / shards.max(1);
+    let memory = MemoryLimit::new(options.limits.memory_bytes_max / shards.max(1));
     let connections = ConnectionOptions {
         connections_max: connections_max(options) as usize,
         idle_timeout: options.tcp.idle_timeout,
@@ -47,12 +48,12 @@ pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
         silent_few: silent_few(options, shards),
         message_bytes_max: options.limits.message_bytes_max,
         outgoing_bytes_max: options.limits.outgoing_bytes_max,
+        large_buffers_bytes_max: memory.large_buffers(),
         websocket: websocket_frame_options(&options.websocket),
         ..ConnectionOptions::default()
     };
     let address_share = AddressShare::new(options.limits.address_share_percent)
         .with_reserve(options.auth.is_enabled());
-    let memory = MemoryLimit::new(options.limits.memory_bytes_max / shards.max(1));
     ShardLimits {
         connections,
         memory,

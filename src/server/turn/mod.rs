@@ -201,11 +201,14 @@ impl Shard {
         if self.transports.large_work.next_deadline().is_none() {
             return;
         }
+        if self.transports.large_work.ends_memory(self.now) {
+            self.transports.free_kept_memory(&mut self.parser);
+        }
         while let Some(work) = self.transports.large_work.next(self.now) {
             match work {
                 NextWork::Input(key) => self.try_resume(ring, key),
                 NextWork::Result(message) => {
-                    self.transports.large_work.record(self.now);
+                    self.transports.record_large_work(&mut self.parser, self.now);
                     self.handle_message(ring, message);
                 }
             }

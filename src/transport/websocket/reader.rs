@@ -108,6 +108,15 @@ enum ReaderState {
     Closed,
 }
 
+/// The payload of a data frame from a piece on.
+#[derive(Clone, Copy)]
+struct Payload {
+    key: MaskKey,
+    /// Its bytes, those of the piece included.
+    remaining: usize,
+    is_final: bool,
+}
+
 impl FrameReader {
     /// Creates a reader before the first frame, without a buffer.
     pub fn new() -> Self {
@@ -196,6 +205,18 @@ impl FrameReader {
     /// Returns the bytes held for an incomplete message.
     pub const fn held_bytes(&self) -> usize {
         self.message.len()
+    }
+
+    /// Returns the capacity of the buffer of an incomplete message.
+    pub const fn held_capacity(&self) -> usize {
+        self.message.capacity()
+    }
+
+    /// Returns the buffer of an incomplete message, which may be replaced by one with the same
+    /// bytes.
+    #[cold]
+    pub const fn buffer_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.message
     }
 
     /// Returns what was read of an incomplete message, unmasked.
@@ -305,7 +326,8 @@ impl FrameReader {
         if count > 0 {
             let piece = &mut arrival[*from..*from + count];
             *from += count;
-            if !self.is_discarding && !self.append_payload(piece, key, remaining, buffer) {
+            let payload = Payload { key, remaining, is_final };
+            if !self.is_discarding && !self.append_payload(piece, payload, buffer) {
                 return ReadProgress::Return(self.fail(ProtocolError::INVALID_UTF8));
             }
         }
@@ -327,13 +349,12 @@ impl FrameReader {
         ReadProgress::Continue
     }
 
-    /// Appends a piece of a message, reserving memory for the `remaining` bytes of its frame.
-    /// Returns `false` if text is not valid UTF-8.
+    /// Appends a piece of a message, reserving memory for the rest of its frame. Returns `false` if
+    /// text is not valid UTF-8.
     fn append_payload(
         &mut self,
         piece: &mut [u8],
-        key: MaskKey,
-        remaining: usize,
+        Payload { key, remaining, is_final }: Payload,
         buffer: &mut dyn FnMut() -> Vec<u8>,
     ) -> bool {
         frame::apply_mask(piece, key);
@@ -344,8 +365,10 @@ impl FrameReader {
             self.message = buffer();
         }
         let reserved = remaining.min(RESERVED_BYTES_MAX).max(piece.len());
-        let padding = padding_of(self.message.len() + remaining);
-        reserve_part(&mut self.message, reserved + padding);
+        let length = self.message.len() + remaining;
+        let padding = padding_of(length);
+        let length_max = if is_final { length + padding } else { usize::MAX };
+        reserve_part(&mut self.message, reserved + padding, length_max);
         self.message.extend_from_slice(piece);
         true
     }

@@ -18,6 +18,7 @@ pub struct CountingAllocator;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static ALLOCATED_BYTES: Cell<usize> = const { Cell::new(0) };
     static HELD_BYTES: Cell<isize> = const { Cell::new(0) };
     static PEAK_BYTES: Cell<isize> = const { Cell::new(0) };
 }
@@ -33,6 +34,7 @@ fn count(allocations: usize, bytes: isize) {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1, layout.size().cast_signed());
+        ALLOCATED_BYTES.set(ALLOCATED_BYTES.get() + layout.size());
         // SAFETY: the caller upholds the contract of `alloc`, which is the same.
         unsafe { System.alloc(layout) }
     }
@@ -47,6 +49,11 @@ unsafe impl GlobalAlloc for CountingAllocator {
 /// Returns the number of allocations of the calling thread so far.
 pub fn allocations() -> usize {
     ALLOCATIONS.get()
+}
+
+/// Returns the bytes of the allocations of the calling thread so far, those freed included.
+pub fn allocated_bytes() -> usize {
+    ALLOCATED_BYTES.get()
 }
 
 /// Returns the bytes that the calling thread has allocated and not freed; negative if it has freed

@@ -10,7 +10,7 @@ use corelane_transport::http::sse;
 use corelane_transport::http::status::Status;
 
 use super::ExchangePath;
-use crate::connection::CloseReason;
+use crate::connection::{CloseReason, LARGE_OUTPUT_BYTES};
 use crate::guard::rate::limiter::Exceeded;
 use crate::server::connection_state::{HttpExchange, ResponseOwner};
 use crate::server::http::session_error_message;
@@ -41,6 +41,7 @@ impl ExchangePath<'_> {
         let key = to.connection;
         match output {
             HttpOutput::Response { outcome, text } => {
+                self.enlarge_output(key, text.len());
                 self.write_message(key, outcome, None, |out| out.extend_from_slice(&text));
             }
             HttpOutput::Event { id, text, .. } if text.is_empty() => {
@@ -52,6 +53,7 @@ impl ExchangePath<'_> {
                 });
             }
             HttpOutput::Event { id, outcome, text, .. } => {
+                self.enlarge_output(key, text.len());
                 self.write_message(key, outcome, Some(id), |out| out.extend_from_slice(&text));
             }
             HttpOutput::UnnumberedEvent(text) => {
@@ -90,6 +92,15 @@ impl ExchangePath<'_> {
         }
     }
 
+    /// Prepares the output of a connection for a text of `bytes` bytes.
+    fn enlarge_output(&mut self, key: Key, bytes: usize) {
+        if bytes >= LARGE_OUTPUT_BYTES
+            && let Some(mut entry) = self.connections.entry(key)
+        {
+            entry.enlarge_output(bytes);
+        }
+    }
+
     /// Writes a complete response with its head.
     fn write_complete(&mut self, key: Key, response: &[u8], violation: Option<CloseReason>) {
         self.with_exchange(key, |exchange, out, _| {
@@ -118,6 +129,9 @@ impl ExchangePath<'_> {
 
     /// Writes output of a session of the parity dialect.
     fn write_parity_output(&mut self, key: Key, output: ParityHttpOutput) {
+        if let ParityHttpOutput::Response { text, .. } = &output {
+            self.enlarge_output(key, text.len());
+        }
         self.with_exchange(key, |exchange, out, heads| match output {
             ParityHttpOutput::Response { status, session, fields, text } => {
                 exchange.is_complete = true;

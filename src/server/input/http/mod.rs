@@ -126,7 +126,10 @@ impl Shard {
                     let Assembled { mut bytes, head, body } = request;
                     let (before, text) = bytes.split_at_mut(body.start);
                     let text = PaddedText::with_spare(text, body.len());
-                    if self.handle_request(key, &head, before, text) {
+                    self.transports.enlarge_output(key, body.len());
+                    let is_restored = self.handle_request(key, &head, before, text);
+                    self.transports.reduce_output(key, body.len());
+                    if is_restored {
                         self.restore_request(key, Some(Assembled { bytes, head, body }));
                         return from;
                     }

@@ -178,6 +178,23 @@ impl RequestReader {
         }
     }
 
+    /// Returns the capacity of the buffer of an incomplete request.
+    pub const fn held_capacity(&self) -> usize {
+        match &self.partial {
+            Some(partial) if self.is_inside_request() => partial.capacity(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the buffer of an incomplete request, which may be replaced by one with the same
+    /// bytes.
+    #[cold]
+    pub fn buffer_mut(&mut self) -> Option<&mut Vec<u8>> {
+        let is_inside = self.is_inside_request();
+        let partial = self.partial.as_mut().filter(|_| is_inside)?;
+        Some(partial.buffer_mut())
+    }
+
     /// Returns whether a request is incomplete.
     #[inline]
     pub const fn is_inside_request(&self) -> bool {

@@ -55,6 +55,16 @@ impl PartialRequest {
         self.buffer.as_slice()
     }
 
+    /// Returns the capacity of the buffer of the stored bytes.
+    pub(super) const fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Returns the buffer of the stored bytes.
+    pub(super) const fn buffer_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
     /// Returns whether the request is complete.
     pub(super) const fn is_complete(&self) -> bool {
         matches!(self.state, PartialState::Complete)
@@ -91,7 +101,7 @@ impl PartialRequest {
         if self.buffer.capacity() == 0 {
             self.buffer = spare();
         }
-        reserve_part(&mut self.buffer, bytes.len());
+        reserve_part(&mut self.buffer, bytes.len(), usize::MAX);
         self.buffer.extend_from_slice(bytes);
     }
 
@@ -184,8 +194,13 @@ impl PartialRequest {
         limits: &RequestLimits,
     ) -> Result<RequestEvent, RequestError> {
         let held = &mut self.buffer;
+        let length_max = match remaining {
+            RemainingBody::Bytes(bytes) => held.len().saturating_add(bytes),
+            RemainingBody::Chunks(_) => limits.head_bytes_max.saturating_add(limits.body_bytes_max),
+        };
+        let length_max = length_max.saturating_add(padding_of(length_max));
         let is_over = remaining.read(arrival, from, limits, |data| {
-            reserve_part(held, data.len() + padding_of(held.len()));
+            reserve_part(held, data.len() + padding_of(held.len()), length_max);
             held.extend_from_slice(data);
         })?;
         self.state = if is_over { PartialState::Complete } else { PartialState::Body(remaining) };
