@@ -5,6 +5,8 @@
 //! leave a large shard behind. A few large buffers are kept between [`BufferPool::keep_large`] and
 //! [`BufferPool::free_large`], because each page of a new one costs microseconds at its first use.
 
+use std::ops::RangeInclusive;
+
 /// Capacity of a buffer for what may stay incomplete for long.
 const SMALL_BYTES_MAX: usize = 64 << 10;
 
@@ -121,11 +123,12 @@ impl BufferPool {
         self.large.bytes
     }
 
-    /// Moves the bytes of `buffer` to the largest kept buffer of at most `capacity_max`, unless its
-    /// own capacity is as large. `buffer` is retained or freed. Returns whether there is one.
+    /// Moves the bytes of `buffer` to the largest kept buffer with one of these capacities, unless
+    /// its own capacity is as large. `buffer` is retained or freed. Returns whether there is one.
     #[cold]
-    pub fn enlarge(&mut self, buffer: &mut Vec<u8>, capacity_max: usize) -> bool {
-        let larger = self.large.take(buffer.capacity().saturating_add(1), capacity_max);
+    pub fn enlarge(&mut self, buffer: &mut Vec<u8>, capacities: RangeInclusive<usize>) -> bool {
+        let capacity_min = buffer.capacity().saturating_add(1).max(*capacities.start());
+        let larger = self.large.take(capacity_min, *capacities.end());
         let Some(mut larger) = larger else { return false };
         larger.extend_from_slice(buffer);
         let smaller = std::mem::replace(buffer, larger);
@@ -160,16 +163,23 @@ impl LargeBuffers {
         self.put(buffer);
     }
 
+    /// Keeps a buffer, in place of a smaller one if there is no room for both.
     fn put(&mut self, mut buffer: Vec<u8>) {
-        if self.idle.len() == LARGE_BUFFERS_MAX {
+        let capacity = buffer.capacity();
+        if capacity < LARGE_BYTES_MIN || capacity > self.bytes_max {
             return;
         }
-        let capacity = buffer.capacity();
-        if capacity >= LARGE_BYTES_MIN && self.bytes + capacity <= self.bytes_max {
-            buffer.clear();
-            self.bytes += capacity;
-            self.idle.push(buffer);
+        while self.idle.len() == LARGE_BUFFERS_MAX || self.bytes + capacity > self.bytes_max {
+            let capacities = self.idle.iter().map(Vec::capacity).enumerate();
+            let smallest = capacities.min_by_key(|(_, capacity)| *capacity);
+            let Some((index, _)) = smallest.filter(|(_, smallest)| *smallest < capacity) else {
+                return;
+            };
+            self.bytes -= self.idle.swap_remove(index).capacity();
         }
+        buffer.clear();
+        self.bytes += capacity;
+        self.idle.push(buffer);
     }
 
     /// Takes the largest buffer of `capacity_min` to `capacity_max` bytes.
@@ -238,16 +248,17 @@ mod tests {
         pool.keep_large(8 * MIB);
         pool.put(vec![7; MIB - 1]);
         pool.put(vec![7; 3 * MIB]);
-        pool.put(vec![7; 6 * MIB]);
+        pool.put(vec![7; 9 * MIB]);
         assert_eq!(pool.large_bytes(), 3 * MIB);
         for _ in 0..LARGE_BUFFERS_MAX {
             pool.put(vec![7; MIB]);
         }
         assert_eq!(pool.large_bytes(), 6 * MIB);
         let mut buffer = vec![1, 2];
-        assert!(pool.enlarge(&mut buffer, 2 * MIB));
+        assert!(pool.enlarge(&mut buffer, 0..=2 * MIB));
         assert_eq!((&*buffer, buffer.capacity()), (&[1, 2][..], MIB));
-        assert!(pool.enlarge(&mut buffer, 4 * MIB) && !pool.enlarge(&mut buffer, 9 * MIB));
+        assert!(!pool.enlarge(&mut buffer, 4 * MIB..=9 * MIB));
+        assert!(pool.enlarge(&mut buffer, 0..=4 * MIB) && !pool.enlarge(&mut buffer, 0..=9 * MIB));
         assert_eq!((&*buffer, buffer.capacity()), (&[1, 2][..], 3 * MIB));
         assert_eq!(pool.large_bytes(), 3 * MIB);
         pool.reduce(&mut buffer);
@@ -256,6 +267,21 @@ mod tests {
         pool.free_large();
         pool.put(vec![7; MIB]);
         assert_eq!(pool.large_bytes(), 0);
+    }
+
+    #[test]
+    fn large_buffer_replaces_smaller_ones() {
+        const MIB: usize = 1 << 20;
+        let mut pool = BufferPool::new(1 << 20, 1 << 10);
+        pool.keep_large(12 * MIB);
+        for mib in [1, 2, 3, 4, 1, 2] {
+            pool.put(vec![7; mib * MIB]);
+        }
+        assert_eq!(pool.large_bytes(), 11 * MIB);
+        pool.put(vec![7; 7 * MIB]);
+        assert_eq!(pool.large_bytes(), 11 * MIB);
+        pool.put(vec![7; 5 * MIB]);
+        assert_eq!(pool.large_bytes(), 12 * MIB);
     }
 
     #[test]

@@ -321,7 +321,8 @@ impl<'a, S> Entry<'a, S> {
     /// another one of about `bytes` bytes, is written.
     #[cold]
     pub fn enlarge_output(&mut self, bytes: usize) {
-        self.shared.pool.enlarge(&mut self.connection.outgoing, bytes.saturating_mul(2));
+        let capacities = bytes..=bytes.saturating_mul(2);
+        self.shared.pool.enlarge(&mut self.connection.outgoing, capacities);
     }
 
     /// Moves the output to a smaller buffer, if most of its own is unused.

@@ -146,7 +146,7 @@ impl CodecState {
         let Some(buffer) = buffer else { return false };
         let spare = if has_room { buffer.len() * 3 } else { buffer.len() / 4 };
         buffer.capacity() - buffer.len() < (buffer.len() / 16).max(NEARLY_FULL_BYTES)
-            && pool.enlarge(buffer, buffer.len().saturating_add(spare))
+            && pool.enlarge(buffer, 0..=buffer.len().saturating_add(spare))
     }
 
     /// Returns whether an HTTP request is complete that was given back.
