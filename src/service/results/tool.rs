@@ -1,6 +1,7 @@
 //! Result of a tool call (`tools/call`), and what a tool handler may return instead.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use corelane_base::heap_bytes::HeapBytes;
@@ -10,6 +11,7 @@ use corelane_protocol::model::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::service::results::error::HandlerError;
@@ -28,10 +30,21 @@ use crate::service::schema::derive_output_schema;
 pub struct CallToolResult {
     content: Vec<ContentBlock>,
     /// Boxed, because results are moved often and most have none.
-    structured: Option<Box<Value>>,
+    structured: Option<Box<StructuredContent>>,
     /// Members of `_meta`, boxed for the same reason.
     meta: Option<Box<Map<String, Value>>>,
     is_error: bool,
+}
+
+/// A structured result.
+#[derive(Clone, Debug)]
+enum StructuredContent {
+    Value(Value),
+    /// Encoded already; the value is read if somebody asks for it.
+    Encoded {
+        text: Box<RawValue>,
+        value: OnceLock<Value>,
+    },
 }
 
 impl CallToolResult {
@@ -48,7 +61,38 @@ impl CallToolResult {
     pub fn structured<T: Serialize + ?Sized>(value: &T) -> Result<Self, HandlerError> {
         let structured = serde_json::to_value(value)
             .map_err(|_| Error::internal("the tool's result does not serialize to JSON"))?;
-        Ok(Self { structured: Some(Box::new(structured)), ..Self::default() })
+        Ok(Self::structured_value(structured))
+    }
+
+    /// A structured result that is a JSON value already.
+    pub(crate) fn structured_value(value: Value) -> Self {
+        Self { structured: Some(Box::new(StructuredContent::Value(value))), ..Self::default() }
+    }
+
+    /// A structured result that is JSON already, such as that of a database: it is sent as it is,
+    /// without a copy of its values. Line breaks between its parts become spaces.
+    ///
+    /// ```
+    /// use corelane::CallToolResult;
+    ///
+    /// let result = CallToolResult::structured_json("{\"rows\":[1,2]}")?;
+    /// # drop(result);
+    /// # Ok::<(), corelane::HandlerError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Internal error (-32603): `json` is not JSON.
+    pub fn structured_json(json: impl Into<String>) -> Result<Self, HandlerError> {
+        let mut json = json.into();
+        if memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_some() {
+            // Strings of JSON have none.
+            json = json.replace(['\n', '\r'], " ");
+        }
+        let text = RawValue::from_string(json)
+            .map_err(|error| Error::internal(format!("the tool's result is not JSON: {error}")))?;
+        let content = StructuredContent::Encoded { text, value: OnceLock::new() };
+        Ok(Self { structured: Some(Box::new(content)), ..Self::default() })
     }
 
     /// A failed call (`isError: true`). The model reads `text`: say what went wrong and what to do
@@ -118,7 +162,12 @@ impl CallToolResult {
 
     /// The structured result, or `None`.
     pub fn structured_content(&self) -> Option<&Value> {
-        self.structured.as_deref()
+        Some(match self.structured.as_deref()? {
+            StructuredContent::Value(value) => value,
+            StructuredContent::Encoded { text, value } => {
+                value.get_or_init(|| serde_json::from_str(text.get()).unwrap_or_default())
+            }
+        })
     }
 
     /// Writes the result to an empty `writer`.
@@ -127,8 +176,10 @@ impl CallToolResult {
         for block in &self.content {
             writer.content_block(block);
         }
-        if let Some(structured) = &self.structured {
-            writer.structured_content(structured)?;
+        match self.structured.as_deref() {
+            Some(StructuredContent::Value(value)) => drop(writer.structured_content(value)?),
+            Some(StructuredContent::Encoded { text, .. }) => drop(writer.structured_content(text)?),
+            None => {}
         }
         for (key, value) in self.meta.iter().flat_map(|meta| meta.iter()) {
             writer.meta(key, value);
@@ -156,8 +207,15 @@ impl CallToolResult {
 
 impl HeapBytes for CallToolResult {
     fn heap_bytes(&self) -> usize {
-        let structured = self.structured.as_deref();
-        let structured = structured.map_or(0, |value| size_of::<Value>() + value.heap_bytes());
+        let structured = self.structured.as_deref().map_or(0, |structured| {
+            size_of::<StructuredContent>()
+                + match structured {
+                    StructuredContent::Value(value) => value.heap_bytes(),
+                    StructuredContent::Encoded { text, value } => {
+                        text.get().len() + value.get().map_or(0, HeapBytes::heap_bytes)
+                    }
+                }
+        });
         self.content.heap_bytes()
             + structured
             + self.meta.as_deref().map_or(0, HeapBytes::heap_bytes)
@@ -299,5 +357,23 @@ impl<R: IntoCallToolResult> IntoCallToolResult for Result<R, HandlerError> {
 
     fn output_schema() -> Option<Value> {
         R::output_schema()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn encoded_result_is_one_line_of_json() {
+        let result = CallToolResult::structured_json("{\n\"a\\n\": [1,\r\n2]}").unwrap();
+        assert_eq!(result.structured_content(), Some(&json!({ "a\n": [1, 2] })));
+        let Some(StructuredContent::Encoded { text, .. }) = result.structured.as_deref() else {
+            panic!("not encoded");
+        };
+        assert!(!text.get().contains(['\n', '\r']));
+        assert!(CallToolResult::structured_json("{\"a\":1}}").is_err());
     }
 }
