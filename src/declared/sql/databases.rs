@@ -143,7 +143,7 @@ impl Databases {
         match self.servers.entry(url.to_owned()) {
             Entry::Occupied(entry) => Ok(Arc::clone(entry.get())),
             Entry::Vacant(entry) => {
-                let server = Arc::new(PostgresServer::new(key, url)?);
+                let server = Arc::new(PostgresServer::new(key, url, &self.folder)?);
                 Ok(Arc::clone(entry.insert(server)))
             }
         }

@@ -5,16 +5,17 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::config::Host;
 use tokio_postgres::{Client, Config, Error, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::declared::problem::Problem;
+use crate::declared::sql::postgres::encryption::EncryptedUrl;
 
 #[expect(clippy::disallowed_types, reason = "locked to push or pop a connection")]
 type Mutex<T> = std::sync::Mutex<T>;
@@ -58,12 +59,16 @@ impl PostgresServer {
     ///
     /// # Errors
     ///
-    /// It is no URL of PostgreSQL. The problem does not contain it: it may have a password.
-    pub(crate) fn new(key: &str, url: &str) -> Result<Self, Problem> {
+    /// It is no URL of PostgreSQL, or its root certificates cannot be read; relative paths of them
+    /// are below `folder`. The problem does not contain it: it may have a password.
+    pub(crate) fn new(key: &str, url: &str, folder: &Path) -> Result<Self, Problem> {
         let hint = "write postgres://user:password@host:5432/name, with %40 for @ in the password";
         let problem = |message: &str| Problem::new(key, message, hint);
-        let mut config: Config =
-            url.parse().map_err(|_| problem("is no URL that PostgreSQL's clients read"))?;
+        let encrypted = EncryptedUrl::parse(url, folder).map_err(|message| problem(&message))?;
+        let mut config: Config = encrypted
+            .url
+            .parse()
+            .map_err(|_| problem("is no URL that PostgreSQL's clients read"))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(problem("has no host"));
         }
@@ -73,8 +78,7 @@ impl PostgresServer {
         if config.get_application_name().is_none() {
             config.application_name("corelane");
         }
-        let needs_roots = !config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
-        let tls = tls_connector(needs_roots).map_err(|error| problem(&error.to_string()))?;
+        let tls = encrypted.connector().map_err(|message| problem(&message))?;
         let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         Ok(Self { config, tls, permits, idle: Mutex::default() })
     }
@@ -186,18 +190,4 @@ impl Drop for UsedClient {
             drop(client);
         });
     }
-}
-
-/// TLS with the root certificates of the system.
-fn tls_connector(needs_roots: bool) -> Result<MakeRustlsConnect, rustls::Error> {
-    let mut roots = RootCertStore::empty();
-    if needs_roots {
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    }
-    let provider = rustls::crypto::aws_lc_rs::default_provider();
-    let config = ClientConfig::builder_with_provider(provider.into())
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(config))
 }

@@ -42,6 +42,11 @@ pub(crate) fn describe_connection(error: &Error) -> String {
         None => {
             let source = std::error::Error::source(error);
             let io = source.and_then(|it| it.downcast_ref::<std::io::Error>());
+            let inner = io.and_then(|io| io.get_ref()?.downcast_ref::<rustls::Error>());
+            if let Some(rustls) = inner {
+                let hint = "set sslrootcert in its URL, or another sslmode";
+                return format!("the database is not trusted: {rustls}; {hint}");
+            }
             let kind = io.map_or_else(|| error.to_string(), |it| it.kind().to_string());
             format!("the database cannot be reached: {kind}")
         }

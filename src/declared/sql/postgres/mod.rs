@@ -5,6 +5,8 @@
 //! JSON, and leaves out what is beyond the limits.
 
 pub(crate) mod arguments;
+pub(crate) mod encryption;
+
 pub(crate) mod connection;
 pub(crate) mod failures;
 pub(crate) mod query;

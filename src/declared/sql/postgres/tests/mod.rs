@@ -22,6 +22,7 @@ use crate::declared::sql::{
     DatabaseDeclaration, Databases, ExploreTool, SqlContext, SqlDeclaration, SqlTool,
 };
 
+mod encryption;
 mod exploration;
 mod faults;
 mod statements;
@@ -102,9 +103,15 @@ impl TestServer {
     }
 
     fn run(&mut self) {
+        self.run_with(&[]);
+    }
+
+    fn run_with(&mut self, options: &[&str]) {
         let mut postgres = command("postgres");
         postgres.arg("-D").arg(self.data()).arg("-k").arg(self.folder.path());
         postgres.args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=30"]);
+        // The last value of an option holds.
+        postgres.args(options);
         let mut postmaster = postgres.stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(postmaster.stderr.take().unwrap());
         let mut lines = lines.lines().map(Result::unwrap);
@@ -145,13 +152,16 @@ impl TestServer {
     }
 
     fn try_tool(&self, sql: Value) -> Result<PostgresTool, Vec<Problem>> {
-        let mut sql = sql;
-        sql["database"] = json!(self.url("postgres"));
+        self.try_tool_at(&self.url("postgres"), sql)
+    }
+
+    fn try_tool_at(&self, url: &str, mut sql: Value) -> Result<PostgresTool, Vec<Problem>> {
+        sql["database"] = json!(url);
         let declaration: SqlDeclaration = serde_json::from_value(sql).unwrap();
         assert!(!format!("{declaration:?}").contains("hunter2"));
         let Value::Object(tables) = json!({ "a": {} }) else { panic!("no object") };
         let arguments = Arguments::from_tables(&tables).unwrap();
-        let databases = &mut Databases::new(Path::new("/"), Clock::start());
+        let databases = &mut Databases::new(self.folder.path(), Clock::start());
         let context = SqlContext { arguments: &arguments, limits: self.limits, databases };
         SqlTool::new(&declaration, context).map(|tool| match tool {
             SqlTool::Postgres(tool) => tool,
