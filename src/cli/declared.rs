@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::cli::print_diagnostic;
+use crate::config::schema::option_schemas;
 use crate::declared::{file_schema, write_example};
 
 /// Commands about declarations.
@@ -90,7 +91,7 @@ fn finish(result: io::Result<()>) -> ExitCode {
 }
 
 fn write_new(folder: &Path) -> io::Result<()> {
-    let paths = write_example(folder)?;
+    let paths = write_example(folder, &file_schema(option_schemas()))?;
     let mut out = io::stdout().lock();
     for path in paths {
         writeln!(out, "{}", path.display())?;
@@ -103,7 +104,7 @@ fn write_new(folder: &Path) -> io::Result<()> {
 }
 
 fn write_schema() -> io::Result<()> {
-    let text = serde_json::to_string_pretty(&file_schema())?;
+    let text = serde_json::to_string_pretty(&file_schema(option_schemas()))?;
     writeln!(io::stdout().lock(), "{text}")
 }
 

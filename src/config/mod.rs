@@ -25,6 +25,9 @@ pub mod table;
 
 pub mod rules;
 
+#[cfg(feature = "declared")]
+pub mod schema;
+
 #[cfg(feature = "cli")]
 pub mod warnings;
 

@@ -4,6 +4,8 @@ mod deserialize;
 mod documents;
 mod errors;
 mod precedence;
+#[cfg(feature = "declared")]
+mod schema;
 
 use std::ffi::OsString;
 

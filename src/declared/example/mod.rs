@@ -6,8 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-
-use crate::declared::schema::file_schema;
+use serde_json::Value;
 
 /// A file of the example.
 struct ExampleFile {
@@ -42,12 +41,13 @@ const ITEMS: &str =
     "create table items (id integer primary key, name text not null, price real not null);
 insert into items (name, price) values ('apple', 0.5), ('bread', 3.2), ('cheese', 7.9);";
 
-/// Writes the example into `folder`, which is made if it does not exist. Returns the paths.
+/// Writes the example and the `schema` of its file into `folder`, which is made if it does not
+/// exist. Returns the paths.
 ///
 /// # Errors
 ///
 /// One of the files exists already, and nothing is written; or a file cannot be written.
-pub fn write_example(folder: &Path) -> io::Result<Vec<PathBuf>> {
+pub fn write_example(folder: &Path, schema: &Value) -> io::Result<Vec<PathBuf>> {
     let names = FILES.iter().map(|file| file.path).chain([SCHEMA, DATABASE]);
     let paths: Vec<PathBuf> = names.map(|name| folder.join(name)).collect();
     if let Some(path) = paths.iter().find(|path| path.symlink_metadata().is_ok()) {
@@ -57,7 +57,7 @@ pub fn write_example(folder: &Path) -> io::Result<Vec<PathBuf>> {
     for ExampleFile { path, text, mode } in &FILES {
         write(&folder.join(path), text.as_bytes(), *mode)?;
     }
-    let schema = serde_json::to_vec_pretty(&file_schema())?;
+    let schema = serde_json::to_vec_pretty(schema)?;
     write(&folder.join(SCHEMA), &schema, 0o644)?;
     let database = Connection::open(folder.join(DATABASE)).map_err(io::Error::other)?;
     database.execute_batch(ITEMS).map_err(io::Error::other)?;
@@ -80,7 +80,7 @@ mod tests {
     fn example_is_valid_and_overwrites_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("new");
-        let paths = write_example(&folder).unwrap();
+        let paths = write_example(&folder, &Value::Null).unwrap();
         assert!(paths.iter().all(|path| path.is_file()), "{paths:?}");
         let file = Some(folder.join("corelane.toml"));
         let declared = Declared::new(Sources {
@@ -90,6 +90,9 @@ mod tests {
         });
         let loaded = declared.load().unwrap_or_else(|errors| panic!("{errors}"));
         assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
-        assert_eq!(write_example(&folder).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            write_example(&folder, &Value::Null).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
     }
 }
