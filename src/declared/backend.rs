@@ -15,7 +15,9 @@ use crate::declared::file::FileReader;
 use crate::declared::fill::fill;
 use crate::declared::http::HttpTool;
 use crate::declared::limits::CallLimits;
+use crate::declared::room::{CallRoom, OutputRoom};
 use crate::declared::secrets::Secrets;
+use crate::declared::services::Services;
 use crate::declared::sql::{ExploreTool, SqlTool};
 use crate::declared::template::Template;
 
@@ -65,13 +67,18 @@ impl Backend {
         }
     }
 
-    async fn call(&self, arguments: &Arguments, call: Call) -> Result<Output, Failure> {
+    async fn call(
+        &self,
+        arguments: &Arguments,
+        call: Call,
+        room: &CallRoom<'_>,
+    ) -> Result<Output, Failure> {
         match self {
-            Self::Command(command) => command.call(arguments, call).await,
-            Self::Http(tool) => tool.call(call).await,
+            Self::Command(command) => command.call(arguments, call, room).await,
+            Self::Http(tool) => tool.call(call, room).await,
             Self::Sql(tool) => tool.call(call).await,
             Self::Explore(tool) => tool.call(call).await,
-            Self::File(file) => file.call(call).await,
+            Self::File(file) => file.call(call, room).await,
             Self::Text(template) => Ok(Output::Text(fill(template, &call))),
         }
     }
@@ -100,6 +107,7 @@ pub struct Runner {
     limits: CallLimits,
     calls: Option<CallSlots>,
     secrets: Arc<Secrets>,
+    room: Arc<OutputRoom>,
 }
 
 impl Runner {
@@ -111,9 +119,11 @@ impl Runner {
         limits: CallLimits,
         calls_max: Option<u32>,
         secrets: Arc<Secrets>,
+        services: &Services,
     ) -> Self {
         let calls = calls_max.map(|calls| CallSlots::new(calls as usize));
-        Self { name: name.into(), backend, arguments, limits, calls, secrets }
+        let room = Arc::clone(services.room());
+        Self { name: name.into(), backend, arguments, limits, calls, secrets, room }
     }
 
     /// Name of the declaration.
@@ -135,7 +145,8 @@ impl Runner {
                 None => None,
             };
             has_started.store(true, Ordering::Relaxed);
-            self.backend.call(&self.arguments, call).await
+            let room = CallRoom::new(&self.room, self.limits.output_bytes_max);
+            self.backend.call(&self.arguments, call, &room).await
         };
         let result = timeout(self.limits.timeout, work).await.unwrap_or_else(|_| {
             Err(match &self.calls {
@@ -144,6 +155,35 @@ impl Runner {
             })
         });
         result.map_err(|failure| self.redact(failure))
+    }
+
+    /// Whether calls wait for nothing, by [`Runner::call_immediately`].
+    pub const fn is_immediate(&self) -> bool {
+        self.calls.is_none() && matches!(self.backend, Backend::Text(_))
+    }
+
+    /// The text of a call that waits for nothing; `None` if calls of this backend wait.
+    pub fn call_immediately(&self, mut call: Call) -> Option<String> {
+        let Backend::Text(template) = &self.backend else { return None };
+        self.arguments.add_defaults(&mut call.arguments);
+        Some(fill(template, &call))
+    }
+
+    /// [`Runner::call`] for a caller on a shard: what waits runs on the runtime of `services`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Runner::call`]; or there is no runtime.
+    pub async fn call_from_shard(
+        self: &Arc<Self>,
+        call: Call,
+        services: &Services,
+    ) -> Result<Output, Failure> {
+        if self.is_immediate() {
+            return Ok(Output::Text(self.call_immediately(call).unwrap_or_default()));
+        }
+        let runner = Arc::clone(self);
+        services.run(async move { runner.call(call).await }).await
     }
 
     /// Whether calls run on a thread that may wait, by [`Runner::call_blocking`].

@@ -35,9 +35,7 @@ pub fn make_backend(
                 sandbox: fields.sandbox,
             };
             let (folder, services) = (&context.folder, context.services);
-            Backend::Command(Box::new(Command::new(
-                &settings, arguments, folder, limits, services,
-            )?))
+            Backend::Command(Box::new(Command::new(&settings, arguments, folder, services)?))
         }
         Action::Http(http) => {
             let tool = HttpTool::new(http, context.http, limits).map_err(in_http)?;
@@ -51,7 +49,7 @@ pub fn make_backend(
             Backend::Sql(tool)
         }
         Action::File(path) => {
-            let reader = FileReader::new(path, &context.folder, limits)?;
+            let reader = FileReader::new(path, &context.folder)?;
             check_names("file", reader.names(), arguments)?;
             Backend::File(reader)
         }

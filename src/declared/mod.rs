@@ -15,6 +15,7 @@ mod limits;
 mod metadata;
 
 mod arguments;
+mod room;
 mod services;
 
 mod command;

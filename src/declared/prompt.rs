@@ -157,8 +157,9 @@ fn make_body(
     if declaration.messages.is_empty() {
         let backend = make_backend(&fields, &arguments, limits, context)?;
         let calls = declaration.limits.calls;
-        let secrets = Arc::clone(&context.secrets);
-        let runner = Runner::new(&declaration.name, backend, arguments, limits, calls, secrets);
+        let (secrets, services) = (Arc::clone(&context.secrets), context.services);
+        let runner =
+            Runner::new(&declaration.name, backend, arguments, limits, calls, secrets, services);
         return Ok(Body::Runner(Arc::new(runner), Arc::clone(context.services)));
     }
     if fields.action().is_ok() {
@@ -195,9 +196,7 @@ impl Body {
                 Ok(result)
             }
             Self::Runner(runner, services) => {
-                let runner = Arc::clone(runner);
-                let output = services.run(async move { runner.call(call).await }).await;
-                let output = output.map_err(to_error)?;
+                let output = runner.call_from_shard(call, services).await.map_err(to_error)?;
                 let text = match output {
                     Output::Text(text) | Output::JsonText(text) => text,
                     Output::Json(value) => value.to_string(),

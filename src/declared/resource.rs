@@ -101,8 +101,8 @@ pub fn make_resource(
     let limits = declaration.limits.call_limits()?;
     let backend = make_backend(&declaration.action_fields(), &arguments, limits, context)?;
     let calls = declaration.limits.calls;
-    let secrets = Arc::clone(&context.secrets);
-    let runner = Runner::new(name, backend, arguments, limits, calls, secrets);
+    let (secrets, services) = (Arc::clone(&context.secrets), context.services);
+    let runner = Runner::new(name, backend, arguments, limits, calls, secrets, services);
     let reader = Reader {
         runner: Arc::new(runner),
         services: Arc::clone(context.services),
@@ -161,9 +161,9 @@ pub fn make_template(
     let builder = describe(builder, title.as_deref(), description.as_deref(), mime_type.as_deref());
     let builder = add_icons(builder, &declaration.icons)?;
     let calls = declaration.limits.calls;
-    let secrets = Arc::clone(&context.secrets);
+    let (secrets, services) = (Arc::clone(&context.secrets), context.services);
     let reader = Reader {
-        runner: Arc::new(Runner::new(name, backend, arguments, limits, calls, secrets)),
+        runner: Arc::new(Runner::new(name, backend, arguments, limits, calls, secrets, services)),
         services: Arc::clone(context.services),
         mime_type: mime_type.clone(),
         variables,
@@ -253,8 +253,7 @@ impl Reader {
     }
 
     async fn run(&self, call: Call) -> Result<Output, Failure> {
-        let runner = Arc::clone(&self.runner);
-        self.services.run(async move { runner.call(call).await }).await
+        self.runner.call_from_shard(call, &self.services).await
     }
 
     fn to_contents(&self, uri: &str, output: Output) -> ResourceContents {

@@ -116,6 +116,7 @@ impl Declared {
             catalog.to_builder().enable_features(features).build()
         });
         let server = result.map_err(|error| DeclarationErrors(vec![loaded.fault_of(&error)]))?;
+        let server = server.count_results(self.shared.services.room().held());
         let declared = Arc::clone(self);
         let server = server.on_start(move |handle| declared.watch(handle, state));
         if let Some(runtime) = server.tokio_handle() {

@@ -1,13 +1,14 @@
 //! What all declarations share: the process that starts commands.
 
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use corelane_process::{Supervisor, SupervisorCommand};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::declared::call::{Failure, Output};
+use crate::declared::room::OutputRoom;
 
 /// First argument of the process that starts commands: a second process of the same program, whose
 /// `main` calls [`corelane_process::run_supervisor`] for it. Not for people.
@@ -18,6 +19,7 @@ pub const SUPERVISOR: &str = "supervise-processes";
 pub struct Services {
     supervisor: OnceLock<Supervisor>,
     runtime: OnceLock<Handle>,
+    room: Arc<OutputRoom>,
 }
 
 impl Services {
@@ -37,6 +39,11 @@ impl Services {
         }
         let supervisor = Supervisor::start(SupervisorCommand::this_program([SUPERVISOR]))?;
         Ok(self.supervisor.get_or_init(|| supervisor).clone())
+    }
+
+    /// The room for what running calls have read.
+    pub const fn room(&self) -> &Arc<OutputRoom> {
+        &self.room
     }
 
     /// Sets the runtime on which resources and prompts wait for their programs.

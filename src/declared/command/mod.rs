@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use corelane_process::{ChildSpec, ChildStdio, Exit, Sandbox, Supervisor, User, Variable};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, OFlags, access, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use serde_json::{Map, Value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,8 +34,8 @@ use crate::declared::command::result::{ResultKind, last_lines};
 pub use crate::declared::command::words::WordDeclaration;
 use crate::declared::command::words::Words;
 use crate::declared::fill::{fill, text_of};
-use crate::declared::limits::CallLimits;
 use crate::declared::problem::Problem;
+use crate::declared::room::CallRoom;
 use crate::declared::services::Services;
 use crate::declared::template::Template;
 
@@ -72,7 +72,6 @@ pub struct Command {
     directory: PathBuf,
     user: Option<User>,
     sandbox: Option<Sandbox>,
-    output_bytes_max: usize,
     supervisor: Supervisor,
 }
 
@@ -102,7 +101,6 @@ impl Command {
         settings: &CommandSettings<'_>,
         arguments: &Arguments,
         folder: &Path,
-        limits: CallLimits,
         services: &Services,
     ) -> Result<Self, Vec<Problem>> {
         let base = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -149,7 +147,6 @@ impl Command {
             directory,
             user,
             sandbox,
-            output_bytes_max: limits.output_bytes_max,
             supervisor,
         })
     }
@@ -160,7 +157,12 @@ impl Command {
     ///
     /// An argument is refused, the program cannot be started, fails, or its output is not what was
     /// declared.
-    pub async fn call(&self, arguments: &Arguments, call: Call) -> Result<Output, Failure> {
+    pub async fn call(
+        &self,
+        arguments: &Arguments,
+        call: Call,
+        room: &CallRoom<'_>,
+    ) -> Result<Output, Failure> {
         let resolved = self.folders.resolve(&call)?;
         let words = self.words.fill(&call, arguments, &resolved)?;
         let spec = ChildSpec {
@@ -173,13 +175,13 @@ impl Command {
         };
         let input = self.input_of(&call, &resolved)?;
         let failed = |error: io::Error| Failure::failed(format_args!("{}: {error}", self.name));
-        let pipes = Pipes::new().map_err(failed)?;
+        let pipes = Pipes::new(input.is_some()).map_err(failed)?;
         let (ended, exit) = oneshot::channel();
         let on_exit = move |exit| drop(ended.send(exit));
         let child = self.supervisor.spawn(&spec, pipes.child, on_exit).map_err(failed)?;
         let Pipes { stdin, stdout, stderr, .. } = pipes;
         let lines = call.progress.filter(|_| self.result == ResultKind::Lines);
-        let mut output = OutputReader::new(stdout, self.output_bytes_max, lines);
+        let mut output = OutputReader::new(stdout, lines, room);
         let mut errors = ErrorReader { pipe: stderr, bytes: Vec::new() };
         let exit = {
             let transfer = async {
@@ -270,39 +272,50 @@ impl Command {
 /// The pipes of one call, and their ends for the child.
 struct Pipes {
     child: ChildStdio,
-    stdin: Sender,
+    /// `None` if the program has an empty input.
+    stdin: Option<Sender>,
     stdout: Receiver,
     stderr: Receiver,
 }
 
 impl Pipes {
-    fn new() -> io::Result<Self> {
-        let pipe = || -> io::Result<(OwnedFd, OwnedFd)> { Ok(pipe_with(PipeFlags::CLOEXEC)?) };
-        let (child_stdin, stdin) = pipe()?;
-        let (stdout, child_stdout) = pipe()?;
-        let (stderr, child_stderr) = pipe()?;
-        Ok(Self {
-            child: ChildStdio { stdin: child_stdin, stdout: child_stdout, stderr: child_stderr },
-            stdin: Sender::from_file(File::from(stdin))?,
-            stdout: Receiver::from_file(File::from(stdout))?,
-            stderr: Receiver::from_file(File::from(stderr))?,
-        })
+    fn new(has_input: bool) -> io::Result<Self> {
+        let (child_stdin, stdin) = if has_input {
+            let (child_stdin, stdin) = pipe()?;
+            fcntl_setfl(&child_stdin, OFlags::empty())?;
+            (child_stdin, Some(Sender::from_owned_fd_unchecked(stdin)?))
+        } else {
+            (File::open("/dev/null")?.into(), None)
+        };
+        let output = || -> io::Result<(Receiver, OwnedFd)> {
+            let (output, child_output) = pipe()?;
+            fcntl_setfl(&child_output, OFlags::empty())?;
+            Ok((Receiver::from_owned_fd_unchecked(output)?, child_output))
+        };
+        let ((stdout, child_stdout), (stderr, child_stderr)) = (output()?, output()?);
+        let child = ChildStdio { stdin: child_stdin, stdout: child_stdout, stderr: child_stderr };
+        Ok(Self { child, stdin, stdout, stderr })
     }
 }
 
+/// A pipe whose ends do not block; that of a child must.
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?)
+}
+
 /// Writes the input and closes the pipe. A program need not read its input.
-async fn write_input(mut pipe: Sender, input: Option<Vec<u8>>) {
-    if let Some(input) = input {
+async fn write_input(pipe: Option<Sender>, input: Option<Vec<u8>>) {
+    if let (Some(mut pipe), Some(input)) = (pipe, input) {
         pipe.write_all(&input).await.ok();
     }
 }
 
 /// Reads standard output within its limit.
-struct OutputReader {
+struct OutputReader<'a, 'r> {
     pipe: Receiver,
     bytes: Vec<u8>,
-    bytes_max: usize,
     lines: Option<Lines>,
+    room: &'a CallRoom<'r>,
 }
 
 /// Reports each line as progress, but the last one, which is the result.
@@ -313,21 +326,22 @@ struct Lines {
     start: usize,
 }
 
-impl OutputReader {
-    fn new(pipe: Receiver, bytes_max: usize, progress: Option<ProgressSink>) -> Self {
+impl<'a, 'r> OutputReader<'a, 'r> {
+    fn new(pipe: Receiver, progress: Option<ProgressSink>, room: &'a CallRoom<'r>) -> Self {
         let lines = progress.map(|progress| Lines { progress, count: 0, start: 0 });
-        Self { pipe, bytes: Vec::new(), bytes_max, lines }
+        Self { pipe, bytes: Vec::new(), lines, room }
     }
 
     async fn read(&mut self) -> Result<(), Failure> {
+        let bytes_max = self.room.bytes_max();
         loop {
-            self.bytes.reserve(READ_BYTES.min(self.bytes_max + 1));
+            self.bytes.reserve(READ_BYTES.min(bytes_max + 1));
+            self.room.grow(self.bytes.capacity()).await;
             match self.pipe.read_buf(&mut self.bytes).await {
                 Ok(0) => return Ok(()),
-                Ok(_) if self.bytes.len() > self.bytes_max => {
+                Ok(_) if self.bytes.len() > bytes_max => {
                     return Err(Failure::failed(format_args!(
-                        "wrote more than {} bytes and was ended (limits.output_bytes)",
-                        self.bytes_max
+                        "wrote more than {bytes_max} bytes and was ended (limits.output_bytes)"
                     )));
                 }
                 Ok(_) => self.report_lines(),

@@ -9,6 +9,7 @@ use super::client::root_cause;
 use super::declaration::ResultFormat;
 use super::retry::{is_temporary, retry_after};
 use crate::declared::call::{Failure, Output};
+use crate::declared::room::CallRoom;
 
 /// Bytes of the body of an error that a message shows.
 const ERROR_BYTES_MAX: usize = 1024;
@@ -30,15 +31,18 @@ pub(super) struct ReadResponse {
     pub(super) body: Bytes,
 }
 
-/// Reads a body of at most `bytes_max` bytes after decompression.
+/// Reads a body: with the `kept` bytes of other responses at most what `room` allows, after
+/// decompression.
 ///
 /// # Errors
 ///
 /// The body has more bytes, or breaks off.
 pub(super) async fn read(
     mut response: Response,
-    bytes_max: usize,
+    kept: usize,
+    room: &CallRoom<'_>,
 ) -> Result<ReadResponse, Failure> {
+    let bytes_max = room.bytes_max() - kept;
     let too_long = || {
         Failure::failed(format_args!(
             "the response has more than the {bytes_max} bytes that are allowed; ask for less"
@@ -56,6 +60,7 @@ pub(super) async fn read(
         if first.len() + body.len() + chunk.len() > bytes_max {
             return Err(too_long());
         }
+        room.grow(kept + first.len() + body.capacity().max(body.len() + chunk.len())).await;
         // A body in one piece is not copied.
         if first.is_empty() && body.is_empty() {
             first = chunk;

@@ -23,6 +23,7 @@ use super::retry::{RetryPolicy, is_temporary};
 use crate::declared::call::{Call, Failure, Output};
 use crate::declared::limits::{CallLimits, Quantity};
 use crate::declared::problem::Problem;
+use crate::declared::room::{CallRoom, OutputRoom};
 use crate::server::options::unit::Unit;
 
 const CONNECT_TIMEOUT: Unit = Unit::Milliseconds { min: 1, max: 600_000 };
@@ -138,10 +139,10 @@ impl HttpTool {
     /// # Errors
     ///
     /// The arguments make no valid request, or the server does not answer as declared.
-    pub async fn call(&self, call: Call) -> Result<Output, Failure> {
+    pub async fn call(&self, call: Call, room: &CallRoom<'_>) -> Result<Output, Failure> {
         let deadline = sleep(self.limits.timeout).deadline();
         let request = self.prepare(&call)?;
-        let result = timeout_at(deadline, self.send_all(request, deadline)).await;
+        let result = timeout_at(deadline, self.send_all(request, deadline, room)).await;
         let result = result.unwrap_or_else(|_| {
             let seconds = self.limits.timeout.as_secs_f64();
             Err(Failure::failed(format_args!("no complete response within {seconds} s")))
@@ -168,13 +169,14 @@ impl HttpTool {
         &self,
         request: PreparedRequest,
         deadline: Instant,
+        room: &CallRoom<'_>,
     ) -> Result<Output, Failure> {
         let Some(rule) = &self.pages else {
             let response = self.send(request, deadline).await?;
-            let response = response::read(response, self.limits.output_bytes_max).await?;
+            let response = response::read(response, 0, room).await?;
             return response::output(response, &self.result);
         };
-        self.send_pages(request, rule, deadline).await
+        self.send_pages(request, rule, deadline, room).await
     }
 
     async fn send_pages(
@@ -182,6 +184,7 @@ impl HttpTool {
         mut request: PreparedRequest,
         rule: &PageRule,
         deadline: Instant,
+        room: &CallRoom<'_>,
     ) -> Result<Output, Failure> {
         let mut items = Vec::new();
         let mut bytes = 0;
@@ -189,8 +192,7 @@ impl HttpTool {
         let is_complete = loop {
             let response = self.send(request.clone(), deadline).await?;
             let url = response.url().clone();
-            let room = self.limits.output_bytes_max - bytes;
-            let response = match response::read(response, room).await {
+            let response = match response::read(response, bytes, room).await {
                 // What was read until here is a result, too.
                 Err(_) if pages > 0 => break false,
                 other => other?,
@@ -314,11 +316,10 @@ pub(crate) async fn fetch(
     bytes_max: usize,
 ) -> Result<Bytes, Failure> {
     let request = fixed_request(url).map_err(|found| Failure::failed(&found[0]))?;
-    let limits = CallLimits { output_bytes_max: bytes_max, ..settings.limits };
-    let settings = ToolSettings { limits, ..settings.clone() };
-    let mut tool = HttpTool::from_request(request, &settings, client).map_err(Failure::failed)?;
+    let mut tool = HttpTool::from_request(request, settings, client).map_err(Failure::failed)?;
     tool.result.format = Some(ResultFormat::Media);
-    match tool.call(Call::default()).await? {
+    let room = OutputRoom::default();
+    match tool.call(Call::default(), &CallRoom::new(&room, bytes_max)).await? {
         Output::Media { data, .. } => Ok(data),
         Output::Text(_) | Output::Json(_) | Output::JsonText(_) => Ok(Bytes::new()),
     }

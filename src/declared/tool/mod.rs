@@ -23,11 +23,11 @@ use crate::declared::openapi::{
     OpenApiDeclaration, SkippedOperation, generate_tools, read_document,
 };
 use crate::declared::problem::Problem;
-use crate::declared::secrets::Secrets;
 use crate::declared::sql::{DatabaseDeclaration, ExploreTool};
 pub use crate::declared::tool::declaration::ToolDeclaration;
 use crate::service::{
-    BlockingContext, CallToolResult, HandlerError, TokioContext, Tool, ToolAnnotations, ToolBuilder,
+    BlockingContext, CallToolResult, HandlerError, InlineContext, TokioContext, Tool,
+    ToolAnnotations, ToolBuilder,
 };
 
 /// Length of the longest name that every client accepts.
@@ -50,6 +50,8 @@ struct ToolParts<'d> {
     limits: &'d LimitsDeclaration,
     arguments: Arguments,
     output_schema: Option<Value>,
+    /// Whether the backend makes results of the schema, which need no validation.
+    is_output_valid: bool,
     /// Where it comes from, for people.
     source: &'static str,
     /// Method and path of the operation of an OpenAPI document.
@@ -87,12 +89,13 @@ pub fn make_tool(
         scopes: &declaration.scopes,
         limits: &declaration.limits,
         arguments,
+        is_output_valid: declared_schema.is_none(),
         output_schema: declared_schema.or_else(|| backend.output_schema()),
         source: if context.is_program { "program" } else { backend.source() },
         operation: None,
         backend,
     };
-    Ok(build(parts, hash.finalize().into(), limits, &context.secrets))
+    Ok(build(parts, hash.finalize().into(), limits, context))
 }
 
 /// The tools that explore the database of `declaration`.
@@ -122,11 +125,12 @@ pub fn make_explore_tools(
             limits: &LimitsDeclaration::default(),
             arguments,
             output_schema: Some(tool.output_schema()),
+            is_output_valid: true,
             source: "sql",
             operation: None,
             backend: Backend::Explore(tool.clone()),
         };
-        Ok(build(parts, fingerprint, limits, &context.secrets))
+        Ok(build(parts, fingerprint, limits, context))
     };
     tools.into_iter().map(make).collect()
 }
@@ -165,11 +169,12 @@ pub fn make_openapi_tools(
             limits: &limits_of_tool,
             arguments: Arguments::from_schema(tool.input_schema)?,
             output_schema: tool.output_schema,
+            is_output_valid: false,
             source: "openapi",
             operation: Some(&tool.place),
             backend: Backend::Http(Box::new(tool.tool)),
         };
-        entries.push(build(parts, fingerprint, limits, &context.secrets));
+        entries.push(build(parts, fingerprint, limits, context));
     }
     if let (Some(rate), Some(first)) = (&declaration.limits.rate, entries.first_mut()) {
         if declaration.prefix.is_empty() {
@@ -219,7 +224,7 @@ fn build(
     parts: ToolParts<'_>,
     fingerprint: Fingerprint,
     limits: CallLimits,
-    secrets: &Arc<Secrets>,
+    context: &FileContext<'_>,
 ) -> Entry {
     let mut builder = Tool::new(parts.name).input_schema(parts.arguments.schema().clone());
     builder = builder.meta(SOURCE_KEY, parts.source);
@@ -242,12 +247,20 @@ fn build(
     if let Some(schema) = parts.output_schema {
         builder = builder.output_schema(schema);
     }
-    let secrets = Arc::clone(secrets);
+    if parts.is_output_valid {
+        builder = builder.skip_output_validation();
+    }
+    let (secrets, services) = (Arc::clone(&context.secrets), context.services);
     let calls = parts.limits.calls;
-    let runner = Runner::new(parts.name, parts.backend, parts.arguments, limits, calls, secrets);
+    let ToolParts { name, backend, arguments, .. } = parts;
+    let runner = Runner::new(name, backend, arguments, limits, calls, secrets, services);
     let runner = Arc::new(runner);
     let served = Arc::clone(&runner);
-    let tool = if runner.is_blocking() {
+    let tool = if runner.is_immediate() {
+        builder.inline(move |arguments: Map<String, Value>, ctx| {
+            respond_immediately(&served, arguments, ctx)
+        })
+    } else if runner.is_blocking() {
         builder.blocking(move |arguments: Map<String, Value>, ctx: BlockingContext| {
             respond_blocking(&served, arguments, ctx)
         })
@@ -313,6 +326,17 @@ async fn respond(
     finish(runner.call(call).await, runner.name())
 }
 
+/// [`respond`] of a text, on the shard.
+fn respond_immediately(
+    runner: &Runner,
+    arguments: Map<String, Value>,
+    ctx: &InlineContext<'_>,
+) -> String {
+    let principal = ctx.principal().map(|caller| caller.id().to_owned());
+    let call = Call { arguments, principal, progress: None };
+    runner.call_immediately(call).unwrap_or_default()
+}
+
 /// [`respond`] on a thread of the pool.
 fn respond_blocking(
     runner: &Runner,
@@ -335,11 +359,8 @@ fn finish(result: Result<Output, Failure>, name: &str) -> Result<CallToolResult,
 fn to_result(output: Output, name: &str) -> Result<CallToolResult, HandlerError> {
     Ok(match output {
         Output::Text(text) => CallToolResult::text(text),
-        Output::Json(value) => CallToolResult::structured(&value)?,
-        Output::JsonText(text) => {
-            let value: Value = serde_json::from_str(&text)?;
-            CallToolResult::structured(&value)?
-        }
+        Output::Json(value) => CallToolResult::structured_value(value),
+        Output::JsonText(text) => CallToolResult::structured_json(text)?,
         Output::Media { mime_type, data } if mime_type.starts_with("image/") => {
             CallToolResult::default().with_image(data, mime_type)
         }

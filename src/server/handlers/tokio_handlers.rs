@@ -34,7 +34,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot::{self, Receiver, Sender};
 
-use crate::server::memory::handler_memory::HandlerResult;
+use crate::server::memory::handler_memory::{HandlerCharge, HandlerResult, ResultAccount};
 use crate::service::call::TokioFuture;
 use crate::service::{
     CatalogError, CatalogUpdate, ClientRequestError, HandlerError, HostFuture, LocalWork,
@@ -166,7 +166,7 @@ struct Bridge {
     receiver: UnboundedReceiver<Operation>,
     /// Operations in progress; each sends its result to the handler.
     replies: Vec<HostFuture<()>>,
-    running: Receiver<HandlerResult>,
+    running: Receiver<Ended>,
     cancelled: HostFuture<()>,
 }
 
@@ -227,7 +227,7 @@ impl Future for Bridge {
         }
         bridge.replies.retain_mut(|reply| reply.as_mut().poll(context).is_pending());
         // The runtime drops the handler when it shuts down.
-        ended.map(|result| result.unwrap_or(Err(HandlerError::Cancelled)))
+        ended.map(|ended| ended.map_or(Err(HandlerError::Cancelled), |ended| ended.result))
     }
 }
 
@@ -235,28 +235,35 @@ impl Future for Bridge {
 #[derive(Debug)]
 pub struct TokioCalls {
     runtime: Option<RuntimeHandle>,
+    results: ResultAccount,
     queued: RefCell<Vec<QueuedCall>>,
 }
 
 /// A handler that is not started.
 struct QueuedCall {
     handler: TokioFuture,
-    result: Sender<HandlerResult>,
+    result: Sender<Ended>,
+    results: ResultAccount,
+}
+
+/// A result on its way to the shard.
+pub(super) struct Ended {
+    result: HandlerResult,
+    /// `None` for a small result.
+    _charge: Option<HandlerCharge>,
 }
 
 impl TokioCalls {
-    pub const fn new(runtime: Option<RuntimeHandle>) -> Self {
-        Self { runtime, queued: RefCell::new(Vec::new()) }
+    pub const fn new(runtime: Option<RuntimeHandle>, results: ResultAccount) -> Self {
+        Self { runtime, results, queued: RefCell::new(Vec::new()) }
     }
 
     /// Queues a handler; returns the receiver of its result. `None` without a runtime.
-    pub(super) fn queue(
-        &self,
-        handler: impl FnOnce() -> TokioFuture,
-    ) -> Option<Receiver<HandlerResult>> {
+    pub(super) fn queue(&self, handler: impl FnOnce() -> TokioFuture) -> Option<Receiver<Ended>> {
         self.runtime.as_ref()?;
         let (result, receiver) = oneshot::channel();
-        self.queued.borrow_mut().push(QueuedCall { handler: handler(), result });
+        let results = self.results.clone();
+        self.queued.borrow_mut().push(QueuedCall { handler: handler(), result, results });
         Some(receiver)
     }
 
@@ -284,7 +291,7 @@ impl TokioCalls {
 
 impl QueuedCall {
     async fn run(self) {
-        let Self { mut handler, mut result } = self;
+        let Self { mut handler, mut result, results } = self;
         let ended = poll_fn(|context| {
             if result.poll_closed(context).is_ready() {
                 return Poll::Ready(None);
@@ -292,7 +299,8 @@ impl QueuedCall {
             handler.as_mut().poll(context).map(Some)
         });
         if let Some(ended) = ended.await {
-            drop(result.send(ended));
+            let charge = results.charge_result(&ended);
+            drop(result.send(Ended { result: ended, _charge: charge }));
         }
     }
 }

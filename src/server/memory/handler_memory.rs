@@ -163,11 +163,15 @@ impl Drop for RequestCharge {
     }
 }
 
-/// The memory of the results that go from blocking handlers to one shard.
-#[derive(Debug, Default)]
+/// The memory of the results that go to one shard, and its part of what calls outside of the shards
+/// have read for results that they have not made yet.
+#[derive(Debug)]
 pub struct ResultMemory {
     account: ResultAccount,
     sizes: ResultSizes,
+    /// What calls that run outside of the shards have read, over all of the shards.
+    outside: Arc<SharedCounter>,
+    shards: u16,
 }
 
 /// What the results that go to one shard take, for the threads that make them.
@@ -180,11 +184,18 @@ pub struct ResultAccount {
 const RESULT_BYTES_UNCHARGED_MAX: usize = 4 << 10;
 
 impl ResultMemory {
-    /// Returns the bytes of the results that are charged, and of those that are reserved for
-    /// running handlers.
+    /// Creates the memory of one of `shards` shards.
+    pub fn new(outside: Arc<SharedCounter>, shards: u16) -> Self {
+        Self { account: ResultAccount::default(), sizes: ResultSizes::default(), outside, shards }
+    }
+
+    /// Returns the bytes of the results that are charged, of those that are reserved for running
+    /// handlers, and of the part of the shard of those outside.
     #[inline]
     pub fn held_bytes(&self) -> usize {
-        self.account.held.count()
+        let outside = self.outside.count();
+        let outside = if outside == 0 { 0 } else { outside / usize::from(self.shards) };
+        self.account.held.count() + outside
     }
 
     /// Returns the expected size of a result.
@@ -199,6 +210,16 @@ impl ResultMemory {
 }
 
 impl ResultAccount {
+    /// Charges the result of a handler for which nothing was reserved; `None` for a small one.
+    #[cfg(feature = "tokio")]
+    pub fn charge_result(&self, result: &HandlerResult) -> Option<HandlerCharge> {
+        let bytes = reserved_bytes(result_bytes(result));
+        (bytes > 0).then(|| {
+            self.held.adjust(0, bytes);
+            HandlerCharge { held: Arc::clone(&self.held), bytes }
+        })
+    }
+
     /// Charges what was reserved for a result.
     pub fn charge(&self, reserved: Reservation) -> ChargedResult {
         self.held.adjust(0, reserved.bytes());

@@ -154,6 +154,7 @@ impl Server {
                 #[cfg(feature = "tokio")]
                 tokio: None,
                 attached: None,
+                outside_results: Arc::default(),
             },
             options: Options::default(),
             listen: Listen::default(),
@@ -249,6 +250,13 @@ impl Server {
     #[cfg(feature = "declared")]
     pub(crate) const fn tokio_handle(&self) -> Option<&tokio::runtime::Handle> {
         self.services.tokio.as_ref()
+    }
+
+    /// Counts `held`, the bytes that calls outside of the shards have read, as results.
+    #[cfg(feature = "declared")]
+    pub(crate) fn count_results(mut self, held: &Arc<SharedCounter>) -> Self {
+        self.services.outside_results = Arc::clone(held);
+        self
     }
 
     /// Runs the clients of `pool`, a [`ClientPool::on_shards`], on the shards: handlers call other

@@ -76,6 +76,8 @@ pub struct Services {
     pub tokio: Option<tokio::runtime::Handle>,
     /// Creates the driver that shares the ring of each shard thread.
     pub attached: Option<Arc<dyn DriverFactory>>,
+    /// Bytes that calls outside of the shards have read for their results.
+    pub outside_results: Arc<SharedCounter>,
 }
 
 #[cfg(feature = "tokio")]
@@ -256,6 +258,7 @@ impl ShardBuilder {
         let checks = request_checks(&self.options, &self.auth, self.guards);
         let ids = owner_ids(&self.entropy, Purpose::SessionIds, shard, shards);
         let http = http_parts(checks, ids, &self.entropy, self.gauges, &limits);
+        let results = ResultMemory::new(self.services.outside_results, shards);
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
             subscriptions: SubscriptionRegistry::new(limits.subscriptions),
@@ -267,10 +270,10 @@ impl ShardBuilder {
                 catalog_writer,
                 executor,
                 #[cfg(feature = "tokio")]
-                tokio: Rc::new(TokioCalls::new(self.services.tokio)),
+                tokio: Rc::new(TokioCalls::new(self.services.tokio, results.account())),
                 shard_state: self.services.state_factory.create(shard),
                 failures: handler_failures(&self.options, shard, shards),
-                results: ResultMemory::default(),
+                results,
                 blocking_pool: blocking,
                 memory,
                 shard,
@@ -286,7 +289,6 @@ impl ShardBuilder {
             rate: self.rate.shard_part(shard, shards, &self.proxies.trusted),
             shard_count: shards,
         };
-        let tracer = self.traces.tracer(&self.entropy, shard);
         let transports = Transports {
             connections: Connections::new(limits.connections),
             acceptor: Acceptor::new(shard, self.connections, self.rate, self.proxies, &limits),
@@ -307,7 +309,7 @@ impl ShardBuilder {
             broadcaster: Broadcaster::default(),
             phase: ShardPhase::new(limits.drain),
             inbox: self.endpoint.open(ring.waker()),
-            outbox: Outbox::with_tracer(tracer),
+            outbox: Outbox::with_tracer(self.traces.tracer(&self.entropy, shard)),
             unsent_messages: UnsentMessages::default(),
             messages: Vec::new(),
             events: Vec::new(),

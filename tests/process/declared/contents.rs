@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use corelane_test_support::messages::{call, request};
+use corelane_test_support::process::Signal;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -255,4 +256,30 @@ fn declared_calls_are_audited() {
     server.http_request("k2", call(1, "guarded", json!({})));
     let line = server.process.wait_for(|line| line.contains("tool=guarded"));
     assert!(line.contains("bob"), "{line}");
+}
+
+#[test]
+fn declared_tools_are_in_the_audit_file() {
+    let folder = Folder::new("");
+    let (keys, audit) = (folder.text_path("keys.txt"), folder.text_path("audit.jsonl"));
+    folder.write("keys.txt", key_line("ada", "k1", ""));
+    let head = format!("auth.api_keys = [\"{keys}\"]\nauth.audit_file = \"{audit}\"\n");
+    let tool = |name: &str| format!("[[tool]]\nname = \"{name}\"\ncommand = [\"false\"]\n");
+    folder.write("corelane.toml", head.clone() + &tool("first"));
+    let mut server = DeclaredServer::start(folder, &[]);
+    server.http_request("k1", call(1, "first", json!({"secret": "hidden"})));
+    server.folder.write("corelane.toml", head + &tool("first") + &tool("second"));
+    server.process.wait_for(|line| line.contains("declarations changed"));
+    server.http_request("k1", call(2, "second", json!({})));
+    let DeclaredServer { folder: _folder, process, .. } = server;
+    process.signal(Signal::TERM);
+    assert_eq!(process.wait().status, 0);
+    let lines = std::fs::read_to_string(audit).expect("file is read");
+    assert!(!lines.contains("hidden"), "{lines}");
+    for name in ["first", "second"] {
+        let tool = format!("\"tool\":\"{name}\"");
+        let line =
+            lines.lines().find(|line| line.contains(&tool)).unwrap_or_else(|| panic!("{lines}"));
+        assert!(line.contains("\"ada\"") && line.contains("failed"), "{line}");
+    }
 }

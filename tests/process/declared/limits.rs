@@ -122,3 +122,26 @@ fn more_rates_than_rules_are_a_fault() {
     let faults = folder.faults();
     assert!(faults.contains("limits.rate: there are 33 rules (limit 32); limit"), "{faults}");
 }
+
+#[test]
+fn large_outputs_of_many_calls_are_complete() {
+    let server = DeclaredServer::new(
+        "[[tool]]\nname = \"large\"\ncommand = [\"head\", \"-c\", \"900000\", \"/dev/zero\"]\n\
+         result = \"application/octet-stream\"\n\
+         [[tool]]\nname = \"small\"\ncommand = [\"echo\", \"small\"]\n",
+    );
+    let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        // Together more than the room of all calls.
+        let calls = (1..=20).map(|n| modern(call(n, "large", json!({}))));
+        client.peer.send_bytes(join_lines(calls).as_bytes());
+    }
+    assert_eq!(server.connect().text("small", json!({})), "small\n");
+    for client in &mut clients {
+        for _ in 1..=20 {
+            let response = client.receive(Some("tools/call"));
+            let blob = &response["result"]["content"][0]["resource"]["blob"];
+            assert_eq!(blob.as_str().map(str::len), Some(1_200_000));
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Reply, TestServer, arguments, block_on, call, invalid, tool};
+use super::{Reply, TestServer, arguments, block_on, call, invalid, run, tool};
 use crate::declared::call::Call;
 
 /// Values that try to leave their place.
@@ -46,7 +46,7 @@ fn request_has_arguments_in_their_places() {
         "quiet": false,
     });
     let call = Call { principal: Some("ann".to_owned()), ..arguments(&values) };
-    block_on(tool.call(call)).unwrap();
+    block_on(run(&tool, call, 1 << 20)).unwrap();
     let request = server.request();
     let path = "/v1/items/a%20b%2Fc/small.json?fixed=a%20b&limit=5";
     let query = "&both=x&both=small&page=2&tag=x%26y&tag=z&verbose=yes";

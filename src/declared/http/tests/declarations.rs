@@ -128,7 +128,9 @@ fn tools_with_equal_settings_share_connections() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for id in 0..3 {
         let tool = HttpTool::new(&declaration, &mut client, limits()).unwrap();
-        runtime.block_on(tool.call(super::arguments(&json!({ "id": id })))).unwrap();
+        runtime
+            .block_on(super::run(&tool, super::arguments(&json!({ "id": id })), 1 << 20))
+            .unwrap();
     }
     drop((runtime, client));
     server.wait_for_close();

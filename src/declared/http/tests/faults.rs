@@ -258,7 +258,8 @@ fn dropped_call_closes_its_connection() {
     let server = TestServer::always(Reply::Hang(Vec::new()));
     let tool = tool(&server, GET);
     block_on(async {
-        let task = tokio::spawn(async move { tool.call(arguments(&json!({}))).await });
+        let task =
+            tokio::spawn(async move { super::run(&tool, arguments(&json!({})), 1 << 20).await });
         while server.received().is_empty() {
             tokio::task::yield_now().await;
         }

@@ -19,6 +19,7 @@ use super::{HttpClient, HttpDeclaration, HttpTool};
 use crate::declared::call::{Call, Failure, Output};
 use crate::declared::limits::CallLimits;
 use crate::declared::problem::Problem;
+use crate::declared::room::{CallRoom, OutputRoom};
 
 /// Limits of most tests: none of them is reached.
 fn limits() -> CallLimits {
@@ -54,7 +55,17 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 fn call(tool: &HttpTool, values: &Value) -> Result<Output, Failure> {
-    block_on(tool.call(arguments(values)))
+    call_within(tool, values, 1 << 20)
+}
+
+/// A call whose output has at most `bytes_max` bytes.
+fn call_within(tool: &HttpTool, values: &Value, bytes_max: usize) -> Result<Output, Failure> {
+    block_on(run(tool, arguments(values), bytes_max))
+}
+
+async fn run(tool: &HttpTool, call: Call, bytes_max: usize) -> Result<Output, Failure> {
+    let room = OutputRoom::default();
+    tool.call(call, &CallRoom::new(&room, bytes_max)).await
 }
 
 /// The text of a failed call.

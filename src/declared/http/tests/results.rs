@@ -3,9 +3,8 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Reply, TestServer, call, failed, limits, tool, tool_with};
+use super::{Reply, TestServer, call, call_within, failed, tool};
 use crate::declared::call::Output;
-use crate::declared::limits::CallLimits;
 
 fn output(reply: Reply, declaration: &str) -> Output {
     let server = TestServer::always(reply);
@@ -121,8 +120,7 @@ fn pages_are_bounded() {
     assert_eq!(page_items(&server, two), json!({ "items": [2, 3, 4, 5], "complete": false }));
     assert_eq!(server.received().len(), 2);
     let declaration = "url = \"ORIGIN/list\"\nresult = \"/d\"\npages = { next = \"/next\" }";
-    let limits = CallLimits { output_bytes_max: 100, ..limits() };
-    let value = call(&tool_with(&server, declaration, limits), &json!({})).unwrap();
+    let value = call_within(&tool(&server, declaration), &json!({}), 100).unwrap();
     assert_eq!(value, Output::Json(json!({ "items": [2, 3, 4, 5], "complete": false })));
 }
 

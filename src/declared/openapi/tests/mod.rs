@@ -18,6 +18,7 @@ use crate::declared::call::{Call, Failure, Output};
 use crate::declared::http::HttpClient;
 use crate::declared::limits::CallLimits;
 use crate::declared::problem::Problem;
+use crate::declared::room::{CallRoom, OutputRoom};
 
 fn limits() -> CallLimits {
     CallLimits { timeout: Duration::from_mins(10), output_bytes_max: 1 << 20 }
@@ -63,7 +64,8 @@ fn with_body(schema: &Value) -> Value {
 fn call(tool: &GeneratedTool, arguments: &Value) -> Result<Output, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let arguments = arguments.as_object().unwrap().clone();
-    runtime.block_on(tool.tool.call(Call { arguments, ..Call::default() }))
+    let (room, call) = (OutputRoom::default(), Call { arguments, ..Call::default() });
+    runtime.block_on(tool.tool.call(call, &CallRoom::new(&room, 1 << 20)))
 }
 
 /// Checks what is true of every tool.
