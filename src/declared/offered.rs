@@ -76,13 +76,16 @@ impl Offered {
     /// The change from what is offered to `entries`.
     pub fn update(&self, entries: Vec<Entry>) -> OfferUpdate {
         let (mut next, mut lists) = (Self::default(), Lists::default());
-        let mut counts = ChangeCounts::default();
+        let (mut counts, mut replaced_resources) = (ChangeCounts::default(), Vec::new());
         for entry in entries {
             let key = entry.key();
             let known = self.entries.get(&key);
             if known != Some(&entry.fingerprint) {
                 let count = if known.is_some() { &mut counts.replaced } else { &mut counts.added };
                 *count += 1;
+                if known.is_some() && matches!(entry.item, Item::Resource(_)) {
+                    replaced_resources.push(key.name.clone());
+                }
                 lists.push(entry.item);
             }
             next.entries.insert(key, entry.fingerprint);
@@ -90,7 +93,7 @@ impl Offered {
         let gone = self.entries.keys().filter(|key| !next.entries.contains_key(*key));
         let gone: BTreeSet<Key> = gone.cloned().collect();
         counts.removed = gone.len();
-        OfferUpdate { counts, next, lists, gone }
+        OfferUpdate { counts, replaced_resources, next, lists, gone }
     }
 }
 
@@ -99,6 +102,8 @@ impl Offered {
 pub struct OfferUpdate {
     /// What changes.
     pub counts: ChangeCounts,
+    /// URIs of the resources with another definition or another file.
+    pub replaced_resources: Vec<String>,
     next: Offered,
     lists: Lists,
     gone: BTreeSet<Key>,

@@ -145,8 +145,9 @@ impl Declared {
     ) -> Result<ChangeCounts, DeclarationErrors> {
         let runners = loaded.runners();
         let mut state = self.lock();
-        let update = state.offered.update(loaded.take_entries());
+        let mut update = state.offered.update(loaded.take_entries());
         let counts = update.counts;
+        let replaced_resources = std::mem::take(&mut update.replaced_resources);
         let ChangeCounts { added, replaced, removed } = counts;
         if counts == ChangeCounts::default() {
             return Ok(counts);
@@ -156,6 +157,9 @@ impl Declared {
         result.map_err(|error| DeclarationErrors(vec![loaded.fault_of(&error)]))?;
         state.offered = next;
         self.shared.tools.set(runners);
+        for uri in replaced_resources {
+            handle.notify_resource_updated(&uri);
+        }
         Event::DeclarationsChanged { added, replaced, removed }.emit();
         Ok(counts)
     }

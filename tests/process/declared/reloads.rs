@@ -181,3 +181,32 @@ fn changed_schema_file_is_followed() {
     list.wait_for_tools();
     assert_eq!(list.call("typed", json!({"a": 7})), "7");
 }
+
+const UPDATED: &str = "notifications/resources/updated";
+
+#[test]
+fn subscribers_learn_of_another_definition() {
+    let server = DeclaredServer::new(FIRST);
+    let mut list = server.subscribe();
+    list.request("resources/subscribe", json!({"uri": "info://text"}));
+    server.folder.replace("text = \"old\"\n", "text = \"new\"\n");
+    list.wait_for(UPDATED);
+    let resource = list.request("resources/read", json!({"uri": "info://text"}));
+    assert_eq!(resource["result"]["contents"][0]["text"], "new");
+}
+
+#[test]
+fn subscribers_learn_of_changed_skill_files() {
+    let folder = Folder::new("");
+    let skill = |text: &str| format!("---\nname: pdf\ndescription: Fills forms.\n---\n{text}\n");
+    folder.write("skills/pdf/SKILL.md", skill("old"));
+    let skills = folder.text_path("skills");
+    let server = DeclaredServer::start(folder, &["--skills", &skills]);
+    let mut list = server.subscribe();
+    let uri = json!({"uri": "skill://pdf/SKILL.md"});
+    list.request("resources/subscribe", uri.clone());
+    server.folder.write("skills/pdf/SKILL.md", skill("new"));
+    list.wait_for(UPDATED);
+    let resource = list.request("resources/read", uri);
+    assert_eq!(resource["result"]["contents"][0]["text"], skill("new"));
+}
