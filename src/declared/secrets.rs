@@ -15,6 +15,9 @@ pub struct Secrets {
 /// unreadable.
 const SECRET_BYTES_MIN: usize = 6;
 
+/// What may follow the end of a text that was cut.
+const AFTER_CUT: [char; 6] = ['…', '.', '"', '\'', '`', ')'];
+
 /// What stands in place of a secret.
 const REDACTED: &str = "[secret]";
 
@@ -41,12 +44,28 @@ impl Secrets {
         self.files.iter()
     }
 
-    /// Returns `text` with every secret replaced, the longest first.
+    /// Returns `text` with every secret replaced, the longest first, and with it the beginning of
+    /// one at the end of a text that was cut.
     pub fn redact(&self, text: String) -> String {
         let mut found: Vec<&String> =
             self.values.iter().filter(|value| text.contains(value.as_str())).collect();
         found.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        found.into_iter().fold(text, |text, value| text.replace(value.as_str(), REDACTED))
+        let replace = |text: String, value: &String| text.replace(value.as_str(), REDACTED);
+        self.redact_cut(found.into_iter().fold(text, replace))
+    }
+
+    fn redact_cut(&self, mut text: String) -> String {
+        let end = text.trim_end_matches(AFTER_CUT).len();
+        let kept = &text[..end];
+        let beginning = |value: &String| {
+            let lengths = (SECRET_BYTES_MIN..value.len()).rev();
+            let mut lengths = lengths.filter(|length| value.is_char_boundary(*length));
+            lengths.find(|length| kept.ends_with(&value[..*length]))
+        };
+        if let Some(length) = self.values.iter().filter_map(beginning).max() {
+            text.replace_range(end - length..end, REDACTED);
+        }
+        text
     }
 }
 
@@ -69,6 +88,18 @@ mod tests {
         let text = secrets.redact("key token-1-long, token-1, abc".to_owned());
         assert_eq!(text, "key [secret], [secret], abc");
         assert!(!format!("{secrets:?}").contains("token"));
+    }
+
+    #[test]
+    fn beginning_of_secret_is_redacted_at_end() {
+        let mut secrets = Secrets::default();
+        secrets.add("tökens-are-long");
+        for cut in ["401: key tökens-a", "401: key tökens-a…", "401: \"key tökens-a\""] {
+            let text = secrets.redact(cut.to_owned());
+            assert_eq!(text, cut.replace("tökens-a", "[secret]"));
+        }
+        let short = "401: key tök".to_owned();
+        assert_eq!(secrets.redact(short.clone()), short);
     }
 
     #[test]

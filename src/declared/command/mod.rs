@@ -182,7 +182,7 @@ impl Command {
         let Pipes { stdin, stdout, stderr, .. } = pipes;
         let lines = call.progress.filter(|_| self.result == ResultKind::Lines);
         let mut output = OutputReader::new(stdout, lines, room);
-        let mut errors = ErrorReader { pipe: stderr, bytes: Vec::new() };
+        let mut errors = ErrorReader { pipe: stderr, bytes: Vec::new(), is_cut: false };
         let exit = {
             let transfer = async {
                 let others = async {
@@ -196,7 +196,7 @@ impl Command {
         };
         // The process group has ended with its leader.
         drop(child);
-        self.finish(exit, output.bytes, &errors.bytes)
+        self.finish(exit, output.bytes, errors.whole_lines())
     }
 
     /// Waits for the exit of the child and for its output.
@@ -368,6 +368,8 @@ impl<'a, 'r> OutputReader<'a, 'r> {
 struct ErrorReader {
     pipe: Receiver,
     bytes: Vec<u8>,
+    /// Whether the beginning is dropped.
+    is_cut: bool,
 }
 
 impl ErrorReader {
@@ -378,10 +380,19 @@ impl ErrorReader {
                 Ok(0) | Err(_) => return,
                 Ok(_) if self.bytes.len() > 2 * STDERR_BYTES_MAX => {
                     self.bytes.drain(..self.bytes.len() - STDERR_BYTES_MAX);
+                    self.is_cut = true;
                 }
                 Ok(_) => {}
             }
         }
+    }
+
+    /// What was kept, from the first whole line on if there is one: the rest of a line may be that
+    /// of a secret.
+    fn whole_lines(&self) -> &[u8] {
+        let end = memchr::memchr(b'\n', &self.bytes).filter(|_| self.is_cut);
+        let lines = &self.bytes[end.map_or(0, |end| end + 1)..];
+        if lines.is_empty() { &self.bytes } else { lines }
     }
 }
 
