@@ -14,7 +14,9 @@ use std::process::ExitCode;
 #[cfg(feature = "declared")]
 use std::sync::Arc;
 
+use corelane_client::supervise_programs;
 use corelane_engine::buffer::allocator;
+use corelane_process::SupervisorCommand;
 
 use self::idle_trim::IdleTrim;
 use self::logging::Log;
@@ -22,7 +24,7 @@ use self::serve::{Declarations, Reloader};
 use crate::config::issue::Diagnostic;
 use crate::config::{self, CommandLine, ConfigIssue, EffectiveConfig, Options, machine};
 #[cfg(feature = "declared")]
-use crate::declared::{Declared, SUPERVISOR, Sources};
+use crate::declared::{Declared, Sources};
 use crate::server::{StartFault, find_unprotected};
 use crate::telemetry::{Counters, Event};
 
@@ -44,10 +46,10 @@ mod check;
 /// Runs the command named by `arguments`, which include the program name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    #[cfg(feature = "declared")]
-    if arguments.get(1).is_some_and(|name| name == SUPERVISOR) {
+    if arguments.get(1).is_some_and(|name| name == SupervisorCommand::ARGUMENT) {
         return supervise_processes();
     }
+    supervise_programs(SupervisorCommand::this_program([SupervisorCommand::ARGUMENT]));
     let matches = match arguments::parse(arguments) {
         Ok(matches) => matches,
         Err(error) => return print_usage(&error),
@@ -112,8 +114,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Runs the process that starts commands until the server has ended.
-#[cfg(feature = "declared")]
+/// Runs the process that starts commands and programs until the one that it serves has ended.
 fn supervise_processes() -> ExitCode {
     match corelane_process::run_supervisor() {
         Ok(()) => ExitCode::SUCCESS,

@@ -59,4 +59,3 @@ pub use self::load::{Loaded, Sources};
 pub use self::offered::ChangeCounts;
 pub use self::schema::file_schema;
 pub use self::server::{DeclarationErrors, Declared};
-pub use self::services::SUPERVISOR;

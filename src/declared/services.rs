@@ -10,10 +10,6 @@ use tokio::task::AbortHandle;
 use crate::declared::call::{Failure, Output};
 use crate::declared::room::OutputRoom;
 
-/// First argument of the process that starts commands: a second process of the same program, whose
-/// `main` calls [`corelane_process::run_supervisor`] for it. Not for people.
-pub const SUPERVISOR: &str = "supervise-processes";
-
 /// Shared by all tools of a server, over reloads.
 #[derive(Debug, Default)]
 pub struct Services {
@@ -37,7 +33,8 @@ impl Services {
         if let Some(supervisor) = self.supervisor.get() {
             return Ok(supervisor.clone());
         }
-        let supervisor = Supervisor::start(SupervisorCommand::this_program([SUPERVISOR]))?;
+        let supervisor =
+            Supervisor::start(SupervisorCommand::this_program([SupervisorCommand::ARGUMENT]))?;
         Ok(self.supervisor.get_or_init(|| supervisor).clone())
     }
 

@@ -21,6 +21,9 @@ pub struct SupervisorCommand {
 }
 
 impl SupervisorCommand {
+    /// The argument for which `corelane` is a supervisor. Not for people.
+    pub const ARGUMENT: &'static str = "supervise-processes";
+
     /// The running program with arguments.
     pub fn this_program(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         let arguments = arguments.into_iter().map(Into::into).collect();

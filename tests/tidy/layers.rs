@@ -31,7 +31,7 @@ const LAYERS: [Layer; 20] = [
     },
     Layer {
         module: "client",
-        may_use: &["base", "protocol", "transport", "tls", "parity", "engine"],
+        may_use: &["base", "protocol", "transport", "tls", "parity", "engine", "process"],
     },
     Layer {
         module: "server",

@@ -44,7 +44,7 @@ pub(super) use self::peer_settings::{
     ConnectOptions, ConnectionCallback, PeerSettings, RetryCallback,
 };
 pub(super) use self::process::ProgramCallback;
-pub use self::process::ProgramEvent;
+pub use self::process::{ProgramEvent, supervise_programs};
 pub use self::tasks::IoTask;
 pub use self::thread::IoThread;
 pub(super) use self::thread::{ParityPeerRef, PeerRef, ShardIo};

@@ -1,12 +1,15 @@
 //! No process outlives its call or the server.
 
-use corelane_test_support::LineClient;
+use std::process::Command;
+
 use corelane_test_support::messages::cancelled;
 use corelane_test_support::process::Signal;
+use corelane_test_support::{LineClient, Process};
 use serde_json::json;
 
 use super::fifo::{Gate, Lifeline};
-use super::folder::{DeclaredServer, result_text};
+use super::folder::{DeclaredServer, Folder, result_text};
+use crate::CORELANE;
 use crate::mcp_client::McpClient;
 
 /// A tool whose processes hold the pipe `alive`: a child, one that ignores SIGTERM, and one with a
@@ -69,8 +72,21 @@ fn sigkill_of_server_ends_all_processes() {
 }
 
 #[test]
+fn sigkill_of_client_ends_its_program() {
+    let folder = Folder::new("");
+    folder.write("family.sh", SCRIPT);
+    let mut alive = Lifeline::new(&folder.path("alive"));
+    let mut client = Command::new(CORELANE);
+    client.args(["tools", "stdio:sh family.sh"]).current_dir(folder.path("."));
+    let mut client = Process::spawn(&mut client);
+    alive.read_lines(1);
+    client.kill();
+    alive.wait_for_end();
+}
+
+#[test]
 fn drain_ends_calls_after_its_timeout() {
-    let folder = super::folder::Folder::new(FAMILY);
+    let folder = Folder::new(FAMILY);
     folder.write("family.sh", SCRIPT);
     let mut alive = Lifeline::new(&folder.path("alive"));
     let server = DeclaredServer::start(folder, &["--drain-timeout", "200"]);

@@ -1,7 +1,8 @@
 //! What a program reports: the lines of its standard error, and its end.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{ChildStderr, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub(super) struct ProgramEvents {
 
 impl ProgramEvents {
     /// Passes the lines of `stderr` to `on_event`, on a thread that ends with the stream.
-    pub(super) fn new(on_event: Option<ProgramCallback>, stderr: Option<ChildStderr>) -> Self {
+    pub(super) fn new(on_event: Option<ProgramCallback>, stderr: Option<File>) -> Self {
         let lines = on_event.clone().zip(stderr);
         let stderr_end = lines.map(|(on_event, stderr)| read_on_thread(stderr, on_event));
         Self { on_event, stderr_end }
@@ -54,7 +55,7 @@ impl ProgramEvents {
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// Passes each line of `stderr` to `on_event`. Returns a channel that ends with the stream.
-fn read_on_thread(stderr: ChildStderr, on_event: ProgramCallback) -> Receiver<()> {
+fn read_on_thread(stderr: File, on_event: ProgramCallback) -> Receiver<()> {
     let (end_tx, end_rx) = bounded(0);
     let read = move || {
         read(BufReader::new(stderr), &|line| on_event(ProgramEvent::Stderr(line)));
