@@ -56,8 +56,8 @@ fn catalog() -> Result<Catalog, Box<dyn Error>> {
 }
 
 fn shard(transport: Transport, options: Options) -> (TestShard, SocketAddr) {
-    let ring = PollRing::new(&RingOptions::default(), Clock::start()).unwrap();
-    build_shard_with(ring, transport, catalog().unwrap(), options).unwrap()
+    let ring = PollRing::new(&RingOptions::default(), Clock::start()).expect("a ring opens");
+    build_shard_with(ring, transport, catalog().expect("a catalog"), options).expect("a shard")
 }
 
 /// A client on a thread of its own, and the number of its calls that were answered.
@@ -109,7 +109,7 @@ fn over_lines(address: SocketAddr) -> Box<dyn FnMut(&Value)> {
     let mut client = LineClient::connect(address);
     Box::new(move |message| {
         client.send(modern(message.clone()));
-        let line = client.receive_line().unwrap();
+        let line = client.receive_line().expect("a response");
         assert!(line.contains("\"result\":"), "{}", &line[..line.len().min(300)]);
     })
 }

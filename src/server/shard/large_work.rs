@@ -325,7 +325,9 @@ mod tests {
     #[test]
     fn rest_of_input_waits_for_turn() {
         let (mut large_work, keys) = (LargeWork::default(), keys());
-        keys.into_iter().for_each(|key| large_work.push_input(key));
+        for key in keys {
+            large_work.push_input(key);
+        }
         assert!(large_work.is_postponed(keys[1]));
         assert_eq!(large_work.next_deadline(), Some(Instant::ORIGIN));
         assert_eq!(keys.map(|_| next_input(&mut large_work, 0)), keys.map(Some));

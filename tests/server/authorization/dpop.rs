@@ -317,7 +317,7 @@ fn many_proofs_at_once_are_each_verified() {
         let mut streams: Vec<TcpStream> = Vec::new();
         for requests in &all {
             let mut stream = TcpStream::connect(address).unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
             stream.write_all(requests.concat().as_bytes()).unwrap();
             streams.push(stream);
         }
