@@ -162,7 +162,7 @@ const fn default_port(is_encrypted: bool) -> u16 {
 /// [`Program::exit_timeout`] its group gets SIGTERM, then SIGKILL. If this process is killed, the
 /// leader of the group, a `/bin/sh` (about 1 MB), sends SIGTERM after a second, and SIGKILL
 /// 5 seconds later; with [`supervise_programs`](crate::supervise_programs) one process ends all
-/// programs then, and whatever they have started.
+/// programs then, and whatever they have started: with SIGTERM, and SIGKILL half a second later.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Program {
     pub(super) program: OsString,

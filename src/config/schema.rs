@@ -34,12 +34,16 @@ fn option_schema(option: &Row, defaults: &Options) -> Value {
         | Unit::Milliseconds { .. }
         | Unit::Ratio
         | Unit::Seconds { .. } => json!({ "type": ["integer", "number", "string"] }),
+        Unit::Cpus { .. } => json!({ "type": ["array", "integer", "string"] }),
         unit if unit.is_name_list() => json!({ "type": ["array", "string"] }),
         _ => json!({ "type": ["string", "boolean", "integer"] }),
     };
     let mut schema = kind;
     schema["description"] = option.description().into();
-    schema["default"] = option.format_value(defaults).into();
+    let default = format!("value = {}", option.format_toml(defaults));
+    // The text of a default is TOML.
+    let default: Map<String, Value> = toml::from_str(&default).unwrap_or_default();
+    schema["default"] = default.into_iter().next().map_or(Value::Null, |(_, value)| value);
     schema
 }
 

@@ -15,7 +15,7 @@ use crate::declared::file::FileReader;
 use crate::declared::fill::fill;
 use crate::declared::http::HttpTool;
 use crate::declared::limits::CallLimits;
-use crate::declared::room::{CallRoom, OutputRoom};
+use crate::declared::room::{CallRoom, NO_ROOM, OutputRoom};
 use crate::declared::secrets::Secrets;
 use crate::declared::services::Services;
 use crate::declared::sql::{ExploreTool, SqlTool};
@@ -139,17 +139,18 @@ impl Runner {
     pub async fn call(&self, mut call: Call) -> Result<Output, Failure> {
         self.arguments.add_defaults(&mut call.arguments);
         let has_started = AtomicBool::new(false);
+        let room = CallRoom::new(&self.room, self.limits.output_bytes_max);
         let work = async {
             let _slot = match &self.calls {
                 Some(calls) => Some(calls.take().await),
                 None => None,
             };
             has_started.store(true, Ordering::Relaxed);
-            let room = CallRoom::new(&self.room, self.limits.output_bytes_max);
             self.backend.call(&self.arguments, call, &room).await
         };
         let result = timeout(self.limits.timeout, work).await.unwrap_or_else(|_| {
             Err(match &self.calls {
+                _ if room.is_waiting() => Failure::failed(NO_ROOM),
                 Some(calls) if !has_started.load(Ordering::Relaxed) => calls.busy(),
                 _ => self.timed_out(),
             })

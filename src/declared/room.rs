@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use corelane_engine::mesh::SharedCounter;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
@@ -14,15 +14,19 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 /// Bytes that each call holds without room.
 pub const FREE_BYTES: usize = 64 << 10;
 
-/// Bytes that all calls may hold beyond [`FREE_BYTES`] each.
+/// Most bytes that all calls may hold beyond [`FREE_BYTES`] each.
 const ROOM_BYTES: u32 = 64 << 20;
 
 /// Bytes of one permit.
 const UNIT_BYTES: u32 = 1 << 10;
 
+/// Why a call has ended that waited for room.
+pub const NO_ROOM: &str = "the output waited for memory that the outputs of other calls have until \
+                           the time of the call was over (limits.timeout); try again later";
+
 /// The room of all calls of a server.
 pub struct OutputRoom {
-    units: u32,
+    units: AtomicU32,
     free: Semaphore,
     held: Arc<SharedCounter>,
 }
@@ -30,7 +34,23 @@ pub struct OutputRoom {
 impl OutputRoom {
     fn new(bytes: u32) -> Self {
         let units = bytes / UNIT_BYTES;
-        Self { units, free: Semaphore::new(units as usize), held: Arc::default() }
+        let free = Semaphore::new(units as usize);
+        Self { units: AtomicU32::new(units), free, held: Arc::default() }
+    }
+
+    /// Gives the room `bytes`, at most 64 MiB. What calls have taken they keep.
+    pub fn resize(&self, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).clamp(UNIT_BYTES, ROOM_BYTES);
+        let units = bytes / UNIT_BYTES;
+        let before = self.units.swap(units, Ordering::Relaxed);
+        if units > before {
+            self.free.add_permits((units - before) as usize);
+            return;
+        }
+        let excess = (before - units) as usize;
+        let taken = excess - self.free.forget_permits(excess);
+        // These stay until the server starts again.
+        self.units.fetch_add(u32::try_from(taken).unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Bytes that calls with room hold, for the memory account of the server.
@@ -39,9 +59,9 @@ impl OutputRoom {
     }
 
     async fn take(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
-        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES as usize)).unwrap_or(self.units);
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES as usize)).unwrap_or(u32::MAX);
         // A call that may have more than all the room has it alone.
-        self.free.acquire_many(units.min(self.units)).await.ok()
+        self.free.acquire_many(units.min(self.units.load(Ordering::Relaxed))).await.ok()
     }
 }
 
@@ -64,12 +84,19 @@ pub struct CallRoom<'r> {
     taken: OnceCell<Option<SemaphorePermit<'r>>>,
     /// The part of [`OutputRoom::held`].
     counted: AtomicUsize,
+    is_waiting: AtomicBool,
 }
 
 impl<'r> CallRoom<'r> {
     /// The part of a call that may hold `bytes_max` bytes.
     pub fn new(room: &'r OutputRoom, bytes_max: usize) -> Self {
-        Self { bytes_max, room, taken: OnceCell::new(), counted: AtomicUsize::new(0) }
+        let (counted, is_waiting) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { bytes_max, room, taken: OnceCell::new(), counted, is_waiting }
+    }
+
+    /// Whether the call waits for room, or has waited for it until it was ended.
+    pub fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Relaxed)
     }
 
     /// Bytes of output that the call may have.
@@ -80,7 +107,11 @@ impl<'r> CallRoom<'r> {
     /// Waits until the call may hold `bytes` bytes.
     pub async fn grow(&self, bytes: usize) {
         if bytes > FREE_BYTES {
-            self.taken.get_or_init(|| self.room.take(self.bytes_max)).await;
+            if !self.taken.initialized() {
+                self.is_waiting.store(true, Ordering::Relaxed);
+                self.taken.get_or_init(|| self.room.take(self.bytes_max)).await;
+                self.is_waiting.store(false, Ordering::Relaxed);
+            }
             self.room.held.adjust(self.counted.swap(bytes, Ordering::Relaxed), bytes);
         }
     }
@@ -129,6 +160,19 @@ mod tests {
         assert_eq!(room.held().count(), FREE_BYTES + 1);
         drop(small);
         assert_eq!(room.held().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn room_is_resized_while_calls_have_it() {
+        let room = OutputRoom::new(200 << 10);
+        let (large, other) = (CallRoom::new(&room, 100 * KIB), CallRoom::new(&room, 100 * KIB));
+        large.grow(FREE_BYTES + 1).await;
+        room.resize(100 << 10);
+        assert!(waits(other.grow(FREE_BYTES + 1)).await);
+        assert!(other.is_waiting() && !large.is_waiting());
+        room.resize(1 << 30);
+        assert!(!waits(other.grow(FREE_BYTES + 1)).await);
+        assert!(!other.is_waiting());
     }
 
     #[tokio::test]

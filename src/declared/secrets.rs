@@ -15,9 +15,6 @@ pub struct Secrets {
 /// unreadable.
 const SECRET_BYTES_MIN: usize = 6;
 
-/// What may follow the end of a text that was cut.
-const AFTER_CUT: [char; 6] = ['…', '.', '"', '\'', '`', ')'];
-
 /// What stands in place of a secret.
 const REDACTED: &str = "[secret]";
 
@@ -45,7 +42,7 @@ impl Secrets {
     }
 
     /// Returns `text` with every secret replaced, the longest first, and with it the beginning of
-    /// one at the end of a text that was cut.
+    /// one before the `…` of a text that was cut.
     pub fn redact(&self, text: String) -> String {
         let mut found: Vec<&String> =
             self.values.iter().filter(|value| text.contains(value.as_str())).collect();
@@ -55,15 +52,18 @@ impl Secrets {
     }
 
     fn redact_cut(&self, mut text: String) -> String {
-        let end = text.trim_end_matches(AFTER_CUT).len();
-        let kept = &text[..end];
-        let beginning = |value: &String| {
-            let lengths = (SECRET_BYTES_MIN..value.len()).rev();
-            let mut lengths = lengths.filter(|length| value.is_char_boundary(*length));
-            lengths.find(|length| kept.ends_with(&value[..*length]))
-        };
-        if let Some(length) = self.values.iter().filter_map(beginning).max() {
-            text.replace_range(end - length..end, REDACTED);
+        let cuts: Vec<usize> = text.match_indices('…').map(|(index, _)| index).collect();
+        // From the last one on, so that the others stay where they are.
+        for end in cuts.into_iter().rev() {
+            let kept = &text[..end];
+            let beginning = |value: &String| {
+                let lengths = (SECRET_BYTES_MIN..value.len()).rev();
+                let mut lengths = lengths.filter(|length| value.is_char_boundary(*length));
+                lengths.find(|length| kept.ends_with(&value[..*length]))
+            };
+            if let Some(length) = self.values.iter().filter_map(beginning).max() {
+                text.replace_range(end - length..end, REDACTED);
+            }
         }
         text
     }
@@ -91,15 +91,16 @@ mod tests {
     }
 
     #[test]
-    fn beginning_of_secret_is_redacted_at_end() {
+    fn beginning_of_secret_is_redacted_before_cut() {
         let mut secrets = Secrets::default();
         secrets.add("tökens-are-long");
-        for cut in ["401: key tökens-a", "401: key tökens-a…", "401: \"key tökens-a\""] {
+        for cut in ["401: key tökens-a…", "401: tökens-a… (after 3 requests: tökens-a…)"] {
             let text = secrets.redact(cut.to_owned());
             assert_eq!(text, cut.replace("tökens-a", "[secret]"));
         }
-        let short = "401: key tök".to_owned();
-        assert_eq!(secrets.redact(short.clone()), short);
+        for whole in ["401: key tök…", "401: what are tökens-a"] {
+            assert_eq!(secrets.redact(whole.to_owned()), whole);
+        }
     }
 
     #[test]

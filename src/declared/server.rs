@@ -79,6 +79,7 @@ impl Declared {
     /// Returns `options` with what the declarations add: their rate limits, and with a file of
     /// audited calls the names of their tools.
     pub fn with_rules(&self, options: &Options, loaded: &Loaded) -> Options {
+        self.shared.services.room().resize(options.limits.memory_bytes_max / 8);
         let mut with_rules = options.clone();
         with_rules.rate.rules.extend(loaded.rate_rules().map(ToOwned::to_owned));
         if options.auth.is_enabled() && options.auth.audit_file.is_some() {

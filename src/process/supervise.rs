@@ -107,6 +107,9 @@ fn close_inherited() {
     }
 }
 
+/// Time between SIGTERM and SIGKILL when the server has ended.
+const END_TIME: Duration = Duration::from_millis(500);
+
 /// A running child, the leader of its process group.
 struct RunningChild {
     id: ChildId,
@@ -351,8 +354,27 @@ impl Children {
         }
     }
 
-    /// Kills all children, and what they leave behind, until this process has no child.
+    /// Ends all children, and what they leave behind, until this process has no child: SIGTERM,
+    /// and SIGKILL soon after.
     fn end_all(mut self) {
+        for process in self.running.keys() {
+            kill_group(*process, Signal::TERM);
+            // A stopped child ends, too.
+            kill_group(*process, Signal::CONT);
+        }
+        let until = now().saturating_add(END_TIME);
+        while !self.running.is_empty()
+            && let Some(left) = until.checked_sub(now()).filter(|left| !left.is_zero())
+            && let Ok(timeout) = Timespec::try_from(left)
+        {
+            let mut polled = [PollFd::new(&self.signals, PollFlags::IN)];
+            match poll(&mut polled, Some(&timeout)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+            self.drain_signals();
+            self.reap();
+        }
         for process in self.running.keys() {
             kill_group(*process, Signal::KILL);
         }

@@ -16,7 +16,9 @@ fn schema_has_options_with_defaults() {
     let file: Value = toml::from_str(&text).unwrap();
     let errors: Vec<String> = validator.iter_errors(&file).map(|it| it.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
-    for right in ["tcp = \"off\"", "tcp.address = \"off\"", "[tcp]\nconnections_max = 7"] {
+    for right in
+        ["tcp = \"off\"", "tcp.address = \"off\"", "[tcp]\nconnections_max = 7", "cpus = [0, 2]"]
+    {
         let file: Value = toml::from_str(right).unwrap();
         assert!(validator.is_valid(&file), "{right}");
     }

@@ -192,7 +192,7 @@ impl Command {
                 // Beyond its limit the program is ended, whatever else it has open.
                 tokio::try_join!(output.read(), others).map(drop)
             };
-            self.wait(transfer, exit).await?
+            self.wait(transfer, exit, room).await?
         };
         // The process group has ended with its leader.
         drop(child);
@@ -204,6 +204,7 @@ impl Command {
         &self,
         transfer: impl Future<Output = Result<(), Failure>>,
         mut exit: oneshot::Receiver<Exit>,
+        room: &CallRoom<'_>,
     ) -> Result<Exit, Failure> {
         let mut transfer = std::pin::pin!(transfer);
         let gone = |_| Failure::failed(format_args!("{} was lost", self.name));
@@ -213,8 +214,13 @@ impl Command {
                 exit.await.map_err(gone)
             }
             exit = &mut exit => {
-                if let Ok(read) = timeout(DRAIN_TIME, transfer).await {
-                    read.map_err(|failure| self.name_in(&failure))?;
+                loop {
+                    match timeout(DRAIN_TIME, &mut transfer).await {
+                        Ok(read) => break read.map_err(|failure| self.name_in(&failure))?,
+                        // The rest of the output is read when there is room.
+                        Err(_) if room.is_waiting() => {}
+                        Err(_) => break,
+                    }
                 }
                 exit.map_err(gone)
             }
@@ -335,8 +341,11 @@ impl<'a, 'r> OutputReader<'a, 'r> {
     async fn read(&mut self) -> Result<(), Failure> {
         let bytes_max = self.room.bytes_max();
         loop {
-            self.bytes.reserve(READ_BYTES.min(bytes_max + 1));
-            self.room.grow(self.bytes.capacity()).await;
+            if self.bytes.len() == self.bytes.capacity() {
+                let more = self.bytes.len().max(READ_BYTES).min(bytes_max + 1 - self.bytes.len());
+                self.room.grow(self.bytes.len() + more).await;
+                self.bytes.reserve_exact(more);
+            }
             match self.pipe.read_buf(&mut self.bytes).await {
                 Ok(0) => return Ok(()),
                 Ok(_) if self.bytes.len() > bytes_max => {

@@ -98,7 +98,9 @@ pub fn last_lines(stderr: &[u8]) -> String {
     while !text.is_char_boundary(start) {
         start += 1;
     }
-    text[start..].to_owned()
+    // The rest of a line may be that of a secret.
+    let next_line = memchr::memchr(b'\n', &text.as_bytes()[start..]).filter(|_| start > 0);
+    text[start + next_line.map_or(0, |end| end + 1)..].to_owned()
 }
 
 /// Lines of standard error in a failure.
@@ -141,6 +143,8 @@ mod tests {
         let last = last_lines(many.join("\n").as_bytes());
         assert!(last.starts_with("line 90\n") && last.ends_with("line 99"), "{last}");
         assert!(last_lines(&vec![b'x'; 100_000]).len() <= LINES_BYTES_MAX);
+        let long = format!("{}\nlast", "key ".repeat(1000));
+        assert_eq!(last_lines(long.as_bytes()), "last");
         assert_eq!(last_lines(b"\x1b[31mred\x1b[0m\n"), "[31mred[0m");
     }
 }

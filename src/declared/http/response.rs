@@ -60,7 +60,7 @@ pub(super) async fn read(
         if first.len() + body.len() + chunk.len() > bytes_max {
             return Err(too_long());
         }
-        room.grow(kept + first.len() + body.capacity().max(body.len() + chunk.len())).await;
+        room.grow(kept + first.len() + body.len() + chunk.len()).await;
         // A body in one piece is not copied.
         if first.is_empty() && body.is_empty() {
             first = chunk;

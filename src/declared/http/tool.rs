@@ -23,7 +23,7 @@ use super::retry::{RetryPolicy, is_temporary};
 use crate::declared::call::{Call, Failure, Output};
 use crate::declared::limits::{CallLimits, Quantity};
 use crate::declared::problem::Problem;
-use crate::declared::room::{CallRoom, OutputRoom};
+use crate::declared::room::{CallRoom, NO_ROOM, OutputRoom};
 use crate::server::options::unit::Unit;
 
 const CONNECT_TIMEOUT: Unit = Unit::Milliseconds { min: 1, max: 600_000 };
@@ -144,6 +144,9 @@ impl HttpTool {
         let request = self.prepare(&call)?;
         let result = timeout_at(deadline, self.send_all(request, deadline, room)).await;
         let result = result.unwrap_or_else(|_| {
+            if room.is_waiting() {
+                return Err(Failure::failed(NO_ROOM));
+            }
             let seconds = self.limits.timeout.as_secs_f64();
             Err(Failure::failed(format_args!("no complete response within {seconds} s")))
         });

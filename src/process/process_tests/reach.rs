@@ -167,5 +167,5 @@ fn children_in_sandbox_end_like_others() {
     assert_eq!(child.read_line(), "ready");
     child.handle.detach();
     drop(supervisor);
-    assert_eq!(child.exit.recv(), Ok(Exit::Signal(9)));
+    assert_eq!(child.exit.recv(), Ok(Exit::Signal(15)));
 }

@@ -11,7 +11,9 @@
 //! reserved before its handler starts, by the size that the handler declares or by those of its
 //! last results ([`super::result_sizes`]). One result that is larger than all the room has it
 //! alone. A handler that returns more than it has declared, or for the first time, exceeds the
-//! room, by one result for each thread of the pool.
+//! room, by one result for each thread of the pool. Results of tokio handlers have no room: they
+//! count from the end of their handlers until the shard takes them, and so does what calls that run
+//! outside of the shards have read, which is an eighth of the limit at most.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -70,7 +70,9 @@ impl CallToolResult {
     }
 
     /// A structured result that is JSON already, such as that of a database: it is sent as it is,
-    /// without a copy of its values. Line breaks between its parts become spaces.
+    /// without a copy of its values. Line breaks between its parts become spaces. Its form is
+    /// checked, but not that its numbers and escaped characters can be represented:
+    /// [`CallToolResult::structured_content`] is `null` then.
     ///
     /// ```
     /// use corelane::CallToolResult;
@@ -84,13 +86,16 @@ impl CallToolResult {
     ///
     /// Internal error (-32603): `json` is not JSON.
     pub fn structured_json(json: impl Into<String>) -> Result<Self, HandlerError> {
-        let mut json = json.into();
-        if memchr::memchr2(b'\n', b'\r', json.as_bytes()).is_some() {
-            // Strings of JSON have none.
-            json = json.replace(['\n', '\r'], " ");
+        let json = json.into();
+        let invalid = |error: serde_json::Error| {
+            Error::internal(format!("the tool's result is not JSON: {error}"))
+        };
+        let mut text = RawValue::from_string(json).map_err(invalid)?;
+        if memchr::memchr2(b'\n', b'\r', text.get().as_bytes()).is_some() {
+            // They stand between its parts: valid strings have none.
+            let line = text.get().replace(['\n', '\r'], " ");
+            text = RawValue::from_string(line).map_err(invalid)?;
         }
-        let text = RawValue::from_string(json)
-            .map_err(|error| Error::internal(format!("the tool's result is not JSON: {error}")))?;
         let content = StructuredContent::Encoded { text, value: OnceLock::new() };
         Ok(Self { structured: Some(Box::new(content)), ..Self::default() })
     }
@@ -374,6 +379,8 @@ mod tests {
             panic!("not encoded");
         };
         assert!(!text.get().contains(['\n', '\r']));
-        assert!(CallToolResult::structured_json("{\"a\":1}}").is_err());
+        for invalid in ["{\"a\":1}}", "{\"a\nb\":1}", ""] {
+            assert!(CallToolResult::structured_json(invalid).is_err(), "{invalid}");
+        }
     }
 }

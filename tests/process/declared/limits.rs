@@ -5,6 +5,7 @@ use std::fs;
 use corelane_test_support::messages::{call, join_lines, modern};
 use serde_json::json;
 
+use super::fifo::{Gate, Lifeline};
 use super::folder::{DeclaredServer, Folder, result_text};
 
 const COUNTED: &str = "
@@ -144,4 +145,32 @@ fn large_outputs_of_many_calls_are_complete() {
             assert_eq!(blob.as_str().map(str::len), Some(1_200_000));
         }
     }
+}
+
+#[test]
+fn output_that_waits_for_room_is_complete() {
+    let server = DeclaredServer::new(
+        "[[tool]]\nname = \"holder\"\nlimits.output_bytes = \"64MiB\"\n\
+         command = [\"sh\", \"-c\", \"exec 3>held; head -c 100000 /dev/zero; echo up >&3; \
+         read line < gate\"]\n\
+         [[tool]]\nname = \"waiter\"\nresult = \"application/octet-stream\"\n\
+         command = [\"sh\", \"-c\", \"exec 3>alive; echo up >&3; head -c 100000 /dev/zero\"]\n\
+         [[tool]]\nname = \"second\"\ncommand = [\"sleep\", \"1\"]\n",
+    );
+    let [mut holds, mut alive] =
+        ["held", "alive"].map(|name| Lifeline::new(&server.folder.path(name)));
+    let mut gate = Gate::new(&server.folder.path("gate"));
+    let (mut holder, mut waiter) = (server.connect(), server.connect());
+    let held = holder.send_request("tools/call", json!({"name": "holder"}));
+    holds.read_lines(1);
+    let waiting = waiter.send_request("tools/call", json!({"name": "waiter"}));
+    alive.read_lines(1);
+    // Its program ends, as what is left fits into its pipe.
+    alive.wait_for_end();
+    server.connect().text("second", json!({}));
+    gate.open();
+    holder.receive_response(held, "tools/call");
+    let response = waiter.receive_response(waiting, "tools/call");
+    let blob = &response["result"]["content"][0]["resource"]["blob"];
+    assert_eq!(blob.as_str().map(str::len), Some(133_336));
 }

@@ -1,21 +1,25 @@
 //! How a program ends.
 
 use std::fmt;
+use std::sync::Arc;
 
 use rustix::process::Signal;
 
 /// How a program has ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ProgramExit {
     /// It has exited with this status.
     Status(i32),
     /// This signal has ended it.
     Signal(i32),
+    /// It could not be started; a sentence that says why.
+    NotStarted(Arc<str>),
 }
 
 impl fmt::Display for ProgramExit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NotStarted(why) => write!(formatter, "was not started: {why}"),
             Self::Status(status) => write!(formatter, "exited with status {status}"),
             Self::Signal(signal) => {
                 write!(formatter, "was killed by signal {signal}")?;

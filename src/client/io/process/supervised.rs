@@ -74,7 +74,11 @@ impl SupervisedChild {
         let spec = ChildSpec {
             arguments: program.arguments.clone(),
             environment,
-            directory: program.directory.clone(),
+            // The supervisor may have been started in another directory.
+            directory: Some(match &program.directory {
+                Some(directory) => std::env::current_dir()?.join(directory),
+                None => std::env::current_dir()?,
+            }),
             grace: program.exit_timeout,
             ..ChildSpec::new(&program.program)
         };
@@ -83,9 +87,6 @@ impl SupervisedChild {
         let (ended_tx, ended) = bounded(0);
         let slot = Arc::clone(&exit);
         let on_exit = move |exit| {
-            if let Exit::NotStarted(why) = &exit {
-                tracing::warn!("the program of a server was not started: {why}");
-            }
             slot.get_or_init(|| exit);
             drop(ended_tx);
         };
@@ -98,8 +99,7 @@ impl SupervisedChild {
         Some(match self.exit.get()? {
             Exit::Code(status) => ProgramExit::Status(*status),
             Exit::Signal(signal) => ProgramExit::Signal(*signal),
-            // As a shell has it.
-            Exit::NotStarted(_) => ProgramExit::Status(127),
+            Exit::NotStarted(why) => ProgramExit::NotStarted(why.as_str().into()),
             Exit::SupervisorGone => ProgramExit::Signal(Signal::KILL.as_raw()),
         })
     }
@@ -114,6 +114,8 @@ impl SupervisedChild {
         self.exit().map(|exit| match exit {
             ProgramExit::Status(status) => ExitStatus::from_raw(status << 8),
             ProgramExit::Signal(signal) => ExitStatus::from_raw(signal),
+            // As a shell has it.
+            ProgramExit::NotStarted(_) => ExitStatus::from_raw(127 << 8),
         })
     }
 }

@@ -5,34 +5,56 @@
 //! | --- | --- |
 //! | `disable` | no TLS |
 //! | `prefer`, the default | TLS if the server offers it; the certificate is not checked |
-//! | `require` | TLS; the certificate is checked if there is `sslrootcert` |
+//! | `require` | TLS; the certificate is checked, as for `verify-ca`, if there is `sslrootcert` |
+//! | `verify-ca` | TLS; the certificate is checked by `sslrootcert`, its name is not |
 //! | `verify-full` | TLS; certificate and name are checked, by `sslrootcert` or the system |
+//!
+//! `sslrootcert=system` stands for the root certificates of the system, and for `verify-full`. It
+//! is an error where nothing would be checked.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// A URL for the driver, which knows neither `verify-full` nor `sslrootcert`, and what it said.
-#[derive(Debug)]
+/// A URL for the driver, which knows fewer modes and no `sslrootcert`, and what it said.
 pub(crate) struct EncryptedUrl {
     /// The URL without them.
     pub(crate) url: String,
-    roots: Roots,
+    check: Check,
 }
 
-/// What certificates are checked by.
+impl fmt::Debug for EncryptedUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the URL, which has the password.
+        formatter.debug_struct("EncryptedUrl").field("check", &self.check).finish_non_exhaustive()
+    }
+}
+
+/// What of a certificate is checked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Check {
+    Nothing,
+    /// Its issuer.
+    Issuer(Roots),
+    /// Its issuer and the name of the server.
+    Name(Roots),
+}
+
+/// The root certificates.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Roots {
-    /// They are not.
-    None,
-    /// The root certificates of the system.
+    /// Those of the system.
     System,
     /// Those in a file, in PEM.
     File(PathBuf),
@@ -43,33 +65,26 @@ impl EncryptedUrl {
     ///
     /// # Errors
     ///
-    /// What is wrong with `sslmode`.
+    /// What is wrong with `sslmode` or `sslrootcert`.
     pub(crate) fn parse(url: &str, folder: &Path) -> Result<Self, String> {
-        let (base, query) = url.split_once('?').unwrap_or((url, ""));
-        let (mut kept, mut mode, mut file) = (Vec::new(), None, None);
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        // As for the driver, user and password end at the first @.
+        let start = url.find('@').map_or(0, |at| at + 1);
+        let query = url[start..].find('?').map_or(url.len(), |index| start + index);
+        let (base, query) = url.split_at(query);
+        let (mut kept, mut mode, mut roots) = (Vec::new(), None, None);
+        for pair in query.trim_start_matches('?').split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let value = percent_decode_str(value).decode_utf8_lossy().into_owned();
-            match name {
+            match &*percent_decode_str(name).decode_utf8_lossy() {
                 "sslmode" => mode = Some(value),
-                "sslrootcert" => file = Some(value),
+                "sslrootcert" if value == "system" => roots = Some(Roots::System),
+                "sslrootcert" => roots = Some(Roots::File(folder.join(value))),
                 _ => kept.push(pair.to_owned()),
             }
         }
-        let system = file.as_deref() == Some("system");
-        let file = file.filter(|file| file != "system").map(|file| folder.join(file));
-        let of_file = file.map(Roots::File).or_else(|| system.then_some(Roots::System));
-        let (mode, roots) = match mode.as_deref() {
-            Some(mode @ "disable") => (mode, Roots::None),
-            None | Some("allow" | "prefer") => ("prefer", Roots::None),
-            Some(mode @ "require") => (mode, of_file.unwrap_or(Roots::None)),
-            Some("verify-full") => ("require", of_file.unwrap_or(Roots::System)),
-            Some(_) => {
-                return Err("sslmode is disable, prefer, require or verify-full".to_owned());
-            }
-        };
+        let (mode, check) = read_mode(mode.as_deref(), roots)?;
         kept.push(format!("sslmode={mode}"));
-        Ok(Self { url: format!("{base}?{}", kept.join("&")), roots })
+        Ok(Self { url: format!("{base}?{}", kept.join("&")), check })
     }
 
     /// What encrypts the connections.
@@ -82,26 +97,54 @@ impl EncryptedUrl {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
         let builder = builder.with_safe_default_protocol_versions();
         let builder = builder.map_err(|error| error.to_string())?;
-        let builder = if let Some(roots) = self.roots.read()? {
-            builder.with_root_certificates(roots)
-        } else {
-            let verifier = Arc::new(AnyCertificate(provider));
-            builder.dangerous().with_custom_certificate_verifier(verifier)
+        let unchecked = |issuer| {
+            let provider = Arc::clone(&provider);
+            Arc::new(Unchecked { provider, issuer })
+        };
+        let builder = match &self.check {
+            Check::Name(roots) => builder.with_root_certificates(roots.read()?),
+            Check::Issuer(roots) => {
+                let roots = Arc::new(roots.read()?);
+                let issuer =
+                    WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
+                let issuer = issuer.build().map_err(|error| error.to_string())?;
+                builder.dangerous().with_custom_certificate_verifier(unchecked(Some(issuer)))
+            }
+            Check::Nothing => builder.dangerous().with_custom_certificate_verifier(unchecked(None)),
         };
         Ok(MakeRustlsConnect::new(builder.with_no_client_auth()))
     }
 }
 
+/// The mode for the driver, and what is checked.
+fn read_mode(mode: Option<&str>, roots: Option<Roots>) -> Result<(&'static str, Check), String> {
+    let default = if roots == Some(Roots::System) { "verify-full" } else { "prefer" };
+    match (mode.unwrap_or(default), roots) {
+        ("verify-full", roots) => Ok(("require", Check::Name(roots.unwrap_or(Roots::System)))),
+        (_, Some(Roots::System)) => {
+            Err("sslrootcert=system stands beside another sslmode than verify-full".to_owned())
+        }
+        ("verify-ca" | "require", Some(roots)) => Ok(("require", Check::Issuer(roots))),
+        ("verify-ca", None) => Err("sslmode=verify-ca needs sslrootcert".to_owned()),
+        ("require", None) => Ok(("require", Check::Nothing)),
+        ("disable" | "allow" | "prefer", Some(_)) => {
+            Err("sslrootcert needs sslmode=verify-full, verify-ca or require".to_owned())
+        }
+        ("disable", None) => Ok(("disable", Check::Nothing)),
+        ("allow" | "prefer", None) => Ok(("prefer", Check::Nothing)),
+        _ => Err("sslmode is disable, prefer, require, verify-ca or verify-full".to_owned()),
+    }
+}
+
 impl Roots {
-    fn read(&self) -> Result<Option<RootCertStore>, String> {
+    fn read(&self) -> Result<RootCertStore, String> {
         let mut roots = RootCertStore::empty();
         match self {
-            Self::None => return Ok(None),
             Self::System => {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
             Self::File(path) => {
-                let failed = |error: &dyn std::fmt::Display| {
+                let failed = |error: &dyn fmt::Display| {
                     format!("sslrootcert: {} cannot be used: {error}", path.display())
                 };
                 let certificates =
@@ -115,24 +158,34 @@ impl Roots {
                 }
             }
         }
-        Ok(Some(roots))
+        Ok(roots)
     }
 }
 
-/// Accepts every certificate whose key the server has.
+/// Accepts certificates for every name, of `issuer` or of everyone, whose key the server has.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+struct Unchecked {
+    provider: Arc<CryptoProvider>,
+    issuer: Option<Arc<WebPkiServerVerifier>>,
+}
 
-impl ServerCertVerifier for AnyCertificate {
+impl ServerCertVerifier for Unchecked {
     fn verify_server_cert(
         &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+        let Some(issuer) = &self.issuer else { return Ok(ServerCertVerified::assertion()) };
+        match issuer.verify_server_cert(certificate, chain, name, ocsp, now) {
+            // The last check: the issuer is known by then.
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            result => result,
+        }
     }
 
     fn verify_tls12_signature(
@@ -141,7 +194,7 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls12_signature(message, certificate, signature, algorithms)
     }
 
@@ -151,12 +204,12 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         verify_tls13_signature(message, certificate, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -171,20 +224,38 @@ mod tests {
     #[test]
     fn ssl_mode_is_that_of_other_clients() {
         let read = |query: &str| {
-            let parsed = parse(&format!("postgres://a@b/c{query}")).unwrap();
-            (parsed.url.split_once('?').unwrap().1.to_owned(), parsed.roots)
+            let parsed = parse(&format!("postgres://a:p?w&x@b/c{query}")).unwrap();
+            let url = parsed.url.strip_prefix("postgres://a:p?w&x@b/c?").unwrap();
+            (url.to_owned(), parsed.check)
         };
         let text = |text: &str| text.to_owned();
-        assert_eq!(read(""), (text("sslmode=prefer"), Roots::None));
-        assert_eq!(read("?sslmode=disable"), (text("sslmode=disable"), Roots::None));
-        assert_eq!(read("?sslmode=require"), (text("sslmode=require"), Roots::None));
-        assert_eq!(read("?sslmode=verify-full"), (text("sslmode=require"), Roots::System));
-        let file = Roots::File("/srv/ca 1.pem".into());
-        for mode in ["require", "verify-full"] {
+        assert_eq!(read(""), (text("sslmode=prefer"), Check::Nothing));
+        assert_eq!(read("?sslmode=disable"), (text("sslmode=disable"), Check::Nothing));
+        assert_eq!(read("?ssl%6Dode=require"), (text("sslmode=require"), Check::Nothing));
+        let (required, file) = (text("sslmode=require"), Roots::File("/srv/ca 1.pem".into()));
+        assert_eq!(read("?sslmode=verify-full"), (required.clone(), Check::Name(Roots::System)));
+        assert_eq!(read("?sslrootcert=system"), (required.clone(), Check::Name(Roots::System)));
+        for (mode, check) in [
+            ("require", Check::Issuer(file.clone())),
+            ("verify-ca", Check::Issuer(file.clone())),
+            ("verify-full", Check::Name(file)),
+        ] {
             let query = format!("?connect_timeout=3&sslrootcert=ca%201.pem&sslmode={mode}");
-            assert_eq!(read(&query), (text("connect_timeout=3&sslmode=require"), file.clone()));
+            assert_eq!(read(&query), (text("connect_timeout=3&sslmode=require"), check));
         }
-        assert!(parse("postgres://a@b/c?sslmode=verify-ca").unwrap_err().contains("verify-full"));
+    }
+
+    #[test]
+    fn roots_that_check_nothing_are_refused() {
+        for query in [
+            "sslmode=verify-ca",
+            "sslmode=verify",
+            "sslrootcert=ca.pem",
+            "sslrootcert=ca.pem&sslmode=prefer",
+            "sslrootcert=system&sslmode=require",
+        ] {
+            assert!(parse(&format!("postgres://a@b/c?{query}")).is_err(), "{query}");
+        }
     }
 
     #[test]

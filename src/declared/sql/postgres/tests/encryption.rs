@@ -39,21 +39,33 @@ fn start(address: Ipv4Addr) -> TestServer {
 /// Whether the connection is encrypted.
 const SSL: &str = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
 
+fn call_at(server: &TestServer, address: &str) -> Result<Output, String> {
+    let url = format!("postgres://postgres@{address}");
+    let tool = server.try_tool_at(&url, json!({ "query": SSL })).unwrap();
+    let called = server.runtime.block_on(tool.call(Call::default()));
+    called.map_err(|failure| failure.to_string())
+}
+
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn ssl_mode_decides_about_unknown_certificate() {
     let address = own_address();
     let server = start(address);
-    let call = |query: &str| {
-        let url = format!("postgres://postgres@{address}/postgres{query}");
-        let tool = server.try_tool_at(&url, json!({ "query": SSL })).unwrap();
-        let called = server.runtime.block_on(tool.call(Call::default()));
-        called.map_err(|failure| failure.to_string())
-    };
+    let call = |query: &str| call_at(&server, &format!("{address}/postgres{query}"));
     let encrypted = Ok(Output::JsonText("{\"rows\":[{\"ssl\":true}],\"truncated\":false}".into()));
-    for query in ["", "?sslmode=require", "?sslmode=verify-full&sslrootcert=ca.pem"] {
+    for query in [
+        "",
+        "?sslmode=require",
+        "?sslmode=require&sslrootcert=ca.pem",
+        "?sslmode=verify-full&sslrootcert=ca.pem",
+    ] {
         assert_eq!(call(query), encrypted, "{query}");
     }
+    let other = format!("localhost/postgres?hostaddr={address}&sslrootcert=ca.pem");
+    let connect = |mode: &str| call_at(&server, &format!("{other}&sslmode={mode}"));
+    assert_eq!(connect("verify-ca"), encrypted);
+    let name = connect("verify-full").unwrap_err();
+    assert!(name.contains("certificate"), "{name}");
     let unknown = call("?sslmode=verify-full").unwrap_err();
     assert!(unknown.contains("certificate") && unknown.contains("UnknownIssuer"), "{unknown}");
     let plain = call("?sslmode=disable").unwrap_err();
