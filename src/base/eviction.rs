@@ -167,6 +167,7 @@ impl<K: Copy> Evictions<K> {
             self.searched = newcomer;
             self.of_address.victims.clear();
             self.of_address.recent.clear();
+            self.of_address.is_cut = false;
         }
         self.of_address.next(newcomer, now, || holders(newcomer))
     }
@@ -502,6 +503,27 @@ mod tests {
         assert_eq!(next("192.0.2.1", NOW), None);
         assert_eq!(next("192.0.2.2", NOW), None);
         assert_eq!(next("192.0.2.2", NOW.after(SEARCH_INTERVAL)), Some(2));
+    }
+
+    #[test]
+    fn addresses_at_their_limit_share_searches() {
+        let (mut evictions, searches) = (Evictions::default(), Cell::new(0));
+        let mut next = |address: &str, now| {
+            let client = ClientAddress::new(address.parse().unwrap());
+            evictions.next(client, Scope::Address, now, |_| {
+                searches.set(searches.get() + 1);
+                (0..300).map(|key| holder(key, address, 9000, Nothing))
+            })
+        };
+        for now in [NOW, NOW.after(SEARCH_INTERVAL)] {
+            let found = [(); 4]
+                .map(|()| ["192.0.2.1", "192.0.2.2"].map(|address| next(address, now).is_some()));
+            assert_eq!(
+                found.as_flattened(),
+                [true, false, false, false, false, false, false, false]
+            );
+        }
+        assert_eq!(searches.get(), 2);
     }
 
     #[test]
