@@ -33,7 +33,7 @@ use corelane_protocol::error::{Error, ErrorKind};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::Credential;
-use super::proof_threads::{ProofReport, ProofThreads, ThreadProofs, VerifiedProof};
+use super::proof_threads::{AskedProof, ProofReport, ProofThreads, ThreadProofs, VerifiedProof};
 use crate::guard::auth::dpop::{DpopRules, Nonces, ReadProof};
 use crate::guard::auth::{AuthError, TokenFault};
 use crate::guard::secure_rng::{Purpose, SecureRng};
@@ -204,29 +204,30 @@ impl ProofChecks {
 
     /// Begins the check of a request.
     #[inline]
-    pub(super) const fn begin_check(&mut self) {
+    pub(super) fn begin_check(&mut self) {
         if let Some(threads) = &mut self.on_threads {
             threads.begin_check();
         }
     }
 
-    /// Has a connection wait for the thread that verifies the proof of its request. Returns `false`
-    /// if none does.
+    /// Has a thread verify the proof of the request of a connection, which waits for that. Returns
+    /// `false` if none does.
     pub(super) fn wait(&mut self, key: Key) -> bool {
         self.on_threads.as_mut().is_some_and(|threads| threads.wait(key))
     }
 
-    /// Learns what a thread has found out. Returns the connection that waits for that.
-    pub(super) fn complete(&mut self, verified: &VerifiedProof) -> Option<Key> {
-        self.on_threads.as_mut()?.complete(verified)
+    /// Learns what a thread has found out. Returns the connections that wait for that.
+    pub(super) fn complete(&mut self, verified: &VerifiedProof) -> Vec<Key> {
+        self.on_threads.as_mut().map(|threads| threads.complete(verified)).unwrap_or_default()
     }
 
     /// Returns whether the signature of a proof of a caller is valid, if a thread has verified it.
-    /// Otherwise has a thread do so, unless the shard is to verify it itself: `None`.
+    /// `None` if the shard is to verify it itself.
     ///
     /// # Errors
     ///
-    /// [`AuthError::Pending`] if a thread verifies it, [`AuthError::Unavailable`] if too many wait.
+    /// [`AuthError::Pending`] if a thread does so while the request [waits](ProofChecks::wait),
+    /// [`AuthError::Unavailable`] if too many are on threads.
     pub(super) fn on_thread(
         &mut self,
         proof: &ReadProof<'_>,
@@ -244,15 +245,17 @@ impl ProofChecks {
         if let Some(is_valid) = threads.take_result(digest) {
             return Ok(Some(is_valid));
         }
-        if threads.is_rare(turn) {
-            return Ok(None);
+        if !threads.is_pending(digest) {
+            if threads.is_rare(turn) {
+                return Ok(None);
+            }
+            if !threads.has_room() {
+                return Err(TOO_MANY_PROOFS);
+            }
         }
-        if !threads.can_wait() {
-            return Err(TOO_MANY_PROOFS);
-        }
-        let owner = self.used.holder_of(principal);
-        let is_spawned = threads.spawn(owner, digest, proof.to_signature());
-        if is_spawned { Err(AuthError::Pending) } else { Ok(None) }
+        let (owner, signature) = (self.used.holder_of(principal), proof.to_signature());
+        threads.ask(AskedProof { owner, digest, signature });
+        Err(AuthError::Pending)
     }
 
     /// Returns the nonce that clients are to use.

@@ -263,10 +263,11 @@ impl Authentication {
         }
     }
 
-    /// Learns whether the signature of a proof is valid. Returns the connection whose request has
+    /// Learns whether the signature of a proof is valid. Returns the connections whose request has
     /// waited for that.
-    pub(super) fn complete_proof(&mut self, verified: &VerifiedProof) -> Option<Key> {
-        self.verification.as_mut()?.proofs.as_mut()?.complete(verified)
+    pub(super) fn complete_proof(&mut self, verified: &VerifiedProof) -> Vec<Key> {
+        let proofs = self.verification.as_mut().and_then(|active| active.proofs.as_mut());
+        proofs.map(|proofs| proofs.complete(verified)).unwrap_or_default()
     }
 
     /// Learns what the authorization server says of a token, and counts one that it accepts.

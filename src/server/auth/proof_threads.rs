@@ -1,16 +1,17 @@
 //! Signatures of proofs that threads in the background verify for a shard, so that calls do not
 //! wait for them.
 //!
-//! Invariants: callers are served in turns; a connection has at most one signature on a thread, and
-//! is read again when that is verified; a result is for the same bytes only, and is used once.
+//! Invariants: callers are served in turns; a signature is on a thread only while a connection
+//! waits for it, once for all of them, and these are read again when it is verified; a shard has at
+//! most [`PENDING_MAX`] there; a result is for the same bytes only, and is used once.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use corelane_base::holders::Holder;
-use corelane_base::id_map::IdMap;
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::blocking::{BlockingPool, Job, Reservation};
@@ -21,7 +22,9 @@ use crate::guard::auth::dpop::ProofSignature;
 const ON_SHARD_MAX: u32 = 16;
 /// Milliseconds after which it may verify one more: less than a twentieth of its time.
 const ON_SHARD_INTERVAL: u64 = 4;
-/// Results that wait for their connections, at most.
+/// Signatures of a shard that are on threads, at most.
+const PENDING_MAX: usize = 1_024;
+/// Results after which those before them are forgotten: their connections have ended.
 const RESULTS_MAX: usize = 1_024;
 
 /// The threads of a server; a clone is the same threads.
@@ -31,7 +34,7 @@ pub struct ProofThreads(Arc<BlockingPool<SignatureJob>>);
 impl ProofThreads {
     /// Returns up to `threads` threads, each started when signatures wait for it.
     pub fn new(threads: usize) -> Self {
-        // A connection has at most one signature here, and their number is limited.
+        // Each shard has at most `PENDING_MAX` signatures here. None is displaced.
         Self(Arc::new(BlockingPool::background("corelane-proofs", threads, usize::MAX)))
     }
 }
@@ -45,8 +48,6 @@ impl fmt::Debug for ProofThreads {
 /// What a thread has found out about a proof.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifiedProof {
-    /// The number of the job on its shard.
-    job: u64,
     /// The digest of the proof.
     digest: u128,
     is_valid: bool,
@@ -72,7 +73,6 @@ impl fmt::Debug for ProofReport {
 /// A signature on its way through a thread.
 struct SignatureJob {
     signature: ProofSignature,
-    job: u64,
     digest: u128,
     report: ProofReport,
 }
@@ -85,11 +85,22 @@ impl Job for SignatureJob {
     }
 
     fn run(self, _: Reservation) {
-        let Self { signature, job, digest, report } = self;
-        // The connection waits for an answer, whatever happens.
+        let Self { signature, digest, report } = self;
+        // Connections wait for an answer, whatever happens.
         let result = catch_unwind(AssertUnwindSafe(|| signature.is_valid()));
-        (report.0)(VerifiedProof { job, digest, is_valid: result.unwrap_or(false) });
+        (report.0)(VerifiedProof { digest, is_valid: result.unwrap_or(false) });
     }
+}
+
+/// A signature that a thread is to verify.
+#[derive(Debug)]
+pub struct AskedProof {
+    /// Whose turns it takes.
+    pub owner: Holder,
+    /// The digest of the proof.
+    pub digest: u128,
+    /// What is verified.
+    pub signature: ProofSignature,
 }
 
 /// The signatures that a shard has verified by threads.
@@ -97,13 +108,14 @@ impl Job for SignatureJob {
 pub struct ThreadProofs {
     threads: ProofThreads,
     report: ProofReport,
-    /// Number of the last job.
-    jobs: u64,
-    /// The last job, if no connection waits for it yet.
-    spawned: Option<u64>,
-    waiting: IdMap<u64, Key>,
+    /// That of the last check, if no connection waits for it yet.
+    asked: Option<AskedProof>,
+    /// The connections that wait for each signature on a thread, by the digest of the proof.
+    pending: HashMap<u128, Vec<Key>>,
     /// By the digest of the proof.
     results: HashMap<u128, bool>,
+    /// Those before `results`.
+    older_results: HashMap<u128, bool>,
     /// Signatures that the shard may verify itself, and since when there are so many.
     on_shard: u32,
     counted_at: Instant,
@@ -115,10 +127,10 @@ impl ThreadProofs {
         Self {
             threads,
             report,
-            jobs: 0,
-            spawned: None,
-            waiting: IdMap::default(),
+            asked: None,
+            pending: HashMap::new(),
             results: HashMap::new(),
+            older_results: HashMap::new(),
             on_shard: ON_SHARD_MAX,
             counted_at: Instant::ORIGIN,
         }
@@ -137,49 +149,61 @@ impl ThreadProofs {
         is_rare
     }
 
-    /// Returns whether one more connection may wait.
-    pub fn can_wait(&self) -> bool {
-        self.waiting.len() < RESULTS_MAX
+    /// Returns whether a thread verifies the signature of this proof.
+    pub fn is_pending(&self, digest: u128) -> bool {
+        self.pending.contains_key(&digest)
     }
 
-    /// Has a thread verify a signature of `owner`. Returns whether it will.
-    pub fn spawn(&mut self, owner: Holder, digest: u128, signature: ProofSignature) -> bool {
-        let (job, report) = (self.jobs + 1, self.report.clone());
-        let spawned = self.threads.0.spawn(owner, SignatureJob { signature, job, digest, report });
-        // Not if the system allows no thread.
-        let is_spawned = spawned.is_ok();
+    /// Returns whether a thread may verify one more signature.
+    pub fn has_room(&self) -> bool {
+        self.pending.len() < PENDING_MAX
+    }
+
+    /// Has a thread verify a signature once a connection [waits](ThreadProofs::wait) for it.
+    pub fn ask(&mut self, asked: AskedProof) {
+        self.asked = Some(asked);
+    }
+
+    /// Forgets what was asked for, if no connection waits for it.
+    pub fn begin_check(&mut self) {
+        self.asked = None;
+    }
+
+    /// Has a connection wait for what was asked for. Returns `false` if nothing was, or the system
+    /// allows no thread: the shard verifies it then.
+    pub fn wait(&mut self, key: Key) -> bool {
+        let Some(AskedProof { owner, digest, signature }) = self.asked.take() else {
+            return false;
+        };
+        if let Some(waiting) = self.pending.get_mut(&digest) {
+            if !waiting.contains(&key) {
+                waiting.push(key);
+            }
+            return true;
+        }
+        let job = SignatureJob { signature, digest, report: self.report.clone() };
+        let is_spawned = self.threads.0.spawn(owner, job).is_ok();
         if is_spawned {
-            (self.jobs, self.spawned) = (job, Some(job));
+            self.pending.insert(digest, vec![key]);
+        } else {
+            self.on_shard = self.on_shard.saturating_add(1);
         }
         is_spawned
     }
 
-    /// Forgets the last job, if no connection waits for it.
-    pub const fn begin_check(&mut self) {
-        self.spawned = None;
-    }
-
-    /// Has a connection wait for the last job. Returns `false` if there is none.
-    pub fn wait(&mut self, key: Key) -> bool {
-        let Some(job) = self.spawned.take() else { return false };
-        self.waiting.insert(job, key);
-        true
-    }
-
-    /// Keeps a result for the connection that waits for it. Returns the connection.
-    pub fn complete(&mut self, verified: &VerifiedProof) -> Option<Key> {
-        let key = self.waiting.remove(&verified.job)?;
+    /// Keeps a result for the connections that wait for it. Returns them.
+    pub fn complete(&mut self, verified: &VerifiedProof) -> Vec<Key> {
+        let Some(waiting) = self.pending.remove(&verified.digest) else { return Vec::new() };
         if self.results.len() >= RESULTS_MAX {
-            // Of connections that have ended.
-            self.results.clear();
+            self.older_results = take(&mut self.results);
         }
         self.results.insert(verified.digest, verified.is_valid);
-        Some(key)
+        waiting
     }
 
     /// Takes the result for a proof.
     pub fn take_result(&mut self, digest: u128) -> Option<bool> {
-        self.results.remove(&digest)
+        self.results.remove(&digest).or_else(|| self.older_results.remove(&digest))
     }
 }
 
@@ -204,20 +228,26 @@ mod tests {
     }
 
     #[test]
-    fn result_is_used_once_by_connection_that_waits() {
+    fn result_outlives_as_many_unused_ones() {
         let mut threads = threads();
         let key = Key::from_bits(7);
-        let verified = |job| VerifiedProof { job, digest: 5, is_valid: true };
-        assert!(!threads.wait(key));
-        threads.spawned = Some(1);
-        assert!(threads.wait(key) && !threads.wait(key));
-        assert_eq!((threads.complete(&verified(2)), threads.take_result(5)), (None, None));
-        assert_eq!(threads.complete(&verified(1)), Some(key));
-        assert_eq!((threads.take_result(5), threads.take_result(5)), (Some(true), None));
-        // Nothing waits for the job of a request that is refused.
-        threads.spawned = Some(3);
-        threads.begin_check();
-        assert!(!threads.wait(key));
-        assert_eq!(threads.complete(&verified(3)), None);
+        let complete = |threads: &mut ThreadProofs, digest| {
+            threads.pending.insert(digest, vec![key]);
+            let waiting = threads.complete(&VerifiedProof { digest, is_valid: true });
+            assert_eq!(waiting, [key]);
+        };
+        for digest in 0..5 * RESULTS_MAX as u128 {
+            complete(&mut threads, digest);
+        }
+        let last = 5 * RESULTS_MAX as u128 - 1;
+        let oldest = last - RESULTS_MAX as u128;
+        assert_eq!(
+            (threads.take_result(oldest), threads.take_result(last)),
+            (Some(true), Some(true))
+        );
+        assert_eq!((threads.take_result(last), threads.take_result(0)), (None, None));
+        assert!(threads.results.len() + threads.older_results.len() <= 2 * RESULTS_MAX);
+        // Nothing waits for it.
+        assert!(threads.complete(&VerifiedProof { digest: 0, is_valid: true }).is_empty());
     }
 }

@@ -46,7 +46,7 @@ impl Shard {
         match message {
             ShardMessage::Broadcast(message) => self.handle_broadcast(ring, message),
             ShardMessage::ProofVerified(verified) => {
-                if let Some(key) = dispatcher.auth.complete_proof(&verified) {
+                for key in dispatcher.auth.complete_proof(&verified) {
                     outbox.resume_reading(key);
                 }
             }

@@ -1,5 +1,8 @@
 //! Tokens of a shard: limits of a turn, expiry, and what is counted.
 
+#[cfg(feature = "oauth-jwt")]
+mod proofs;
+
 use super::introspection::WAIT_MAX;
 use super::question_queue::{NextQuestion, QuestionQueue};
 use super::*;

@@ -104,7 +104,8 @@ fn may_have_handshake(shard: &Shard, incoming: &IncomingRequest<'_>) -> bool {
 }
 
 /// Finds the caller of a request that is refused by its head, if the response may name a session. A
-/// caller whose token the authorization server would have to be asked about stays unknown.
+/// caller whose token the authorization server would have to be asked about, or whose proof a
+/// thread would have to verify, stays unknown.
 #[cold]
 pub(super) fn identify_refused(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
     if shard.dispatcher.auth.is_active()
