@@ -2,6 +2,7 @@
 
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use corelane::internal::{Shard, ShardInput};
 use corelane::{Catalog, Handle, NoArguments, Options, Server, Tool, Transport};
@@ -28,13 +29,18 @@ const LIST_TOOLS: &[u8] = concat!(
     "\n",
 )
 .as_bytes();
+const GET_NOTHING: &str = "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const PING: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
 
 /// A ring whose completions the test decides, and that records what is submitted in a turn.
 #[derive(Debug)]
 struct TurnRing {
     completions: Vec<Completion>,
-    received: Vec<u8>,
+    /// The bytes and padding of receive buffers, by their index.
+    received: Vec<Vec<u8>>,
+    now: Instant,
+    /// How long each turn takes.
+    turn_time: Duration,
     receives: usize,
     sends: Vec<Socket>,
     /// The text of each send.
@@ -64,15 +70,16 @@ impl Ring for TurnRing {
     }
 
     fn park(&mut self, _: ParkTimeout) -> Instant {
-        Instant::from_milliseconds(1)
+        self.now = self.now.after(self.turn_time);
+        self.now
     }
 
     fn waker(&self) -> Waker {
         Waker::new(|| {})
     }
 
-    fn bytes(&mut self, _: &ReceiveBuffer) -> &mut [u8] {
-        &mut self.received
+    fn bytes(&mut self, buffer: &ReceiveBuffer) -> &mut [u8] {
+        &mut self.received[usize::from(buffer.index)]
     }
 
     fn release(&mut self, _: ReceiveBuffer) {}
@@ -98,7 +105,9 @@ impl TurnServer {
         let (builders, handle) = server.shard_builders(1).expect("a shard");
         let ring = TurnRing {
             completions: Vec::new(),
-            received: [PING, &[0; PADDING]].concat(),
+            received: vec![padded(PING)],
+            now: Instant::from_milliseconds(1),
+            turn_time: Duration::ZERO,
             receives: 0,
             sends: Vec::new(),
             sent: Vec::new(),
@@ -132,6 +141,21 @@ impl TurnServer {
         self.0.ring()
     }
 
+    /// Runs a turn, and has the next one handle the ends of its sends. Returns what was sent.
+    fn run_sending_turn(&mut self) -> Vec<(Socket, String)> {
+        self.run_next_turn();
+        let ring = self.0.ring_mut();
+        let sends = std::mem::take(&mut ring.sends).into_iter().zip(std::mem::take(&mut ring.sent));
+        let sends: Vec<_> = sends.collect();
+        let mut sent = Vec::new();
+        for (socket, buffer) in sends {
+            sent.push((socket, String::from_utf8_lossy(&buffer).into_owned()));
+            let result = Ok(buffer.len());
+            ring.completions.push(Completion::Sent { socket, result, buffer });
+        }
+        sent
+    }
+
     fn open(&mut self, sockets: impl Iterator<Item = u32>) -> usize {
         let accepted = |index| {
             let peer = Some(([127, 0, 0, 1], 1).into());
@@ -141,14 +165,29 @@ impl TurnServer {
     }
 }
 
+fn padded(bytes: &[u8]) -> Vec<u8> {
+    [bytes, &[0; PADDING]].concat()
+}
+
 fn ping() -> Completion {
     received(PING)
 }
 
 /// A message of the open connection.
 fn received(message: &[u8]) -> Completion {
-    let len = u32::try_from(message.len()).expect("a short message");
-    Completion::Received { socket: OPEN, buffer: ReceiveBuffer { index: 0, len } }
+    received_by(OPEN, 0, message.len())
+}
+
+/// `length` bytes of the receive buffer `index`.
+fn received_by(socket: Socket, index: u16, length: usize) -> Completion {
+    let len = u32::try_from(length).expect("a short message");
+    Completion::Received { socket, buffer: ReceiveBuffer { index, len } }
+}
+
+/// Returns the number of responses to [`GET_NOTHING`] in what was sent.
+fn count_responses(sent: &[(Socket, String)], to: Socket) -> usize {
+    let texts = sent.iter().filter(|(socket, _)| *socket == to);
+    texts.map(|(_, text)| text.matches("HTTP/1.1 404 ").count()).sum()
 }
 
 #[test]
@@ -194,43 +233,61 @@ fn pipelined_requests_wait_for_other_connections() {
     let transport = Transport::Http;
     let mut server = TurnServer::listen(ShardInput::Listener { listener: LISTENER, transport });
     server.open([0, OPEN.0].into_iter());
-    let request = "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let pipelined = request.repeat(100);
-    server.0.ring_mut().received = [pipelined.as_bytes(), &[0; PADDING]].concat();
-    let length_of = |text: &str| u32::try_from(text.len()).expect("a short text");
-    let of = |socket, text: &str| {
-        let buffer = ReceiveBuffer { index: 0, len: length_of(text) };
-        Completion::Received { socket: Socket(socket), buffer }
-    };
-    let arrived = [of(0, &pipelined), of(OPEN.0, request)];
-    server.0.ring_mut().completions.extend(arrived);
+    let pipelined = GET_NOTHING.repeat(100);
+    server.0.ring_mut().received = vec![padded(pipelined.as_bytes())];
+    server.0.ring_mut().completions.extend([
+        received_by(Socket(0), 0, pipelined.len()),
+        received_by(OPEN, 0, GET_NOTHING.len()),
+    ]);
     // Responses to the pipelined requests, until that to the other one is sent, and in all.
     let (mut before, mut all) = (None, 0);
     for _ in 0..200 {
-        let ring = server.run_next_turn();
-        let sends: Vec<(Socket, Vec<u8>)> =
-            ring.sends.iter().copied().zip(ring.sent.iter().cloned()).collect();
-        for (socket, buffer) in sends {
-            let text = String::from_utf8_lossy(&buffer);
-            let responses = text.matches("HTTP/1.1 404 ").count();
-            if socket == OPEN {
-                assert_eq!((responses, before.replace(all)), (1, None));
-            } else {
-                all += responses;
-            }
-            let sent = Completion::Sent { socket, result: Ok(buffer.len()), buffer };
-            server.0.ring_mut().completions.push(sent);
+        let sent = server.run_sending_turn();
+        if count_responses(&sent, OPEN) > 0 {
+            assert_eq!((count_responses(&sent, OPEN), before.replace(all)), (1, None));
         }
+        all += count_responses(&sent, Socket(0));
     }
     assert!(before.is_some_and(|before| before < 50), "{before:?}");
     assert_eq!(all, 100);
 }
 
 #[test]
+fn pipelined_requests_are_served_beside_much_input() {
+    let transport = Transport::Http;
+    let mut server = TurnServer::listen(ShardInput::Listener { listener: LISTENER, transport });
+    // Together they send more than 1 MiB in each turn.
+    let others = 0..32;
+    for socket in others.clone().chain([OPEN.0]) {
+        server.open([socket].into_iter());
+    }
+    let head = "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40000\r\n\r\n";
+    let (message, pipelined) = ([head, &" ".repeat(40_000)].concat(), GET_NOTHING.repeat(20));
+    let ring = server.0.ring_mut();
+    ring.received = vec![padded(message.as_bytes()), padded(pipelined.as_bytes())];
+    ring.turn_time = Duration::from_millis(5);
+    let (mut to_others, mut to_pipelined) = (0, 0);
+    for turn in 0..12 {
+        let messages = others.clone().map(|socket| received_by(Socket(socket), 0, message.len()));
+        server.0.ring_mut().completions.extend(messages);
+        if turn == 3 {
+            server.0.ring_mut().completions.push(received_by(OPEN, 1, pipelined.len()));
+        }
+        let sent = server.run_sending_turn();
+        let of_others = others.clone().map(|socket| count_responses(&sent, Socket(socket)));
+        to_others += of_others.sum::<usize>();
+        to_pipelined += count_responses(&sent, OPEN);
+    }
+    // A turn handles what the one before has reaped, and a send leaves after the one before it.
+    assert!(to_others >= 32 * 9, "{to_others}");
+    assert_eq!(to_pipelined, 20);
+}
+
+#[test]
 fn request_after_catalog_update_finds_new_version() {
     let mut server = TurnServer::start();
     server.open([OPEN.0].into_iter());
-    server.0.ring_mut().received = [LIST_TOOLS, &[0; PADDING]].concat();
+    server.0.ring_mut().received = vec![padded(LIST_TOOLS)];
     // Both wait for a shard that is busy.
     server.complete([received(LIST_TOOLS)].into_iter());
     let tool = Tool::new("added").inline_writer(|NoArguments {}, _, _| Ok(()));

@@ -4,9 +4,10 @@
 //! A turn that receives much is large work too, whatever it receives.
 //!
 //! Invariants: while other clients send small messages, the shard rests after large work for as
-//! long as it took, so that large work takes at most half of its time; connections with large
-//! messages, and large results, take turns in the order in which they came. Buffers and memory of
-//! the parser are kept for a while after large work.
+//! long as it took, so that large work takes at most half of its time; a rest ends, whatever is
+//! received meanwhile. Connections with large messages, and large results, take turns in the order
+//! in which they came. What is left of many requests waits for the next turn only, not for large
+//! work or a rest. Buffers and memory of the parser are kept for a while after large work.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -28,14 +29,18 @@ pub struct LargeWork {
     last_done: Option<Instant>,
     /// Time of the last small message beside large work.
     others_seen: Option<Instant>,
-    /// Connections in the middle of a large message, or of many requests, whose input waits.
+    /// Connections in the middle of a large message, whose input waits.
     inputs: VecDeque<Key>,
+    /// Connections in the middle of many requests, whose input waits.
+    rests: VecDeque<Key>,
     /// Large results of blocking handlers.
     results: VecDeque<ShardMessage>,
     /// An input was handled last.
     is_result_next: bool,
     /// Inputs returned in this turn.
     resumed: usize,
+    /// The same of `rests`.
+    resumed_rests: usize,
     /// Bytes received by the shard until the end of the last turn.
     bytes_in: u64,
     /// Memory is kept for the next large work.
@@ -62,6 +67,9 @@ const RECEIVED_MAX: u64 = 1 << 20;
 
 /// Waiting inputs read in one turn: each may bring what the kernel has buffered.
 const RESUMED_MAX: usize = 2;
+
+/// The same of connections with many requests, of which each handles a few.
+const RESUMED_RESTS_MAX: usize = 8;
 
 /// The longest rest: a turn also seems long if the process or its machine was suspended.
 const REST_MAX: Duration = Duration::from_secs(1);
@@ -98,11 +106,13 @@ impl LargeWork {
     /// Records the end of a turn that began at `now`; the shard has received `bytes_in` so far.
     #[inline]
     pub const fn end_turn(&mut self, bytes_in: u64, now: Instant) {
-        if bytes_in - self.bytes_in > RECEIVED_MAX {
+        // What a rest receives would be followed by another rest, without large work in between.
+        let rests = !self.rests_until.since(now).is_zero();
+        if bytes_in - self.bytes_in > RECEIVED_MAX && !rests {
             self.record(now);
         }
         self.bytes_in = bytes_in;
-        self.resumed = 0;
+        (self.resumed, self.resumed_rests) = (0, 0);
         self.is_turn_over = true;
     }
 
@@ -129,14 +139,14 @@ impl LargeWork {
         postpones
     }
 
-    /// Has the input of a connection wait behind that of others.
-    pub fn push_input(&mut self, key: Key) {
-        self.inputs.push_back(key);
+    /// Has what is left of many requests of a connection wait behind the input of others.
+    pub fn push_rest(&mut self, key: Key) {
+        self.rests.push_back(key);
     }
 
     /// Returns whether the input of a connection waits.
     pub fn is_postponed(&self, key: Key) -> bool {
-        self.inputs.contains(&key)
+        self.inputs.contains(&key) || self.rests.contains(&key)
     }
 
     /// Adds a large result; it is handled when [`LargeWork::next`] returns it.
@@ -146,16 +156,23 @@ impl LargeWork {
 
     /// Returns whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.inputs.is_empty() && self.results.is_empty()
+        self.inputs.is_empty() && self.results.is_empty() && self.rests.is_empty()
     }
 
     /// Returns the number of inputs and results that wait.
     pub fn len(&self) -> usize {
-        self.inputs.len() + self.results.len()
+        self.inputs.len() + self.results.len() + self.rests.len()
     }
 
-    /// Takes the next work, unless the shard rests or has done some in this turn.
+    /// Takes the next work: what is left of many requests, or large work unless the shard rests or
+    /// has done some in this turn.
     pub fn next(&mut self, now: Instant) -> Option<NextWork> {
+        if self.resumed_rests < RESUMED_RESTS_MAX
+            && let Some(key) = self.rests.pop_front()
+        {
+            self.resumed_rests += 1;
+            return Some(NextWork::Input(key));
+        }
         if self.is_turn_over
             && let Some(done_in) = self.done_in.take()
         {
@@ -180,7 +197,11 @@ impl LargeWork {
 
     /// Returns when the next turn must begin at the latest: at once to measure the last one.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let work = self.done_in.or_else(|| (!self.is_empty()).then_some(self.rests_until));
+        let work = if self.rests.is_empty() {
+            self.done_in.or_else(|| (!self.is_empty()).then_some(self.rests_until))
+        } else {
+            Some(Instant::ORIGIN)
+        };
         if self.keeps_memory { self.with_end_of_memory(work) } else { work }
     }
 
@@ -323,15 +344,50 @@ mod tests {
     }
 
     #[test]
-    fn rest_of_input_waits_for_turn() {
-        let (mut large_work, keys) = (LargeWork::default(), keys());
-        for key in keys {
-            large_work.push_input(key);
+    fn turns_that_receive_much_leave_large_work() {
+        let (mut large_work, [first, _]) = (LargeWork::default(), keys());
+        large_work.end_turn(2 * RECEIVED_MAX, at(0));
+        large_work.record_other(at(10));
+        assert!(large_work.postpone_input(first, at(10)));
+        let turns = (1..=4).map(|turn| {
+            let next = next_input(&mut large_work, 10 * turn);
+            large_work.end_turn(2 * (turn + 1) * RECEIVED_MAX, at(10 * turn));
+            next
+        });
+        assert_eq!(turns.collect::<Vec<_>>(), [None, Some(first), None, None]);
+    }
+
+    #[test]
+    fn rest_of_input_passes_large_work() {
+        let (mut large_work, [first, second]) = (LargeWork::default(), keys());
+        large_work.record_other(at(0));
+        large_work.record(at(0));
+        for key in [first, second] {
+            large_work.push_rest(key);
         }
-        assert!(large_work.is_postponed(keys[1]));
+        assert!(large_work.is_postponed(second) && large_work.len() == 2);
         assert_eq!(large_work.next_deadline(), Some(Instant::ORIGIN));
-        assert_eq!(keys.map(|_| next_input(&mut large_work, 0)), keys.map(Some));
-        assert!(large_work.is_empty());
+        assert_eq!(next_input(&mut large_work, 0), Some(first));
+        large_work.end_turn(0, at(0));
+        // The rest begins.
+        assert_eq!(next_input(&mut large_work, 10), Some(second));
+        assert!(large_work.next(at(10)).is_none() && large_work.is_empty());
+    }
+
+    #[test]
+    fn turn_resumes_few_rests_of_input() {
+        let (mut large_work, [first, second]) = (LargeWork::default(), keys());
+        for _ in 0..=RESUMED_RESTS_MAX {
+            large_work.push_rest(first);
+        }
+        for _ in 0..RESUMED_RESTS_MAX {
+            assert_eq!(next_input(&mut large_work, 0), Some(first));
+        }
+        assert_eq!(next_input(&mut large_work, 0), None);
+        large_work.push_rest(second);
+        large_work.end_turn(0, at(0));
+        assert_eq!(next_input(&mut large_work, 0), Some(first));
+        assert_eq!(next_input(&mut large_work, 0), Some(second));
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Transports {
         let Self { connections, large_work, .. } = self;
         if connections.table.get(key).is_some_and(Connection::is_read) {
             connections.table.hold_input(key);
-            large_work.push_input(key);
+            large_work.push_rest(key);
         }
     }
 
