@@ -11,8 +11,9 @@ use super::{Sending, Sent};
 use crate::ring::{Completion, Operation, PADDING, ReceiveBuffer, Ring, Socket};
 use corelane_base::pool::BufferPool;
 
-/// Bytes of the owner that are encoded at once: a fraction of a millisecond of TLS.
-const PART_BYTES_MAX: usize = 256 << 10;
+/// Bytes of the owner that are encoded at once: a fraction of a millisecond of TLS. Encoded they
+/// are at most what a ring gives to the kernel at once.
+const PART_BYTES_MAX: usize = 240 << 10;
 
 /// A stream with a filter.
 #[derive(Debug)]

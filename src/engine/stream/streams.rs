@@ -446,7 +446,8 @@ mod tests {
             streams.take_completions(&mut decoded);
             received.extend(peer.take_received());
         }
-        assert!(received == encoded && largest <= 256 << 10, "{largest}");
+        // 256 KiB with what TLS adds are more than a ring gives to the kernel at once.
+        assert!(received == encoded && largest <= 250 << 10, "{largest}");
         let [Completion::Sent { buffer: returned, result: Ok(700_000), .. }] = &decoded[..] else {
             panic!("{decoded:?}")
         };
