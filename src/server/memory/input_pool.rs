@@ -157,10 +157,11 @@ impl InputPool {
         self.preferred == Some(key) || self.enlarged.is_none_or(|enlarged| enlarged == key)
     }
 
-    /// Records that a connection receives into such a buffer.
+    /// Records that a connection has moved to a larger buffer, which counts as such a one unless
+    /// another connection has it.
     pub fn record_large_buffer(&mut self, key: Key) {
         if self.preferred != Some(key) {
-            self.enlarged = Some(key);
+            self.enlarged.get_or_insert(key);
         }
     }
 
@@ -556,6 +557,9 @@ mod tests {
         pool.record_large_buffer(first);
         assert!(pool.admits_large_buffer(preferred) && pool.admits_large_buffer(first));
         assert!(!pool.admits_large_buffer(second));
+        // Of one that has moved to a slightly larger buffer.
+        pool.record_large_buffer(second);
+        assert!(pool.admits_large_buffer(first) && !pool.admits_large_buffer(second));
         // The next message has begun.
         assert_eq!(pool.record(first, None, MIB / 2, at(1)), InputRoom::Free);
         assert!(pool.admits_large_buffer(second));
