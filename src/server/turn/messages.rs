@@ -352,6 +352,10 @@ fn apply_step<R: Ring>(shard: &mut Shard, ring: &mut R, step: PressureStep) {
         shard.transports.acceptor.set_pressure(step);
         shard.apply_limits();
     }
+    if step > before {
+        // Before anything is refused: it may be enough.
+        shard.transports.free_kept_memory(&mut shard.parser);
+    }
     if step >= PressureStep::EndStreams && before < PressureStep::EndStreams {
         end_streams(shard);
     }
@@ -377,6 +381,8 @@ fn end_streams(shard: &mut Shard) {
 /// Closes connections until half of what is held for clients is freed, those for which most is held
 /// first; those that hold less than their share stay.
 fn close_slowest<R: Ring>(shard: &mut Shard, ring: &mut R) {
+    // It is not held for clients.
+    shard.transports.free_kept_memory(&mut shard.parser);
     let held_bytes = held_memory(&shard.transports, &shard.dispatcher).total();
     let limit = MemoryLimit::new((held_bytes / 2).max(KEPT_BYTES));
     let memory = Rc::clone(&shard.dispatcher.handlers.memory);
