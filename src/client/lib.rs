@@ -74,7 +74,9 @@ pub use self::io::IoDriver;
 #[cfg(feature = "test-support")]
 #[doc(hidden)]
 pub use self::io::WebSocketEcho;
-pub use self::io::{IoTask, IoThread, ParityEvent, ProgramEvent, supervise_programs};
+#[cfg(feature = "supervised")]
+pub use self::io::supervise_programs;
+pub use self::io::{IoTask, IoThread, ParityEvent, ProgramEvent};
 pub use self::local::{LocalClient, LocalClientBuilder, LocalRequest, MessageChannel};
 pub use self::notifications::LogMessage;
 #[cfg(feature = "oauth-jwt")]
@@ -118,5 +120,6 @@ pub use corelane_parity::capabilities::{
 #[doc(inline)]
 pub use corelane_parity::error::ErrorCode as ParityErrorCode;
 #[doc(inline)]
+#[cfg(feature = "supervised")]
 pub use corelane_process::{SupervisorCommand, run_supervisor};
 pub use corelane_protocol::model::TaskStatus;

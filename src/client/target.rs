@@ -161,7 +161,7 @@ const fn default_port(is_encrypted: bool) -> u16 {
 /// It is ended with the client: its standard input is closed, and after each
 /// [`Program::exit_timeout`] its group gets SIGTERM, then SIGKILL. If this process is killed, the
 /// leader of the group, a `/bin/sh` (about 1 MB), sends SIGTERM after a second, and SIGKILL
-/// 5 seconds later; with [`supervise_programs`](crate::supervise_programs) one process ends all
+/// 5 seconds later; with `supervise_programs` (feature `supervised`) one process ends all
 /// programs then, and whatever they have started: with SIGTERM, and SIGKILL half a second later.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Program {

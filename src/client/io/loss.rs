@@ -52,7 +52,7 @@ impl Loss {
     pub const fn may_be_answer(&self) -> bool {
         match self {
             Self::Exit { exit: ProgramExit::Status(_), has_read, .. } => *has_read,
-            Self::Exit { exit: ProgramExit::Signal(_) | ProgramExit::NotStarted(_), .. } => false,
+            Self::Exit { .. } => false,
             Self::EndOfStream(_) | Self::Send(_) | Self::Handshake => true,
         }
     }

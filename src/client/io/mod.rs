@@ -44,7 +44,9 @@ pub(super) use self::peer_settings::{
     ConnectOptions, ConnectionCallback, PeerSettings, RetryCallback,
 };
 pub(super) use self::process::ProgramCallback;
-pub use self::process::{ProgramEvent, supervise_programs};
+pub use self::process::ProgramEvent;
+#[cfg(feature = "supervised")]
+pub use self::process::supervise_programs;
 pub use self::tasks::IoTask;
 pub use self::thread::IoThread;
 pub(super) use self::thread::{ParityPeerRef, PeerRef, ShardIo};

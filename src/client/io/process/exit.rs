@@ -1,6 +1,7 @@
 //! How a program ends.
 
 use std::fmt;
+#[cfg(feature = "supervised")]
 use std::sync::Arc;
 
 use rustix::process::Signal;
@@ -13,12 +14,14 @@ pub enum ProgramExit {
     /// This signal has ended it.
     Signal(i32),
     /// It could not be started; a sentence that says why.
+    #[cfg(feature = "supervised")]
     NotStarted(Arc<str>),
 }
 
 impl fmt::Display for ProgramExit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            #[cfg(feature = "supervised")]
             Self::NotStarted(why) => write!(formatter, "was not started: {why}"),
             Self::Status(status) => write!(formatter, "exited with status {status}"),
             Self::Signal(signal) => {

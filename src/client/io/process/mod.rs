@@ -7,6 +7,7 @@ mod pipes;
 mod events;
 
 mod child;
+#[cfg(feature = "supervised")]
 mod supervised;
 
 use std::ffi::OsString;
@@ -22,7 +23,10 @@ use self::child::WatchedChild;
 use self::events::ProgramEvents;
 pub use self::events::{ProgramCallback, ProgramEvent};
 pub use self::exit::ProgramExit;
+use self::pipes::ProgramPipes;
+#[cfg(feature = "supervised")]
 use self::supervised::SupervisedChild;
+#[cfg(feature = "supervised")]
 pub use self::supervised::supervise_programs;
 use crate::sync::CloseSlot;
 use crate::target::{Program, ProgramStderr};
@@ -50,6 +54,7 @@ enum Running {
     /// This process.
     Watched(WatchedChild),
     /// The supervisor of this process.
+    #[cfg(feature = "supervised")]
     Supervised(SupervisedChild),
 }
 
@@ -57,6 +62,7 @@ impl Running {
     fn exit(&self) -> Option<ProgramExit> {
         match self {
             Self::Watched(child) => child.exit(),
+            #[cfg(feature = "supervised")]
             Self::Supervised(child) => child.exit(),
         }
     }
@@ -64,6 +70,7 @@ impl Running {
     fn stop(self, exit_timeout: Duration) -> Option<ExitStatus> {
         match self {
             Self::Watched(child) => child.stop(exit_timeout),
+            #[cfg(feature = "supervised")]
             Self::Supervised(child) => child.stop(exit_timeout),
         }
     }
@@ -162,12 +169,7 @@ pub fn start(program: &Program, on_event: Option<ProgramCallback>) -> io::Result
         ProgramStderr::Inherit | ProgramStderr::Discard => None,
     });
     let (pipes, own) = pipes::open(program.stderr, on_event.is_some())?;
-    let running = match supervised::supervisor() {
-        Some(supervisor) => {
-            Running::Supervised(SupervisedChild::start(&supervisor?, program, pipes)?)
-        }
-        None => Running::Watched(WatchedChild::start(program, pipes)?),
-    };
+    let running = start_running(program, pipes)?;
     let events = ProgramEvents::new(on_event, own.stderr);
     let process = ServerProcess {
         running: Some((running, events)),
@@ -176,6 +178,15 @@ pub fn start(program: &Program, on_event: Option<ProgramCallback>) -> io::Result
         exit: None,
     };
     Ok(StartedProgram { input: own.input, output: own.output, process })
+}
+
+fn start_running(program: &Program, pipes: ProgramPipes) -> io::Result<Running> {
+    #[cfg(feature = "supervised")]
+    if let Some(supervisor) = supervised::supervisor() {
+        let child = SupervisedChild::start(&supervisor?, program, pipes)?;
+        return Ok(Running::Supervised(child));
+    }
+    Ok(Running::Watched(WatchedChild::start(program, pipes)?))
 }
 
 /// Logs the lines of a program.
