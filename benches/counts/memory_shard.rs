@@ -49,8 +49,8 @@ impl MemoryShard {
     pub(crate) fn send(&mut self, script: &[u8], times: u64) -> u64 {
         self.shard.ring_mut().set_script(script, times);
         let before = self.shard.ring().sent_bytes;
-        // One more turn, for the completions of the last sends.
-        for _ in 0..=times {
+        // Two more turns, for what is left of many requests and for the completions of the sends.
+        for _ in 0..times + 2 {
             self.shard.run_turn(ParkTimeout::Zero);
         }
         self.shard.ring().sent_bytes - before
