@@ -266,7 +266,7 @@ fn next_token(rest: &str, first: char, dialect: Dialect) -> Result<(Token, usize
     })
 }
 
-/// Length of the word that `rest` begins with: letters, digits, `_` and `$`.
+/// Length of the word that `rest` begins with, of the characters that names in SQL have.
 fn word_length(rest: &str) -> usize {
     let is_part = |it: char| it.is_alphanumeric() || it == '_' || it == '$' || !it.is_ascii();
     rest.find(|it| !is_part(it)).unwrap_or(rest.len())

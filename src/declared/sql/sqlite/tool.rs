@@ -254,7 +254,7 @@ fn check_parameters(statement: &Statement<'_>, text: &StatementText) -> Result<(
         return Ok(());
     }
     let message = format!("has the parameters {:?}", found.collect::<Vec<_>>());
-    Err(Problem::new("sql.query", message, "write :name with letters, digits and _"))
+    Err(Problem::new("sql.query", message, "write :name with A-Z a-z 0-9 and _"))
 }
 
 /// What an error means for the declaration.
