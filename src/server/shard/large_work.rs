@@ -9,9 +9,11 @@
 //! in which they came. What is left of many requests waits for the next turn only, not for large
 //! work or a rest. Buffers and memory of the parser are kept for a while after large work.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::hash::BuildHasherDefault;
 use std::time::Duration;
 
+use corelane_base::id_map::IdHasher;
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 
@@ -30,9 +32,9 @@ pub struct LargeWork {
     /// Time of the last small message beside large work.
     others_seen: Option<Instant>,
     /// Connections in the middle of a large message, whose input waits.
-    inputs: VecDeque<Key>,
+    inputs: WaitingKeys,
     /// Connections in the middle of many requests, whose input waits.
-    rests: VecDeque<Key>,
+    rests: WaitingKeys,
     /// Large results of blocking handlers.
     results: VecDeque<ShardMessage>,
     /// An input was handled last.
@@ -47,6 +49,40 @@ pub struct LargeWork {
     keeps_memory: bool,
     /// That of the parser.
     parser_bytes: usize,
+}
+
+/// Connections in the order in which they came, each once.
+#[derive(Debug, Default)]
+struct WaitingKeys {
+    order: VecDeque<Key>,
+    keys: HashSet<Key, BuildHasherDefault<IdHasher>>,
+}
+
+impl WaitingKeys {
+    fn push(&mut self, key: Key) {
+        if self.keys.insert(key) {
+            self.order.push_back(key);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Key> {
+        let key = self.order.pop_front()?;
+        self.keys.remove(&key);
+        Some(key)
+    }
+
+    #[inline]
+    fn contains(&self, key: Key) -> bool {
+        !self.order.is_empty() && self.keys.contains(&key)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.order.len()
+    }
 }
 
 /// Large work that may go on.
@@ -134,19 +170,19 @@ impl LargeWork {
         let postpones = is_recent(self.others_seen, now)
             && (self.done_in.is_some() || now < self.rests_until || !self.inputs.is_empty());
         if postpones {
-            self.inputs.push_back(key);
+            self.inputs.push(key);
         }
         postpones
     }
 
     /// Has what is left of many requests of a connection wait behind the input of others.
     pub fn push_rest(&mut self, key: Key) {
-        self.rests.push_back(key);
+        self.rests.push(key);
     }
 
     /// Returns whether the input of a connection waits.
     pub fn is_postponed(&self, key: Key) -> bool {
-        self.inputs.contains(&key) || self.rests.contains(&key)
+        self.inputs.contains(key) || self.rests.contains(key)
     }
 
     /// Adds a large result; it is handled when [`LargeWork::next`] returns it.
@@ -168,7 +204,7 @@ impl LargeWork {
     /// has done some in this turn.
     pub fn next(&mut self, now: Instant) -> Option<NextWork> {
         if self.resumed_rests < RESUMED_RESTS_MAX
-            && let Some(key) = self.rests.pop_front()
+            && let Some(key) = self.rests.pop()
         {
             self.resumed_rests += 1;
             return Some(NextWork::Input(key));
@@ -192,7 +228,7 @@ impl LargeWork {
             return None;
         }
         self.resumed += 1;
-        self.inputs.pop_front().map(NextWork::Input)
+        self.inputs.pop().map(NextWork::Input)
     }
 
     /// Returns when the next turn must begin at the latest: at once to measure the last one.
@@ -227,9 +263,9 @@ mod tests {
         Instant::from_milliseconds(ms)
     }
 
-    fn keys() -> [Key; 2] {
-        let mut slab = Slab::new(2);
-        [(); 2].map(|()| slab.insert(()).unwrap())
+    fn keys<const COUNT: usize>() -> [Key; COUNT] {
+        let mut slab = Slab::new(COUNT);
+        [(); COUNT].map(|()| slab.insert(()).unwrap())
     }
 
     fn result() -> ShardMessage {
@@ -329,18 +365,23 @@ mod tests {
 
     #[test]
     fn turn_resumes_few_inputs() {
-        let (mut large_work, [first, _]) = (LargeWork::default(), keys());
+        let mut large_work = LargeWork::default();
+        let keys = keys::<{ RESUMED_MAX + 1 }>();
         large_work.record_other(at(0));
         work(&mut large_work, 0);
-        for _ in 0..=RESUMED_MAX {
-            assert!(large_work.postpone_input(first, at(0)));
+        for key in keys {
+            // Once, however often it is received from.
+            assert!(large_work.postpone_input(key, at(0)) && large_work.postpone_input(key, at(0)));
         }
-        for _ in 0..RESUMED_MAX {
-            assert_eq!(next_input(&mut large_work, 0), Some(first));
+        assert_eq!(large_work.len(), keys.len());
+        let [resumed @ .., last] = keys;
+        for key in resumed {
+            assert_eq!(next_input(&mut large_work, 0), Some(key));
+            assert!(!large_work.is_postponed(key) && large_work.is_postponed(last));
         }
         assert_eq!(next_input(&mut large_work, 0), None);
         large_work.end_turn(0, at(0));
-        assert_eq!(next_input(&mut large_work, 0), Some(first));
+        assert_eq!(next_input(&mut large_work, 0), Some(last));
     }
 
     #[test]
@@ -376,12 +417,11 @@ mod tests {
 
     #[test]
     fn turn_resumes_few_rests_of_input() {
-        let (mut large_work, [first, second]) = (LargeWork::default(), keys());
-        for _ in 0..=RESUMED_RESTS_MAX {
-            large_work.push_rest(first);
-        }
-        for _ in 0..RESUMED_RESTS_MAX {
-            assert_eq!(next_input(&mut large_work, 0), Some(first));
+        let mut large_work = LargeWork::default();
+        let [resumed @ .., first, second] = keys::<{ RESUMED_RESTS_MAX + 2 }>();
+        resumed.iter().chain([&first]).for_each(|key| large_work.push_rest(*key));
+        for key in resumed {
+            assert_eq!(next_input(&mut large_work, 0), Some(key));
         }
         assert_eq!(next_input(&mut large_work, 0), None);
         large_work.push_rest(second);
