@@ -23,8 +23,8 @@ use std::hash::Hasher;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 
-use corelane_base::client_address::{AddressShare, ClientAddress};
-use corelane_base::holders::{HeldPlaces, Holder, PlaceOwner};
+use corelane_base::client_address::ClientAddress;
+use corelane_base::holders::{Holder, PlaceOwner};
 use corelane_base::principal::Principal;
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
@@ -33,6 +33,7 @@ use corelane_protocol::error::{Error, ErrorKind};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::Credential;
+use super::proof_holders::{ProofHolders, ProofPlaces};
 use super::proof_threads::{AskedProof, ProofReport, ProofThreads, ThreadProofs, VerifiedProof};
 use crate::guard::auth::dpop::{DpopRules, Nonces, ReadProof};
 use crate::guard::auth::{AuthError, TokenFault};
@@ -227,11 +228,13 @@ impl ProofChecks {
     /// # Errors
     ///
     /// [`AuthError::Pending`] if a thread does so while the request [waits](ProofChecks::wait),
-    /// [`AuthError::Unavailable`] if too many are on threads.
+    /// [`AuthError::Unavailable`] if too many are on threads, in all or of the caller or its
+    /// network.
     pub(super) fn on_thread(
         &mut self,
         proof: &ReadProof<'_>,
         principal: &Principal,
+        client: Option<ClientAddress>,
         turn: Instant,
     ) -> Result<Option<bool>, AuthError> {
         let Some(threads) = &mut self.on_threads else { return Ok(None) };
@@ -245,16 +248,18 @@ impl ProofChecks {
         if let Some(is_valid) = threads.take_result(digest) {
             return Ok(Some(is_valid));
         }
+        let holders =
+            threads.holders_of(PlaceOwner { principal: Some(principal), address: client });
         if !threads.is_pending(digest) {
             if threads.is_rare(turn) {
                 return Ok(None);
             }
-            if !threads.has_room() {
-                return Err(TOO_MANY_PROOFS);
+            if !threads.has_room(holders) {
+                return Err(TOO_MANY_ON_THREADS);
             }
         }
         let (owner, signature) = (self.used.holder_of(principal), proof.to_signature());
-        threads.ask(AskedProof { owner, digest, signature });
+        threads.ask(AskedProof { owner, holders, digest, signature });
         Err(AuthError::Pending)
     }
 
@@ -312,6 +317,10 @@ impl fmt::Debug for ProofChecks {
 
 const TOO_MANY_PROOFS: AuthError =
     AuthError::Unavailable("too many proofs are remembered at the moment; try again");
+const TOO_MANY_ON_THREADS: AuthError = AuthError::Unavailable(
+    "too many proofs, in all or of this caller or its network, are verified at the moment; \
+     try again",
+);
 const TOO_MANY_OF_CALLER: AuthError = AuthError::Unavailable(
     "too many proofs of this caller or its network are remembered at the moment; try again",
 );
@@ -333,18 +342,12 @@ pub(super) struct UsedProofs {
 /// Whose the proofs are.
 #[derive(Debug, Default)]
 struct ProofOwners {
-    /// By caller.
-    held: HeldPlaces,
-    /// By address of the client, and the networks around it.
-    by_address: HeldPlaces,
+    places: ProofPlaces,
     /// How many of each caller and address count until a time, in seconds since 1970.
-    until: BTreeMap<(u64, Holder, Holder), usize>,
+    until: BTreeMap<(u64, ProofHolders), usize>,
 }
 
 impl UsedProofs {
-    /// Part of the proofs that one caller, and one address, may have of what the others leave.
-    const SHARE: AddressShare = AddressShare::new(75);
-
     /// Seconds for which proofs are counted together, so that a caller has few numbers.
     const COUNTED_TOGETHER: u64 = 8;
 
@@ -357,7 +360,7 @@ impl UsedProofs {
     /// Returns the holder of the proofs of a caller.
     fn holder_of(&self, caller: &Principal) -> Holder {
         let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        owners.held.holder_of(PlaceOwner { principal: Some(caller), address: None })
+        owners.places.holders_of(PlaceOwner { principal: Some(caller), address: None }).caller
     }
 
     /// Adds the digest of a proof of a caller at the time `now` until the time `until`, in seconds
@@ -371,20 +374,15 @@ impl UsedProofs {
     ) -> Option<InsertResult> {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         owners.expire(now);
-        let holder = owners.held.holder_of(owner);
-        let address = owners.by_address.holder_of(owner.address.into());
-        let is_full = |held: &HeldPlaces, holder| {
-            held.of(holder) >= held.limit_of(holder, self.proofs_max, Self::SHARE)
-        };
-        if is_full(&owners.held, holder) || is_full(&owners.by_address, address) {
+        let holders = owners.places.holders_of(owner);
+        if !owners.places.has_room(holders, self.proofs_max) {
             return None;
         }
         let inserted = self.digests.insert(digest, now, until);
         if inserted == InsertResult::First {
             let counted_until = until.max(now + 1).next_multiple_of(Self::COUNTED_TOGETHER);
-            *owners.until.entry((counted_until, holder, address)).or_default() += 1;
-            owners.held.add(holder, 1);
-            owners.by_address.add(address, 1);
+            *owners.until.entry((counted_until, holders)).or_default() += 1;
+            owners.places.add(holders);
         }
         Some(inserted)
     }
@@ -396,9 +394,8 @@ impl ProofOwners {
         while let Some(first) = self.until.first_entry()
             && first.key().0 <= now
         {
-            let ((_, holder, address), count) = first.remove_entry();
-            self.held.subtract(holder, count);
-            self.by_address.subtract(address, count);
+            let ((_, holders), count) = first.remove_entry();
+            self.places.subtract(holders, count);
         }
     }
 }
@@ -612,7 +609,7 @@ mod tests {
         // What was remembered is forgotten.
         used.insert(u128::MAX, PlaceOwner::default(), 200, 300);
         let owners = used.owners.lock().unwrap();
-        assert_eq!((owners.held.total(), owners.by_address.total()), (1, 1));
+        assert_eq!(owners.places.totals(), [1, 1]);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 
 mod credential;
 
+mod proof_holders;
 mod proof_threads;
 
 mod checks;
@@ -624,7 +625,7 @@ impl TokenVerification {
         let proof = rules.read(sent, token, thumbprint, unix_seconds)?;
         let Some(proofs) = &mut self.proofs else { return Err(NO_AUTHENTICATION) };
         proofs.check_nonce(rules, &proof, unix_seconds)?;
-        match proofs.on_thread(&proof, principal, turn)? {
+        match proofs.on_thread(&proof, principal, client, turn)? {
             Some(true) => {}
             Some(false) => return Err(INVALID_SIGNATURE),
             None => {

@@ -3,7 +3,8 @@
 //!
 //! Invariants: callers are served in turns; a signature is on a thread only while a connection
 //! waits for it, once for all of them, and these are read again when it is verified; a shard has at
-//! most [`PENDING_MAX`] there; a result is for the same bytes only, and is used once.
+//! most [`PENDING_MAX`] there, of which a caller and its network leave some to others; a result is
+//! for the same bytes only, and is used once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,11 +12,12 @@ use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use corelane_base::holders::Holder;
+use corelane_base::holders::{Holder, PlaceOwner};
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::blocking::{BlockingPool, Job, Reservation};
 
+use super::proof_holders::{ProofHolders, ProofPlaces};
 use crate::guard::auth::dpop::ProofSignature;
 
 /// Signatures that a shard verifies itself while it does so rarely.
@@ -97,10 +99,20 @@ impl Job for SignatureJob {
 pub struct AskedProof {
     /// Whose turns it takes.
     pub owner: Holder,
+    /// Whose it is on this shard.
+    pub holders: ProofHolders,
     /// The digest of the proof.
     pub digest: u128,
     /// What is verified.
     pub signature: ProofSignature,
+}
+
+/// A signature on a thread.
+#[derive(Debug)]
+struct PendingProof {
+    holders: ProofHolders,
+    /// The connections that wait for it.
+    waiting: Vec<Key>,
 }
 
 /// The signatures that a shard has verified by threads.
@@ -110,8 +122,10 @@ pub struct ThreadProofs {
     report: ProofReport,
     /// That of the last check, if no connection waits for it yet.
     asked: Option<AskedProof>,
-    /// The connections that wait for each signature on a thread, by the digest of the proof.
-    pending: HashMap<u128, Vec<Key>>,
+    /// Those on threads, by the digest of the proof.
+    pending: HashMap<u128, PendingProof>,
+    /// Whose these are.
+    places: ProofPlaces,
     /// By the digest of the proof.
     results: HashMap<u128, bool>,
     /// Those before `results`.
@@ -129,6 +143,7 @@ impl ThreadProofs {
             report,
             asked: None,
             pending: HashMap::new(),
+            places: ProofPlaces::default(),
             results: HashMap::new(),
             older_results: HashMap::new(),
             on_shard: ON_SHARD_MAX,
@@ -154,9 +169,14 @@ impl ThreadProofs {
         self.pending.contains_key(&digest)
     }
 
-    /// Returns whether a thread may verify one more signature.
-    pub fn has_room(&self) -> bool {
-        self.pending.len() < PENDING_MAX
+    /// Returns whose a proof is.
+    pub fn holders_of(&self, owner: PlaceOwner<'_>) -> ProofHolders {
+        self.places.holders_of(owner)
+    }
+
+    /// Returns whether a thread may verify one more signature of these holders.
+    pub fn has_room(&self, holders: ProofHolders) -> bool {
+        self.pending.len() < PENDING_MAX && self.places.has_room(holders, PENDING_MAX)
     }
 
     /// Has a thread verify a signature once a connection [waits](ThreadProofs::wait) for it.
@@ -172,10 +192,10 @@ impl ThreadProofs {
     /// Has a connection wait for what was asked for. Returns `false` if nothing was, or the system
     /// allows no thread: the shard verifies it then.
     pub fn wait(&mut self, key: Key) -> bool {
-        let Some(AskedProof { owner, digest, signature }) = self.asked.take() else {
+        let Some(AskedProof { owner, holders, digest, signature }) = self.asked.take() else {
             return false;
         };
-        if let Some(waiting) = self.pending.get_mut(&digest) {
+        if let Some(PendingProof { waiting, .. }) = self.pending.get_mut(&digest) {
             if !waiting.contains(&key) {
                 waiting.push(key);
             }
@@ -184,7 +204,8 @@ impl ThreadProofs {
         let job = SignatureJob { signature, digest, report: self.report.clone() };
         let is_spawned = self.threads.0.spawn(owner, job).is_ok();
         if is_spawned {
-            self.pending.insert(digest, vec![key]);
+            self.pending.insert(digest, PendingProof { holders, waiting: vec![key] });
+            self.places.add(holders);
         } else {
             self.on_shard = self.on_shard.saturating_add(1);
         }
@@ -193,12 +214,13 @@ impl ThreadProofs {
 
     /// Keeps a result for the connections that wait for it. Returns them.
     pub fn complete(&mut self, verified: &VerifiedProof) -> Vec<Key> {
-        let Some(waiting) = self.pending.remove(&verified.digest) else { return Vec::new() };
+        let Some(ended) = self.pending.remove(&verified.digest) else { return Vec::new() };
+        self.places.subtract(ended.holders, 1);
         if self.results.len() >= RESULTS_MAX {
             self.older_results = take(&mut self.results);
         }
         self.results.insert(verified.digest, verified.is_valid);
-        waiting
+        ended.waiting
     }
 
     /// Takes the result for a proof.
@@ -209,6 +231,9 @@ impl ThreadProofs {
 
 #[cfg(test)]
 mod tests {
+    use corelane_base::client_address::ClientAddress;
+    use corelane_base::principal::Principal;
+
     use super::*;
 
     fn threads() -> ThreadProofs {
@@ -228,11 +253,43 @@ mod tests {
     }
 
     #[test]
+    fn caller_leaves_threads_to_others() {
+        let mut threads = threads();
+        let [ada, bob] = ["ada", "bob"].map(Principal::new);
+        let address = |text: &str| ClientAddress::new(text.parse().unwrap());
+        let of = |threads: &ThreadProofs, principal, address| {
+            threads.holders_of(PlaceOwner { principal: Some(principal), address })
+        };
+        let fill = |threads: &mut ThreadProofs, holders| {
+            let before = threads.pending.len();
+            while threads.has_room(holders) {
+                let digest = threads.pending.len() as u128;
+                threads.pending.insert(digest, PendingProof { holders, waiting: Vec::new() });
+                threads.places.add(holders);
+            }
+            threads.pending.len() - before
+        };
+        let first = of(&threads, &ada, address("192.0.2.1"));
+        assert_eq!(fill(&mut threads, first), PENDING_MAX * 3 / 4);
+        // Another caller at the same address, and one elsewhere.
+        let [near, far] =
+            ["192.0.2.1", "198.51.100.1"].map(|from| of(&threads, &bob, address(from)));
+        assert_eq!(fill(&mut threads, near), 0);
+        assert!(fill(&mut threads, far) > 0);
+        for digest in 0..PENDING_MAX as u128 {
+            threads.complete(&VerifiedProof { digest, is_valid: true });
+        }
+        assert_eq!(fill(&mut threads, near), PENDING_MAX * 3 / 4);
+    }
+
+    #[test]
     fn result_outlives_as_many_unused_ones() {
         let mut threads = threads();
         let key = Key::from_bits(7);
         let complete = |threads: &mut ThreadProofs, digest| {
-            threads.pending.insert(digest, vec![key]);
+            let holders = threads.holders_of(PlaceOwner::default());
+            threads.pending.insert(digest, PendingProof { holders, waiting: vec![key] });
+            threads.places.add(holders);
             let waiting = threads.complete(&VerifiedProof { digest, is_valid: true });
             assert_eq!(waiting, [key]);
         };
