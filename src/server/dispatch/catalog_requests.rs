@@ -22,7 +22,7 @@ use super::{Dispatcher, MessageContext, write_request_error, write_result};
 use crate::server::connection_state::{ConnectionState, PeerState};
 use crate::server::outbox::Outbox;
 use crate::server::reply_to::{Outcome, PeerId, ReplyTo};
-use crate::server::subscriptions::{CatalogList, CatalogLists, GrantedFilter};
+use crate::server::subscriptions::{CatalogList, CatalogLists, GrantedFilter, Subscriber};
 use crate::service::{Catalog, Features};
 
 /// `logging/setLevel`: also applies to calls in flight.
@@ -162,13 +162,11 @@ impl Dispatcher {
         });
         let principal = peer.principal().map(Arc::clone);
         let (uris, task_ids) = (&granted.resource_subscriptions[..], &granted.task_ids[..]);
+        let client = self.rate.client_of(peer, reply_to.peer_id);
+        let by = Subscriber { peer: reply_to.peer_id, client, principal: principal.as_ref() };
         let ConnectionState { subscriptions: subscriber, in_flight, .. } = &mut *peer.state;
-        let opened = self.subscriptions.open_stream(
-            reply_to.peer_id,
-            subscriber,
-            id,
-            GrantedFilter { lists, uris, task_ids, principal: principal.as_ref() },
-        );
+        let filter = GrantedFilter { lists, uris, task_ids };
+        let opened = self.subscriptions.open_stream(by, subscriber, id, filter);
         peer.outbox.counters.subscriptions.refused += u64::from(opened.is_err());
         // Checked for duplicates at validation.
         in_flight.insert(id, reply_to.exchange(), RequestKey::Stream(opened?))?;
@@ -241,8 +239,10 @@ impl Dispatcher {
             return Err(Error::resource_not_found(uri, request.revision));
         }
         let before = self.subscriptions.len();
-        let subscriber = &mut peer.state.subscriptions;
-        let noted = self.subscriptions.subscribe(peer_id, subscriber, uri);
+        let client = self.rate.client_of(peer, peer_id);
+        let principal = peer.principal().map(Arc::clone);
+        let by = Subscriber { peer: peer_id, client, principal: principal.as_ref() };
+        let noted = self.subscriptions.subscribe(by, &mut peer.state.subscriptions, uri);
         peer.outbox.counters.subscriptions.refused += u64::from(noted.is_err());
         peer.outbox.counters.subscriptions.opened += (self.subscriptions.len() - before) as u64;
         noted?;

@@ -100,6 +100,7 @@ fn session_limits(options: &Options, shards: usize) -> SessionLimits {
         sessions_max: (options.http.sessions_max as usize / shards.max(1)).max(1),
         idle_timeout: options.http.session_idle_timeout,
         streams: StreamLimits {
+            address_share,
             // One for each request in flight, and one for each connection that is still
             // receiving the end of one.
             streams_max: (options.limits.requests_in_flight_max as usize)

@@ -8,7 +8,8 @@
 //! Invariants:
 //!
 //! - A stream gets only notifications that match its filter, and none after its end.
-//! - Streams, their topics and the memory of both are bounded ([`SubscriptionLimits`]).
+//! - Streams, their topics and the memory of both are bounded ([`SubscriptionLimits`]), also for
+//!   each caller and its network.
 //! - A notification tells the client to read something again, so two are equivalent to one. For a
 //!   slow peer a dirty mark is set, not a queue filled: it gets the notification once, later.
 //!
@@ -20,8 +21,9 @@ mod stream;
 mod index;
 
 use std::rc::Rc;
-use std::sync::Arc;
 
+use corelane_base::client_address::AddressShare;
+use corelane_base::holders::{HeldPlaces, PlaceOwner};
 use corelane_base::principal::Principal;
 use corelane_base::slab::{Key, Slab};
 use corelane_protocol::error::{Error, ErrorKind};
@@ -31,8 +33,9 @@ use self::index::TopicIndex;
 pub(super) use self::index::TopicKind;
 pub use self::stream::STREAM_BYTES;
 use self::stream::TOPIC_REF_BYTES;
-pub(super) use self::stream::{CatalogList, CatalogLists, EncodedNotification, SubscriptionStream};
-use super::reply_to::PeerId;
+pub(super) use self::stream::{
+    CatalogList, CatalogLists, EncodedNotification, Subscriber, SubscriptionStream,
+};
 
 /// Limits of subscriptions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,6 +49,8 @@ pub(super) struct SubscriptionLimits {
     pub(super) name_bytes_max: usize,
     /// Bytes of all streams of the shard.
     pub(super) held_bytes_max: usize,
+    /// What one caller may take of them.
+    pub(super) address_share: AddressShare,
 }
 
 /// Accepted filter of a `subscriptions/listen` stream.
@@ -57,8 +62,6 @@ pub(super) struct GrantedFilter<'a> {
     pub(super) uris: &'a [&'a str],
     /// Ids of tasks.
     pub(super) task_ids: &'a [&'a str],
-    /// Who opens the stream, if callers are authenticated.
-    pub(super) principal: Option<&'a Arc<Principal>>,
 }
 
 impl<'a> GrantedFilter<'a> {
@@ -122,6 +125,9 @@ pub(super) struct SubscriptionRegistry {
     streams: Slab<SubscriptionStream>,
     index: TopicIndex,
     held_bytes: usize,
+    /// What the streams of each caller hold, with the names that they were the first to subscribe
+    /// to.
+    holders: HeldPlaces,
 }
 
 /// Why a stream or a subscription was rejected.
@@ -131,6 +137,8 @@ pub(super) enum SubscriptionError {
     NameTooLong(usize),
     /// The shard's memory limit for subscriptions is reached.
     MemoryLimit,
+    /// The caller, or its network, has its share of that.
+    Share,
     /// A stream subscribes to more than this many names.
     NameLimit(usize),
     /// The connection has this many streams, the limit.
@@ -140,7 +148,8 @@ pub(super) enum SubscriptionError {
 impl SubscriptionRegistry {
     pub(super) fn new(limits: SubscriptionLimits) -> Self {
         let streams = Slab::new(STREAMS_MAX);
-        Self { limits, streams, index: TopicIndex::new(), held_bytes: 0 }
+        let holders = HeldPlaces::default();
+        Self { limits, streams, index: TopicIndex::new(), held_bytes: 0, holders }
     }
 
     /// Returns the number of streams.
@@ -149,14 +158,15 @@ impl SubscriptionRegistry {
     }
 
     /// Returns an upper estimate of the bytes of all streams.
-    pub(super) const fn held_bytes(&self) -> usize {
-        self.held_bytes + self.index.held_bytes()
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes + self.index.held_bytes() + self.holders.held_bytes()
     }
 
     /// Like [`SubscriptionRegistry::held_bytes`], from the streams and names.
     pub(super) fn recount_bytes(&self) -> usize {
         let streams = self.streams.iter().map(|(_, stream)| stream.held_bytes());
-        streams.sum::<usize>() + self.index.recount_bytes()
+        let owners = self.streams.iter().map(|(_, stream)| self.holders.holder_of(stream.owner()));
+        streams.sum::<usize>() + self.index.recount_bytes() + HeldPlaces::bytes_of(owners)
     }
 
     /// Opens the stream `id` of a modern client. Duplicate names count once.
@@ -166,7 +176,7 @@ impl SubscriptionRegistry {
     /// [`SubscriptionError`]; nothing is changed then.
     pub(super) fn open_stream(
         &mut self,
-        party: PeerId,
+        by: Subscriber<'_>,
         subscriber: &mut ConnectionSubscriptions,
         id: Id<'_>,
         filter: GrantedFilter<'_>,
@@ -177,12 +187,12 @@ impl SubscriptionRegistry {
         if filter.uris.len() + filter.task_ids.len() > self.limits.names_max {
             return Err(SubscriptionError::NameLimit(self.limits.names_max));
         }
-        let mut stream = SubscriptionStream::new(party, Some(id.into()), filter.lists);
-        stream.set_principal(filter.principal);
+        let stream = SubscriptionStream::new(by, Some(id.into()), filter.lists);
         let costs = filter.names().map(|(subject, name)| self.topic_bytes(subject, name));
         let cost = costs.sum::<Result<usize, SubscriptionError>>()? + stream.held_bytes();
-        self.check_memory(cost)?;
+        self.check_memory(cost, by.owner())?;
         let key = self.insert_stream(subscriber, stream)?;
+        self.charge(key, cost);
         for (subject, name) in filter.names() {
             self.add_topic(key, subject, name);
         }
@@ -196,7 +206,7 @@ impl SubscriptionRegistry {
     /// [`SubscriptionError`]; nothing is changed then.
     pub(super) fn subscribe(
         &mut self,
-        party: PeerId,
+        by: Subscriber<'_>,
         subscriber: &mut ConnectionSubscriptions,
         uri: &str,
     ) -> Result<(), SubscriptionError> {
@@ -210,16 +220,16 @@ impl SubscriptionRegistry {
                 return Err(SubscriptionError::NameLimit(self.limits.names_max));
             }
         }
-        let key = if let Some((key, _)) = session {
-            self.check_memory(cost)?;
-            key
+        let (key, cost) = if let Some((key, stream)) = session {
+            self.check_memory(cost, stream.owner())?;
+            (key, cost)
         } else {
-            self.check_memory(cost + STREAM_BYTES)?;
-            self.insert_stream(
-                subscriber,
-                SubscriptionStream::new(party, None, CatalogLists::NONE),
-            )?
+            let cost = cost + STREAM_BYTES;
+            self.check_memory(cost, by.owner())?;
+            let stream = SubscriptionStream::new(by, None, CatalogLists::NONE);
+            (self.insert_stream(subscriber, stream)?, cost)
         };
+        self.charge(key, cost);
         self.add_topic(key, TopicKind::Resource, uri);
         Ok(())
     }
@@ -254,9 +264,25 @@ impl SubscriptionRegistry {
         if stream.topics.len() == 1 {
             return self.close_stream(subscriber, key).is_some();
         }
+        let before = self.index.held_bytes();
         self.index.remove_listener(key, slot, &mut self.streams);
         self.held_bytes -= TOPIC_REF_BYTES;
+        self.discharge(key, before - self.index.held_bytes() + TOPIC_REF_BYTES);
         true
+    }
+
+    /// Counts bytes of a stream as those of its caller.
+    fn charge(&mut self, key: Key, bytes: usize) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let charged = stream.charge(bytes);
+        self.holders.add(self.holders.holder_of(stream.owner()), charged);
+    }
+
+    /// Counts at most so many bytes of a stream no longer as those of its caller.
+    fn discharge(&mut self, key: Key, bytes: usize) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let discharged = stream.discharge(bytes);
+        self.holders.subtract(self.holders.holder_of(stream.owner()), discharged);
     }
 
     /// Returns the stream of a legacy session, which has no id.
@@ -280,6 +306,7 @@ impl SubscriptionRegistry {
         subscriber: &mut ConnectionSubscriptions,
         key: Key,
     ) -> Option<SubscriptionStream> {
+        self.discharge(key, usize::MAX);
         for slot in (0..self.streams.get(key)?.topics.len()).rev() {
             self.index.remove_listener(key, slot, &mut self.streams);
             self.held_bytes -= TOPIC_REF_BYTES;
@@ -425,9 +452,15 @@ impl SubscriptionRegistry {
         Ok(self.index.added_bytes(subject, name) + TOPIC_REF_BYTES)
     }
 
-    const fn check_memory(&self, cost: usize) -> Result<(), SubscriptionError> {
-        if self.held_bytes() + cost > self.limits.held_bytes_max {
+    fn check_memory(&self, cost: usize, owner: PlaceOwner<'_>) -> Result<(), SubscriptionError> {
+        let SubscriptionLimits { held_bytes_max, address_share, .. } = self.limits;
+        if self.held_bytes() + cost > held_bytes_max {
             return Err(SubscriptionError::MemoryLimit);
+        }
+        let holder = self.holders.holder_of(owner);
+        let limit = self.holders.limit_of(holder, held_bytes_max, address_share);
+        if self.holders.of(holder) + cost > limit {
+            return Err(SubscriptionError::Share);
         }
         Ok(())
     }
@@ -452,6 +485,11 @@ impl From<SubscriptionError> for Error {
             SubscriptionError::MemoryLimit => Self::new(
                 ErrorKind::TooManyRequests,
                 "the memory limit for subscriptions is reached; try again later",
+            ),
+            SubscriptionError::Share => Self::new(
+                ErrorKind::TooManyRequests,
+                "the subscriptions of this client or its network take their share of the memory \
+                 (address_share_percent); end one first",
             ),
             SubscriptionError::NameLimit(names_max) => Self::invalid_params(format!(
                 "too many resources and tasks in one subscription (limit {names_max})"

@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::holders::PlaceOwner;
 use corelane_base::principal::{Principal, is_same_caller};
 use corelane_base::slab::Key;
 use corelane_protocol::jsonrpc::{Id, IdBuf};
@@ -78,6 +80,24 @@ impl CatalogLists {
     }
 }
 
+/// Who subscribes.
+#[derive(Clone, Copy, Debug)]
+pub struct Subscriber<'a> {
+    /// The peer that gets the notifications.
+    pub peer: PeerId,
+    /// Its address; `None` if it is exempt.
+    pub client: Option<ClientAddress>,
+    /// The caller, if callers are authenticated.
+    pub principal: Option<&'a Arc<Principal>>,
+}
+
+impl Subscriber<'_> {
+    /// Returns whose place a stream of it is.
+    pub(super) fn owner(&self) -> PlaceOwner<'_> {
+        PlaceOwner { principal: self.principal.map(|it| &**it), address: self.client }
+    }
+}
+
 /// A topic of a stream, and the stream's index among its listeners.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TopicRef {
@@ -99,6 +119,10 @@ pub struct SubscriptionStream {
     id: Option<IdBuf>,
     /// Who opened it, if callers are authenticated: it gets the status of this caller's tasks only.
     principal: Option<Arc<Principal>>,
+    /// The address of the client; `None` if it is exempt.
+    client: Option<ClientAddress>,
+    /// Bytes that count as those of its caller, in units of [`CHARGE_BYTES`].
+    charged: u16,
     /// Lists whose changes are sent.
     pub(super) lists: CatalogLists,
     /// List changes that are pending because the peer was too slow.
@@ -121,11 +145,13 @@ impl From<ListChanges> for CatalogLists {
 }
 
 impl SubscriptionStream {
-    pub(super) const fn new(peer: PeerId, id: Option<IdBuf>, lists: CatalogLists) -> Self {
+    pub(super) fn new(by: Subscriber<'_>, id: Option<IdBuf>, lists: CatalogLists) -> Self {
         Self {
-            peer,
+            peer: by.peer,
             id,
-            principal: None,
+            principal: by.principal.cloned(),
+            client: by.client,
+            charged: 0,
             lists,
             dirty_lists: CatalogLists::NONE,
             topics: Vec::new(),
@@ -145,9 +171,23 @@ impl SubscriptionStream {
         is_same_caller(self.principal.as_deref(), principal)
     }
 
-    /// Sets who opened it.
-    pub(super) fn set_principal(&mut self, principal: Option<&Arc<Principal>>) {
-        self.principal = principal.cloned();
+    /// Returns whose it is.
+    pub(super) fn owner(&self) -> PlaceOwner<'_> {
+        PlaceOwner { principal: self.principal.as_deref(), address: self.client }
+    }
+
+    /// Counts bytes as those of its caller. Returns how many.
+    pub(super) fn charge(&mut self, bytes: usize) -> usize {
+        let before = self.charged;
+        self.charged = before.saturating_add(charge_of(bytes));
+        usize::from(self.charged - before) * CHARGE_BYTES
+    }
+
+    /// Counts at most so many bytes no longer as those of its caller. Returns how many.
+    pub(super) fn discharge(&mut self, bytes: usize) -> usize {
+        let discharged = self.charged.min(charge_of(bytes));
+        self.charged -= discharged;
+        usize::from(discharged) * CHARGE_BYTES
     }
 
     /// Returns its bytes, without the names of its topics.
@@ -159,6 +199,13 @@ impl SubscriptionStream {
         };
         STREAM_BYTES + id + self.topics.len() * TOPIC_REF_BYTES
     }
+}
+
+/// The unit in which the bytes of a caller are counted.
+const CHARGE_BYTES: usize = 128;
+
+fn charge_of(bytes: usize) -> u16 {
+    u16::try_from(bytes.div_ceil(CHARGE_BYTES)).unwrap_or(u16::MAX)
 }
 
 /// Upper limit of the bytes of one stream with an integer id and no topics: its slot, which may be
@@ -248,6 +295,6 @@ mod tests {
 
     #[test]
     fn subscription_stream_stays_small() {
-        assert!(size_of::<SubscriptionStream>() <= 88, "{}", size_of::<SubscriptionStream>());
+        assert!(size_of::<SubscriptionStream>() <= 96, "{}", size_of::<SubscriptionStream>());
     }
 }

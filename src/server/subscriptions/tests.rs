@@ -1,16 +1,23 @@
 //! Tests of subscription streams: filters, limits, memory and pending notifications.
 
+use std::sync::Arc;
+
+use corelane_base::client_address::ClientAddress;
+
 use super::*;
+use crate::server::reply_to::PeerId;
 
 const LIMITS: SubscriptionLimits = SubscriptionLimits {
     streams_max: 3,
     names_max: 4,
     name_bytes_max: 16,
     held_bytes_max: 1 << 20,
+    address_share: AddressShare::new(75),
 };
 
-fn connection(number: u64) -> PeerId {
-    PeerId::Connection(Key::from_bits(number))
+fn connection(number: u64) -> Subscriber<'static> {
+    let peer = PeerId::Connection(Key::from_bits(number));
+    Subscriber { peer, client: None, principal: None }
 }
 
 fn lists(list: CatalogList) -> CatalogLists {
@@ -116,7 +123,7 @@ fn streams_closed_in_any_order_leave_nothing() {
             let (side, key) = keys[turn * step % 50];
             assert_eq!(streams_notified_of(&mut all, "a:2").len(), 50 - turn);
             let ended = all.close_stream(&mut subscribers[side], key).unwrap();
-            assert_eq!(ended.peer, connection(side as u64));
+            assert_eq!(ended.peer, connection(side as u64).peer);
             assert!(all.close_stream(&mut subscribers[side], key).is_none());
         }
         assert!(subscribers.iter().all(|subscriber| !subscriber.has_streams()));
@@ -192,6 +199,62 @@ fn subscription_beyond_limit_is_rejected_without_change() {
     assert_eq!(Error::from(SubscriptionError::NameLimit(4)).code, -32602);
 }
 
+/// Returns how many subscriptions of new connections a client at `address` finds room for.
+fn fill(all: &mut SubscriptionRegistry, address: &str) -> usize {
+    let client = ClientAddress::new(address.parse().unwrap());
+    let by = Subscriber { client, ..connection(1) };
+    let mut opened = 0;
+    loop {
+        let filter = GrantedFilter { uris: &["a:1"], ..GrantedFilter::default() };
+        let subscriber = &mut ConnectionSubscriptions::default();
+        match all.open_stream(by, subscriber, Id::Signed(1), filter) {
+            Ok(_) => opened += 1,
+            Err(SubscriptionError::Share | SubscriptionError::MemoryLimit) => return opened,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+#[test]
+fn client_leaves_subscriptions_to_others() {
+    let limits = SubscriptionLimits { held_bytes_max: 64 << 10, ..LIMITS };
+    for addresses in [["192.0.2.1", "192.0.2.2"], ["2001:db8:0:1::1", "2001:db8:0:2::1"]] {
+        let mut all = SubscriptionRegistry::new(limits);
+        let opened = addresses.map(|address| fill(&mut all, address));
+        assert!(opened[0] > opened[1] && opened[1] > 0, "{opened:?}");
+        assert!(fill(&mut all, "198.51.100.1") > 0);
+        assert!(all.held_bytes() <= limits.held_bytes_max + (1 << 10));
+        assert_eq!(all.held_bytes(), all.recount_bytes());
+    }
+    // Exempt clients take what is left.
+    let mut all = SubscriptionRegistry::new(limits);
+    assert!(fill(&mut all, "127.0.0.1") > 100);
+    assert_eq!(fill(&mut all, "192.0.2.1"), 0);
+    assert_eq!(Error::from(SubscriptionError::Share).code, -32603);
+}
+
+#[test]
+fn ended_subscriptions_return_share() {
+    let mut all = SubscriptionRegistry::new(LIMITS);
+    let client = ClientAddress::new([192, 0, 2, 1].into());
+    let by = Subscriber { client, ..connection(1) };
+    let mut subscribers = [(); 2].map(|()| ConnectionSubscriptions::default());
+    for _ in 0..1_000 {
+        // The first one adds the name, the second one is the last to leave it.
+        for subscriber in &mut subscribers {
+            all.subscribe(by, subscriber, "a:1").unwrap();
+            all.subscribe(by, subscriber, "a:2").unwrap();
+        }
+        for subscriber in &mut subscribers {
+            assert!(all.unsubscribe(subscriber, "a:2"));
+        }
+    }
+    for subscriber in &mut subscribers {
+        all.close_all_streams(subscriber, drop);
+    }
+    assert_eq!((all.held_bytes(), all.holders.total()), (0, 0));
+}
+
 #[test]
 fn long_stream_id_counts_towards_memory_limit() {
     let mut all = SubscriptionRegistry::new(SubscriptionLimits { held_bytes_max: 4096, ..LIMITS });
@@ -247,8 +310,9 @@ fn task_status_reaches_streams_of_its_caller() {
     let mut all = SubscriptionRegistry::new(LIMITS);
     let mut subscriber = ConnectionSubscriptions::default();
     for (id, principal) in [(1, Some(&ada)), (2, Some(&bob)), (3, None)] {
-        let filter = GrantedFilter { task_ids: &["t"], principal, ..GrantedFilter::default() };
-        all.open_stream(connection(1), &mut subscriber, Id::Signed(id), filter).unwrap();
+        let filter = GrantedFilter { task_ids: &["t"], ..GrantedFilter::default() };
+        let by = Subscriber { principal, ..connection(1) };
+        all.open_stream(by, &mut subscriber, Id::Signed(id), filter).unwrap();
     }
     let mut notified = |version, caller| {
         let mut ids = Vec::new();
