@@ -104,6 +104,9 @@ pub(super) fn submit<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
         if connection.is_websocket() {
             limit_queued_output(entry, ring, now);
         }
+        if entry.connection.outgoing.is_empty() {
+            entry.shared.pool.put(take(&mut entry.connection.outgoing));
+        }
         return;
     }
     let buffer = take(&mut connection.outgoing);

@@ -318,9 +318,14 @@ impl<'a, S> Entry<'a, S> {
     }
 
     /// Moves the output to a buffer that is kept, before the response to a large message, or
-    /// another one of about `bytes` bytes, is written.
+    /// another one of about `bytes` bytes, is written, if the connection accepts that. Schedules
+    /// the flush, which frees a buffer that stays empty.
     #[cold]
     pub fn enlarge_output(&mut self, bytes: usize) {
+        if !self.connection.close_state.accepts_output() {
+            return;
+        }
+        self.schedule_flush();
         let capacities = bytes..=bytes.saturating_mul(2);
         self.shared.pool.enlarge(&mut self.connection.outgoing, capacities);
     }

@@ -56,6 +56,38 @@ fn rest_of_short_send_precedes_later_output() {
 }
 
 #[test]
+fn large_buffer_without_output_is_freed() {
+    const LARGE: usize = 2 << 20;
+    for is_sending in [false, true] {
+        let mut harness = Harness::new(Reaction::Echo);
+        let key = harness.open(A);
+        let pool = &mut harness.connections.shared.pool;
+        pool.keep_large(4 * LARGE);
+        pool.put(vec![0; LARGE]);
+        if is_sending {
+            harness.receive(A, b"one\n");
+            harness.flush();
+        }
+        harness.connections.entry(key).unwrap().enlarge_output(LARGE);
+        let capacity =
+            |harness: &Harness| harness.connections.table.get(key).unwrap().outgoing.capacity();
+        assert!(capacity(&harness) >= LARGE);
+        harness.flush();
+        assert_eq!(capacity(&harness), 0);
+    }
+    // One that accepts no output gets none.
+    let mut harness = Harness::new(Reaction::Echo);
+    let key = harness.open(A);
+    let pool = &mut harness.connections.shared.pool;
+    pool.keep_large(4 * LARGE);
+    pool.put(vec![0; LARGE]);
+    harness.connections.close(&mut harness.ring, key, CloseReason::PeerClosed);
+    let kept_bytes = harness.connections.shared.pool.large_bytes();
+    harness.connections.entry(key).unwrap().enlarge_output(LARGE);
+    assert_eq!(harness.connections.shared.pool.large_bytes(), kept_bytes);
+}
+
+#[test]
 fn unsent_bytes_are_accounted_after_each_send() {
     let mut harness = Harness::new(Reaction::Echo);
     harness.open(A);
