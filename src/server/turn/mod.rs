@@ -333,7 +333,12 @@ impl<R: Ring> Driver<R> for Shard {
         self.transports.connections.flush(ring, now);
         #[cfg(feature = "tokio")]
         self.dispatcher.handlers.tokio.start_queued();
+        // Messages of other shards, and those at the end of a stream.
+        if self.parser.take_is_large() {
+            self.transports.record_large_work(&mut self.parser, now);
+        }
         self.transports.end_turn(now);
+        debug_assert_eq!(self.transports.large_work.parser_bytes(), self.parser.large_bytes());
         self.inbox.wake_targets(|waker| ring.wake(waker));
         self.dispatcher.deferred.tasks.shards.update_slow(&self.inbox);
         let counters = &mut self.outbox.counters.shard;

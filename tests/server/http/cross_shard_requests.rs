@@ -85,6 +85,23 @@ fn has_response(client: &HttpClient) -> bool {
 }
 
 #[test]
+fn large_message_to_another_shard_is_answered() {
+    on_two_shards(|options| {
+        let server = TestServer::with_test_tools(options);
+        let session = HttpSession::initialize(server.address(), LEGACY);
+        let text = "x".repeat(1 << 20);
+        let large = session.post(&call("large", "echo", json!({"message": text})));
+        // Some of them reach the shard of the session, some the other one, which forwards them.
+        let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| session.connect()).collect();
+        for client in &mut clients {
+            assert_eq!(result_text(&client.exchange(&large).message()), text);
+        }
+        drop(clients);
+        server.close();
+    });
+}
+
+#[test]
 fn request_waiting_for_another_shard_gets_its_status() {
     on_two_shards(|options| {
         let server = TestServer::with_test_tools(options);
