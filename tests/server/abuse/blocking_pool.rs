@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::abuse::honest_clients::{HonestClients, all_transports};
+use crate::abuse::honest_clients::{HonestClients, all_transports, expect_healthy};
 
 const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -151,6 +151,7 @@ fn full_pool_serves_other_connections_in_turns() {
         greedy.receive_results(5);
         let signals: String = (0..8).map(|_| server.next_signal()).collect();
         assert_eq!(signals, "abcabcaa");
+        expect_healthy(&server);
         drop((honest, greedy, others));
         let counters = server.close();
         assert_eq!(counters.shard.blocking_refused, 17, "{counters}");
@@ -177,6 +178,7 @@ fn cancelled_waiting_calls_free_their_places() {
             assert_eq!(server.next_signal(), "a");
         }
         server.expect_no_signal();
+        expect_healthy(&server);
         drop(client);
         let counters = server.close();
         assert_eq!(counters.requests.cancelled, 2, "{counters}");
@@ -204,6 +206,7 @@ fn waiting_calls_of_reset_connection_do_not_run() {
             assert_eq!(server.next_signal(), "a");
         }
         server.expect_no_signal();
+        expect_healthy(&server);
         drop(client);
         server.close();
     });
@@ -241,6 +244,7 @@ fn displaced_task_fails_like_refused_call() {
         assert_eq!(get_task(&tasks[2])["result"]["status"], "working");
         server.open_gate();
         client.receive_results(2);
+        expect_healthy(&server);
         drop((owner, client));
         server.close();
     });
@@ -283,6 +287,7 @@ mod addresses {
             greedy[0].receive_results(3);
             let signals: String = (0..4).map(|_| server.next_signal()).collect();
             assert_eq!(signals, "abab");
+            expect_healthy(&server);
             drop((greedy, other));
             server.close();
         });
@@ -317,6 +322,7 @@ mod addresses {
             for client in &mut others {
                 client.receive_results(1);
             }
+            expect_healthy(&server);
             drop((full, http, others));
             let counters = server.close();
             assert_eq!(counters.shard.blocking_refused, 4, "{counters}");

@@ -8,7 +8,7 @@ use corelane_test_support::messages::{LEGACY, call, expect_error};
 use corelane_test_support::{HttpClient, LineClient, Request, TestServer, over_each_ring};
 use serde_json::json;
 
-use crate::abuse::honest_clients::all_transports;
+use crate::abuse::honest_clients::{all_transports, expect_healthy};
 
 const GREEDY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const OTHERS: [IpAddr; 2] =
@@ -66,6 +66,7 @@ fn tcp_address_beyond_share_is_refused_alone() {
         let mut refused = LineClient::connect_from(OTHERS[0], server.tcp());
         expect_error(&refused.receive(), 1001, None);
         greedy.iter_mut().chain(&mut others).for_each(LineClient::ping);
+        expect_healthy(&server);
         drop((greedy, others, refused));
         let counters = server.close();
         let connections = &counters.connections;
@@ -88,6 +89,7 @@ fn http_address_beyond_share_gets_503() {
         connect_tcp(&server, GREEDY).ping();
         let mut others = OTHERS.map(|from| connect_http(&server, from));
         greedy.iter_mut().chain(&mut others).for_each(HttpClient::expect_alive);
+        expect_healthy(&server);
         drop((greedy, others, refused));
         let counters = server.close();
         assert_eq!(counters.connections.refused_address_share, 1, "{counters}");
@@ -105,6 +107,7 @@ fn closed_connection_frees_share_of_address() {
             let mut refused = LineClient::connect_from(GREEDY, server.tcp());
             expect_error(&refused.receive(), 1001, None);
         }
+        expect_healthy(&server);
         drop(greedy);
         server.close();
     });
@@ -120,6 +123,7 @@ fn refused_connections_take_no_place_of_others() {
             refused.extend((0..100).map(|_| LineClient::connect_from(GREEDY, server.tcp())));
             others.push(connect_tcp(&server, from));
         }
+        expect_healthy(&server);
         drop(others);
         drop(refused);
         let counters = server.close();
@@ -137,6 +141,7 @@ fn reloaded_share_applies_to_next_connection() {
         server.handle().reload_limits(&options);
         greedy.extend((0..2).map(|_| connect_accepted(&server, GREEDY)));
         greedy.iter_mut().for_each(LineClient::ping);
+        expect_healthy(&server);
         drop(greedy);
         server.close();
     });

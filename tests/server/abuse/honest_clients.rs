@@ -15,6 +15,18 @@ pub(crate) struct HonestClients<'a> {
     sent: i64,
 }
 
+/// Checks that a server is healthy and ready to anyone, each over a new connection.
+///
+/// # Panics
+///
+/// It is not.
+pub(crate) fn expect_healthy(server: &TestServer) {
+    for path in ["/healthz", "/readyz"] {
+        let mut client = server.connect_http();
+        assert_eq!(client.try_exchange(&Request::new("GET", path)), Some(200), "{path}");
+    }
+}
+
 /// Returns options of a small server that listens for TCP and HTTP.
 pub(crate) fn all_transports() -> Options {
     let mut options = tcp_options();
@@ -34,7 +46,8 @@ impl<'a> HonestClients<'a> {
         }
     }
 
-    /// Calls `echo` once on each connection and once on a new one.
+    /// Calls `echo` once on each connection and once on a new one, and asks whether the server is
+    /// healthy and ready.
     ///
     /// # Panics
     ///
@@ -48,6 +61,7 @@ impl<'a> HonestClients<'a> {
         self.sent += 1;
         let call = echo(self.sent, text);
         let modern = modern(call.clone());
+        expect_healthy(self.server);
         let mut new = self.server.connect_initialized(LEGACY);
         let responses = [
             self.legacy.exchange(call.clone()),

@@ -8,6 +8,7 @@ use corelane::Options;
 use corelane_test_support::{TestServer, http_options, over_each_ring, sockets};
 use serde_json::{Value, json};
 
+use crate::abuse::honest_clients::expect_healthy;
 use crate::authorization::http::{Response, read};
 
 const HONEST: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
@@ -68,6 +69,7 @@ fn handshakes_of_others_leave_session_and_place() {
             let session = begin(&mut late).expect("a place");
             assert_eq!(ping(&mut late, &session), 200);
         }
+        expect_healthy(&server);
         drop(honest);
         server.close();
     });

@@ -7,6 +7,8 @@ use corelane_test_support::messages::{LEGACY, echo, initialize, notification, re
 use corelane_test_support::{HttpClient, Request, TestServer, http_options, over_each_ring};
 use serde_json::Value;
 
+use crate::abuse::honest_clients::expect_healthy;
+
 const ATTACKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const SESSIONS_MAX: u32 = 64;
 /// An eighth of [`SESSIONS_MAX`].
@@ -86,6 +88,7 @@ fn unused_sessions_do_not_evict_used_ones() {
         honest.call();
         create_sessions(&server, ATTACKER, false, |_| ());
         honest.call();
+        expect_healthy(&server);
         drop(honest);
         let counters = server.close();
         let sessions = &counters.sessions;
@@ -133,6 +136,7 @@ fn sessions_of_many_addresses_leave_used_ones() {
         create_from_many_addresses(&server, false);
         late.confirm();
         late.call();
+        expect_healthy(&server);
         drop((honest, late));
         let counters = server.close();
         assert_eq!(counters.sessions.refused, 0, "{counters}");
@@ -155,6 +159,7 @@ fn used_sessions_beyond_share_evict_each_other() {
         let mut late = late.expect("created");
         late.confirm();
         late.call();
+        expect_healthy(&server);
         drop((honest, late));
         let counters = server.close();
         let sessions = &counters.sessions;

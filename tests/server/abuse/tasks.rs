@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::abuse::honest_clients::all_transports;
+use crate::abuse::honest_clients::{all_transports, expect_healthy};
 
 const ATTACKER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 const HONEST: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
@@ -133,6 +133,7 @@ fn running_tasks_of_one_address_leave_room() {
         assert!(error.contains("address_share_percent of tasks_max"), "{error}");
         drop(attacker);
         server.open_gate();
+        expect_healthy(&server);
         let counters = server.close();
         let requests = &counters.requests;
         // Each of eight clients, and the last one.
@@ -169,6 +170,7 @@ fn many_addresses_leave_task_to_another_caller() {
         }
         drop((first, second, attackers));
         server.open_gate();
+        expect_healthy(&server);
         server.close();
     });
 }
@@ -194,6 +196,7 @@ fn ended_tasks_of_disconnected_clients_are_evicted() {
         }
         // That of a connected client stays.
         assert_eq!(end(&mut honest, &id)["status"], "completed");
+        expect_healthy(&server);
         drop(honest);
         let counters = server.close();
         assert!(counters.requests.tasks_evicted > u64::from(2 * TASKS_MAX), "{counters}");
@@ -222,6 +225,7 @@ fn results_of_one_address_leave_room() {
             complete_one(&server, HONEST, bytes);
             complete_one(&server, EXEMPT, bytes);
         }
+        expect_healthy(&server);
         let counters = server.close();
         assert_eq!(counters.requests.task_results_refused, 2, "{counters}");
         assert!(counters.requests.tasks_evicted > 0, "{counters}");
@@ -250,6 +254,7 @@ fn tasks_of_deleted_sessions_are_evicted() {
             assert_eq!(result_text(&result).len(), 10);
             client.exchange(&in_session(Request::new("DELETE", "/mcp"))).expect_empty_body(204);
         }
+        expect_healthy(&server);
         let counters = server.close();
         let evicted = u64::from(2 * TASKS_MAX) - SHARE as u64;
         assert_eq!(counters.requests.tasks_evicted, evicted, "{counters}");
@@ -277,6 +282,7 @@ fn tasks_of_closed_http_connections_are_evicted() {
                 assert_eq!(response["result"]["status"], "working", "{response}");
             }
         }
+        expect_healthy(&server);
         let counters = server.close();
         let evicted = u64::from(2 * TASKS_MAX) - SHARE as u64;
         assert_eq!(counters.requests.tasks_evicted, evicted, "{counters}");
