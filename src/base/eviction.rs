@@ -101,6 +101,8 @@ pub enum Scope {
     All,
     /// Those of its own address, which has as many as it may have.
     Address,
+    /// Those of all, of which none was of use: however recent they are, for any newcomer.
+    Unused,
 }
 
 /// The places that newcomers get, in order.
@@ -160,16 +162,43 @@ impl<K: Copy> Evictions<K> {
         now: Instant,
         holders: impl FnOnce(Option<ClientAddress>) -> I,
     ) -> Option<FoundPlace<K>> {
-        if scope == Scope::All {
-            return self.of_all.next(newcomer, now, || holders(None));
-        }
-        if self.searched != newcomer {
-            self.searched = newcomer;
-            self.of_address.victims.clear();
-            self.of_address.recent.clear();
-            self.of_address.is_cut = false;
-        }
-        self.of_address.next(newcomer, now, || holders(newcomer))
+        let queue = self.searched_queue(newcomer, scope, now, holders);
+        if scope == Scope::Unused { queue.first() } else { queue.next(newcomer, now) }
+    }
+
+    /// Returns whether [`Evictions::next`] finds a place that is of use.
+    pub fn has_next<I: Iterator<Item = Holder<K>>>(
+        &mut self,
+        newcomer: Option<ClientAddress>,
+        scope: Scope,
+        now: Instant,
+        holders: impl FnOnce(Option<ClientAddress>) -> I,
+    ) -> bool {
+        self.searched_queue(newcomer, scope, now, holders).has_next(newcomer, now)
+    }
+
+    fn searched_queue<I: Iterator<Item = Holder<K>>>(
+        &mut self,
+        newcomer: Option<ClientAddress>,
+        scope: Scope,
+        now: Instant,
+        holders: impl FnOnce(Option<ClientAddress>) -> I,
+    ) -> &mut EvictionQueue<K> {
+        let (queue, of, grace_from) = match scope {
+            Scope::All => (&mut self.of_all, None, Some(now)),
+            Scope::Unused => (&mut self.of_all, None, None),
+            Scope::Address => {
+                if self.searched != newcomer {
+                    self.searched = newcomer;
+                    self.of_address.victims.clear();
+                    self.of_address.recent.clear();
+                    self.of_address.is_cut = false;
+                }
+                (&mut self.of_address, newcomer, Some(now))
+            }
+        };
+        queue.update(now, grace_from, || holders(of));
+        queue
     }
 }
 
@@ -182,17 +211,34 @@ pub fn first_idle<K: Copy>(holders: impl Iterator<Item = Holder<K>>) -> Option<K
 }
 
 impl<K: Copy> EvictionQueue<K> {
-    fn next<I: Iterator<Item = Holder<K>>>(
+    /// Searches again, if the time for it has come or the places that were found are given away.
+    fn update<I: Iterator<Item = Holder<K>>>(
         &mut self,
-        newcomer: Option<ClientAddress>,
         now: Instant,
+        grace_from: Option<Instant>,
         holders: impl FnOnce() -> I,
-    ) -> Option<FoundPlace<K>> {
-        let is_used_up = self.is_cut && self.victims.is_empty() && self.recent.is_empty();
+    ) {
+        let is_listed = !self.victims.is_empty() || !self.recent.is_empty();
+        let is_used_up = !is_listed && (self.is_cut || grace_from.is_none());
         if now >= self.search_at || is_used_up {
             self.search_at = now.after(SEARCH_INTERVAL);
-            self.search(holders(), Some(now));
+            self.search(holders(), grace_from);
         }
+    }
+
+    /// Takes the first place, for any newcomer.
+    fn first(&mut self) -> Option<FoundPlace<K>> {
+        self.victims.pop().map(|Victim { key, idle, .. }| FoundPlace { key, idle })
+    }
+
+    fn has_next(&self, newcomer: Option<ClientAddress>, now: Instant) -> bool {
+        let Self { victims, recent, addresses, unused, .. } = self;
+        let newcomer = number(newcomer);
+        victims.last().is_some_and(|victim| admits(victim, newcomer, addresses, unused))
+            || recent.last().is_some_and(|victim| admits_recent(victim, newcomer, unused, now))
+    }
+
+    fn next(&mut self, newcomer: Option<ClientAddress>, now: Instant) -> Option<FoundPlace<K>> {
         let Self { victims, recent, addresses, unused, .. } = self;
         let newcomer = number(newcomer);
         let victim = victims.pop_if(|victim| admits(victim, newcomer, addresses, unused));
@@ -210,7 +256,8 @@ impl<K: Copy> EvictionQueue<K> {
         Some(FoundPlace { key: victim.key, idle: victim.idle })
     }
 
-    /// Orders the holders that are idle, at `now` for long enough or without any use.
+    /// Orders the holders that are idle, at `now` for long enough or without any use; without it
+    /// all that are idle.
     fn search(&mut self, holders: impl Iterator<Item = Holder<K>>, now: Option<Instant>) {
         let Self { victims, recent, is_cut, addresses, unused, .. } = self;
         victims.clear();
@@ -334,8 +381,8 @@ mod tests {
     fn victims(newcomer: &str, holders: &[Holder<u32>]) -> Vec<u32> {
         let newcomer = ClientAddress::new(newcomer.parse().unwrap());
         let mut queue = EvictionQueue::default();
-        let next = || Some(queue.next(newcomer, NOW, || holders.iter().copied())?.key);
-        std::iter::from_fn(next).collect()
+        queue.search(holders.iter().copied(), Some(NOW));
+        std::iter::from_fn(|| Some(queue.next(newcomer, NOW)?.key)).collect()
     }
 
     /// Returns the places of `holders` in the order in which they are lost.
@@ -425,7 +472,10 @@ mod tests {
     fn holders_are_searched_once_in_interval() {
         let mut queue = EvictionQueue::default();
         let holders = || [holder(0, "192.0.2.1", 9000, Nothing)].into_iter();
-        let mut next = |now| Some(queue.next(None, now, holders)?.key);
+        let mut next = |now| {
+            queue.update(now, Some(now), holders);
+            Some(queue.next(None, now)?.key)
+        };
         assert_eq!(next(NOW), Some(0));
         assert_eq!(next(NOW), None);
         assert_eq!(next(NOW.after(SEARCH_INTERVAL)), Some(0));
@@ -452,23 +502,22 @@ mod tests {
         for (listed, expected) in [(VICTIMS_MAX, 1), (VICTIMS_MAX + 1, 2)] {
             let holders = || vec![holder(0, "192.0.2.1", 0, Nothing); listed].into_iter();
             let (mut queue, searches) = (EvictionQueue::default(), Cell::new(0));
-            let mut next = |newcomer| {
-                queue.next(newcomer, NOW, || {
+            let next = |queue: &mut EvictionQueue<u32>, newcomer| {
+                queue.update(NOW, Some(NOW), || {
                     searches.set(searches.get() + 1);
                     holders()
-                })
+                });
+                queue.next(newcomer, NOW)
             };
             // Newcomers of different networks.
             for number in 0..200 {
-                assert!(next(ClientAddress::new([198, 51, number, 1].into())).is_some());
+                let newcomer = ClientAddress::new([198, 51, number, 1].into());
+                assert!(next(&mut queue, newcomer).is_some());
             }
             assert_eq!(searches.get(), 1);
             queue.victims.clear();
             queue.recent.clear();
-            queue.next(None, NOW, || {
-                searches.set(searches.get() + 1);
-                holders()
-            });
+            next(&mut queue, None);
             assert_eq!(searches.get(), expected);
         }
     }
@@ -524,6 +573,26 @@ mod tests {
             );
         }
         assert_eq!(searches.get(), 2);
+    }
+
+    #[test]
+    fn unused_places_are_lost_however_recent() {
+        let mut evictions = Evictions::default();
+        let holders = [
+            holder(0, "192.0.2.1", 0, Nothing),
+            holder(1, "192.0.2.1", 1, Nothing),
+            holder(2, "198.51.100.1", 2, Nothing),
+        ];
+        let holders = |_| holders.iter().copied();
+        let newcomer = ClientAddress::new([203, 0, 113, 1].into());
+        // The oldest of the heaviest network first, then the oldest.
+        let mut next = || evictions.next(newcomer, Scope::Unused, NOW, holders);
+        let place = next().unwrap();
+        assert!(place.is_free(holder(1, "192.0.2.1", 1, Nothing).idle, NOW));
+        assert_eq!(place.key, 1);
+        assert_eq!([next(), next()].map(|place| place.map(|it| it.key)), [Some(2), Some(0)]);
+        // They are searched again.
+        assert_eq!(next().map(|place| place.key), Some(1));
     }
 
     #[test]

@@ -209,9 +209,8 @@ pub(super) fn expire<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: In
     let is_unproven = connection.record.traffic.messages_in == 0;
     let has_only_invalid = is_unproven && connection.close_state.has_received_invalid();
     let is_incomplete = is_unproven || connection.input.is_inside_request();
-    let (is_silent, codec) = (connection.is_silent(), connection.codec());
-    let (mut silent, mut few) = (entry.shared.silent, options.silent_few);
-    let is_short = is_silent && *silent.of(codec) > *few.of(codec);
+    let is_silent = connection.is_silent();
+    let is_short = is_silent && entry.shared.silent > options.silent_max / 2;
     let work = connection.pending_work;
     let reason = connection.close_state.close_reason();
     let (due, reason) = match connection.close_state.phase() {

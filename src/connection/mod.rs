@@ -48,7 +48,7 @@ use corelane_transport::websocket::limits::{FrameLimits, ProtocolError};
 use corelane_transport::websocket::reader::FrameReader;
 
 pub use self::input::{MessageEvent, restore_request};
-pub use self::options::{ConnectionOptions, SilentConnections, WebSocketFrameOptions};
+pub use self::options::{ConnectionOptions, WebSocketFrameOptions};
 use self::state::Phase;
 pub use self::state::{
     CloseReason, Codec, Connection, ConnectionRecord, MemoryAccount, PeerAddress, PendingWork,
@@ -81,7 +81,7 @@ pub struct SharedResources {
     /// Bytes held by all connections.
     pub memory: MemoryAccount,
     /// Connections from which no byte has arrived.
-    silent: SilentConnections,
+    silent: usize,
     deflater: Deflater,
     flush_queue: Vec<Key>,
     timers: TimerWheel<Key>,
@@ -153,7 +153,7 @@ impl<S> Connections<S> {
                 pool: BufferPool::new(options.pool_bytes_max, options.pool_buffer_bytes_max),
                 options,
                 statistics: ConnectionStatistics::default(),
-                silent: SilentConnections { lines: 0, http: 0 },
+                silent: 0,
                 deflater: Deflater::new(),
                 flush_queue: Vec::new(),
                 timers: TimerWheel::new(),
@@ -172,7 +172,7 @@ impl<S> Connections<S> {
         now: Instant,
     ) -> Result<Key, S> {
         let key = self.table.insert(Connection::new(stream, session, now))?;
-        *self.shared.silent.of(stream.codec) += 1;
+        self.shared.silent += 1;
         if stream.receive == stream.send {
             let first = self.shared.options.first_message_timeout.min(closing::SHORT_SILENCE);
             let first = first.min(self.shared.options.idle_timeout);
@@ -440,9 +440,7 @@ impl<S> Connections<S> {
     pub fn handle_closed(&mut self, socket: Socket) -> Option<(S, CloseReason)> {
         let mut connection = self.table.remove_socket(socket)?;
         self.shared.memory.remove(&connection);
-        if connection.is_silent() {
-            *self.shared.silent.of(connection.codec()) -= 1;
-        }
+        self.shared.silent -= usize::from(connection.is_silent());
         let reason = connection.close_state.close_reason();
         let [pending, partial] = connection.input.discard().buffers;
         for buffer in [connection.outgoing, pending, partial] {

@@ -13,9 +13,9 @@ pub struct ConnectionOptions {
     pub idle_timeout: Duration,
     /// Time from accept to the first valid message. Default 30 s.
     pub first_message_timeout: Duration,
-    /// Connections from which no byte has arrived that are few: with more, each has 3 s. Default
-    /// is no limit.
-    pub silent_few: SilentConnections,
+    /// Connections from which no byte has arrived; while there are more than half, each has 3 s.
+    /// The owner of the connections applies the limit. Default is no limit.
+    pub silent_max: usize,
     /// Time to wait for the peer to close after our side is shut down. Default 1 s.
     pub linger_timeout: Duration,
     /// Bytes of one message; a longer one is refused before the rest is buffered. Cost: that many
@@ -33,15 +33,6 @@ pub struct ConnectionOptions {
     /// Options of WebSocket connections, in place of `idle_timeout`, `first_message_timeout` and
     /// `outgoing_bytes_max`.
     pub websocket: WebSocketFrameOptions,
-}
-
-/// Numbers of connections from which no byte has arrived, by codec.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SilentConnections {
-    /// Those of lines.
-    pub lines: usize,
-    /// Those of HTTP.
-    pub http: usize,
 }
 
 /// Limits and timeouts of WebSocket connections.
@@ -74,7 +65,7 @@ impl Default for ConnectionOptions {
             connections_max: 1_088,
             idle_timeout: Duration::from_mins(5),
             first_message_timeout: Duration::from_secs(30),
-            silent_few: SilentConnections { lines: usize::MAX, http: usize::MAX },
+            silent_max: usize::MAX,
             linger_timeout: Duration::from_secs(1),
             message_bytes_max: 16 << 20,
             outgoing_bytes_max: 1 << 20,

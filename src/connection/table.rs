@@ -246,7 +246,7 @@ impl<'a, S> Entry<'a, S> {
     #[inline]
     pub const fn record_received(&mut self, bytes: usize) -> bool {
         if self.connection.is_silent() && bytes > 0 {
-            *self.shared.silent.of(self.connection.codec()) -= 1;
+            self.shared.silent -= 1;
         }
         self.connection.record.traffic.bytes_in += bytes as u64;
         self.connection.input.has_pending()

@@ -21,7 +21,7 @@ pub(super) use self::input::{DiscardedInput, Input};
 pub use self::phase::CloseReason;
 pub(super) use self::phase::{CloseState, Phase, ReadState};
 pub(super) use self::websocket_state::{PeerClose, ReadStatus, TimeoutCheck};
-use super::options::{ConnectionOptions, SilentConnections};
+use super::options::ConnectionOptions;
 use crate::telemetry::open_work::{ConnectionTraffic, PingCounts};
 
 /// The sockets of a new connection.
@@ -87,16 +87,6 @@ impl Sockets {
     /// Returns whether one socket is used for both directions.
     pub(super) fn is_single(self) -> bool {
         self.receive == self.send
-    }
-}
-
-impl SilentConnections {
-    /// Returns the number of those of `codec`.
-    pub(super) const fn of(&mut self, codec: Codec) -> &mut usize {
-        match codec {
-            Codec::Ndjson => &mut self.lines,
-            Codec::Http | Codec::WebSocket => &mut self.http,
-        }
     }
 }
 
@@ -340,7 +330,7 @@ impl<S> Connection<S> {
 
     /// Returns whether no byte has arrived.
     #[inline]
-    pub(super) const fn is_silent(&self) -> bool {
+    pub const fn is_silent(&self) -> bool {
         self.record.traffic.bytes_in == 0
     }
 

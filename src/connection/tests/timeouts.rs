@@ -58,11 +58,11 @@ fn invalid_messages_do_not_satisfy_first_timeout() {
 #[test]
 fn many_silent_connections_have_three_seconds() {
     const B: Socket = Socket(2);
-    for (few, closed) in [(0, 1), (1, 0)] {
+    for (silent_max, closed) in [(0, 1), (2, 0)] {
         let mut harness = Harness::new(Reaction::Echo);
         let options = &mut harness.connections.shared.options;
         options.first_message_timeout = milliseconds(30_000);
-        options.silent_few.lines = few;
+        options.silent_max = silent_max;
         harness.open(A);
         harness.open(B);
         harness.receive(B, b"incomplete");
@@ -71,7 +71,7 @@ fn many_silent_connections_have_three_seconds() {
         harness.advance_time(milliseconds(1));
         assert_eq!(harness.ring.closing.len(), closed);
         // Also if they become many later.
-        harness.connections.shared.options.silent_few.lines = 0;
+        harness.connections.shared.options.silent_max = 0;
         harness.advance_time(milliseconds(3_000));
         harness.complete_close(A);
         assert_eq!(harness.closed_connections, [("tcp", CloseReason::MessageTimeout)]);

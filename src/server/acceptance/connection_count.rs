@@ -1,8 +1,9 @@
 //! The open connections of a transport over all shards, in total and by client address.
 //!
 //! Invariants: neither the transport nor an address has more connections than its limit, whichever
-//! shards accept them. The counts change when connections are accepted and closed, never with a
-//! request.
+//! shards accept them; a part of those of the transport is left to authenticated clients. The
+//! counts change when connections begin and close, and when their client is authenticated, never
+//! with another request.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,16 +22,19 @@ type Mutex<T> = std::sync::Mutex<T>;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ConnectionLimit {
     connections_max: usize,
+    /// Those of clients that are not authenticated.
+    unproven_max: usize,
     per_address_max: usize,
 }
 
 impl ConnectionLimit {
     /// At most `connections_max` connections, of which one address may have its `share`, and
-    /// `per_address` if that is fewer.
+    /// `per_address` if that is fewer. The reserve of the share is for authenticated clients.
     pub const fn new(connections_max: usize, share: AddressShare, per_address: usize) -> Self {
+        let unproven_max = share.of_unauthenticated().of(connections_max);
         let share = share.of(connections_max);
         let per_address_max = if per_address < share { per_address } else { share };
-        Self { connections_max, per_address_max }
+        Self { connections_max, unproven_max, per_address_max }
     }
 }
 
@@ -38,11 +42,14 @@ impl ConnectionLimit {
 #[derive(Debug, Default)]
 pub struct ConnectionCount {
     total: SharedCounter,
+    /// Those of clients that are not authenticated.
+    unproven: SharedCounter,
     by_address: AddressCounts,
 }
 
 impl ConnectionCount {
-    /// Counts a connection of `client`; `None` is exempt from the limit per address.
+    /// Counts a connection of `client`, which `is_proven` if it is authenticated; `None` is exempt
+    /// from the limit per address.
     ///
     /// # Errors
     ///
@@ -50,28 +57,62 @@ impl ConnectionCount {
     pub fn acquire(
         &self,
         client: Option<ClientAddress>,
+        is_proven: bool,
         limit: ConnectionLimit,
     ) -> Result<(), RefusalReason> {
         // The address first: connections that exceed its share never take a place of the total.
         if client.is_some_and(|it| !self.by_address.try_acquire(it, limit.per_address_max)) {
             return Err(RefusalReason::AddressShare);
         }
+        if !is_proven && !self.unproven.try_acquire(limit.unproven_max) {
+            client.inspect(|it| self.by_address.release(*it));
+            return Err(RefusalReason::ConnectionLimit);
+        }
         if !self.total.try_acquire(limit.connections_max) {
+            if !is_proven {
+                self.unproven.release();
+            }
             client.inspect(|it| self.by_address.release(*it));
             return Err(RefusalReason::ConnectionLimit);
         }
         Ok(())
     }
 
-    /// Releases the count of a connection of `client`.
-    pub fn release(&self, client: Option<ClientAddress>) {
+    /// Returns whether a connection of `client`, which is not authenticated, can be counted.
+    ///
+    /// # Errors
+    ///
+    /// The limit that is reached.
+    pub fn check(
+        &self,
+        client: Option<ClientAddress>,
+        limit: ConnectionLimit,
+    ) -> Result<(), RefusalReason> {
+        if client.is_some_and(|it| self.by_address.count(it) >= limit.per_address_max) {
+            return Err(RefusalReason::AddressShare);
+        }
+        let is_full = self.total.count() >= limit.connections_max
+            || self.unproven.count() >= limit.unproven_max;
+        if is_full { Err(RefusalReason::ConnectionLimit) } else { Ok(()) }
+    }
+
+    /// Counts a connection as that of an authenticated client from now on.
+    pub fn prove(&self) {
+        self.unproven.release();
+    }
+
+    /// Releases the count of a connection of `client`, which `is_proven` if it was authenticated.
+    pub fn release(&self, client: Option<ClientAddress>, is_proven: bool) {
+        if !is_proven {
+            self.unproven.release();
+        }
         self.total.release();
         client.inspect(|it| self.by_address.release(*it));
     }
 
     /// Returns whether there are more connections than `limit` allows, because it was lowered.
     pub fn exceeds(&self, limit: ConnectionLimit) -> bool {
-        self.total.count() > limit.connections_max
+        self.total.count() > limit.connections_max || self.unproven.count() > limit.unproven_max
     }
 
     /// Returns the number of connections.
@@ -96,6 +137,11 @@ impl AddressCounts {
                 true
             }
         }
+    }
+
+    /// Returns the count of `address`.
+    fn count(&self, address: ClientAddress) -> usize {
+        self.lock().get(&address).copied().unwrap_or_default()
     }
 
     /// Decrements the count of `address`.
@@ -130,14 +176,17 @@ mod tests {
             (ConnectionCount::default(), ConnectionLimit::new(4, THREE_QUARTERS, usize::MAX));
         let (first, second) = (address("192.0.2.1"), address("2001:db8::1"));
         for _ in 0..3 {
-            assert_eq!(count.acquire(first, limit), Ok(()));
+            assert_eq!(count.acquire(first, false, limit), Ok(()));
         }
-        assert_eq!(count.acquire(first, limit), Err(RefusalReason::AddressShare));
-        assert_eq!(count.acquire(second, limit), Ok(()));
-        assert_eq!(count.acquire(second, limit), Err(RefusalReason::ConnectionLimit));
-        assert_eq!(count.acquire(address("127.0.0.1"), limit), Err(RefusalReason::ConnectionLimit));
-        count.release(first);
-        assert_eq!((count.acquire(first, limit), count.total()), (Ok(()), 4));
+        assert_eq!(count.acquire(first, false, limit), Err(RefusalReason::AddressShare));
+        assert_eq!(count.acquire(second, false, limit), Ok(()));
+        assert_eq!(count.acquire(second, false, limit), Err(RefusalReason::ConnectionLimit));
+        assert_eq!(
+            count.acquire(address("127.0.0.1"), false, limit),
+            Err(RefusalReason::ConnectionLimit)
+        );
+        count.release(first, false);
+        assert_eq!((count.acquire(first, false, limit), count.total()), (Ok(()), 4));
         let lowered = ConnectionLimit::new(3, THREE_QUARTERS, usize::MAX);
         assert!(count.exceeds(lowered) && !count.exceeds(limit));
     }
@@ -147,7 +196,7 @@ mod tests {
         let (count, limit) =
             (ConnectionCount::default(), ConnectionLimit::new(4, THREE_QUARTERS, usize::MAX));
         for _ in 0..4 {
-            assert_eq!(count.acquire(None, limit), Ok(()));
+            assert_eq!(count.acquire(None, false, limit), Ok(()));
         }
         assert!(count.by_address.lock().is_empty());
     }
@@ -158,9 +207,9 @@ mod tests {
             (ConnectionCount::default(), ConnectionLimit::new(2, THREE_QUARTERS, usize::MAX));
         for host in 0..100 {
             let client = address(&format!("192.0.2.{host}"));
-            assert_eq!(count.acquire(client, limit), Ok(()));
-            assert_eq!(count.acquire(client, limit), Err(RefusalReason::AddressShare));
-            count.release(client);
+            assert_eq!(count.acquire(client, false, limit), Ok(()));
+            assert_eq!(count.acquire(client, false, limit), Err(RefusalReason::AddressShare));
+            count.release(client, false);
         }
         assert_eq!((count.by_address.lock().len(), count.total()), (0, 0));
     }
@@ -169,9 +218,34 @@ mod tests {
     fn address_has_fewer_connections_than_its_share() {
         let (count, client) = (ConnectionCount::default(), address("192.0.2.1"));
         let limit = ConnectionLimit::new(100, THREE_QUARTERS, 2);
-        let results = [(); 3].map(|()| count.acquire(client, limit));
+        let results = [(); 3].map(|()| count.acquire(client, false, limit));
         assert_eq!(results, [Ok(()), Ok(()), Err(RefusalReason::AddressShare)]);
-        assert_eq!(count.acquire(None, limit), Ok(()));
+        assert_eq!(count.acquire(None, false, limit), Ok(()));
+    }
+
+    #[test]
+    fn unauthenticated_clients_leave_an_eighth_to_others() {
+        let count = ConnectionCount::default();
+        let share = AddressShare::new(100).with_reserve(true);
+        let limit = ConnectionLimit::new(8, share, usize::MAX);
+        for _ in 0..7 {
+            assert_eq!(
+                (count.check(None, limit), count.acquire(None, false, limit)),
+                (Ok(()), Ok(()))
+            );
+        }
+        let reached = Err(RefusalReason::ConnectionLimit);
+        assert_eq!(
+            (count.check(None, limit), count.acquire(None, false, limit)),
+            (reached, reached)
+        );
+        assert_eq!(count.acquire(None, true, limit), Ok(()));
+        assert_eq!(count.acquire(None, true, limit), reached);
+        // One of the seven is authenticated later, and closes.
+        count.prove();
+        count.release(None, true);
+        assert_eq!((count.acquire(None, false, limit), count.total()), (Ok(()), 8));
+        assert_eq!(count.unproven.count(), 7);
     }
 
     const THREE_QUARTERS: AddressShare = AddressShare::new(75);

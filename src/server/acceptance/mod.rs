@@ -5,10 +5,11 @@
 //! counted there, and takes no place of a served one. Served connections leave descriptors for
 //! error responses to others and for the files of handlers.
 //!
-//! At a limit a new connection gets the place of an idle one of this shard, if there is one that
-//! may lose it; at that of uncounted connections, always.
+//! A connection takes its place with its first byte. At a limit it gets that of an idle one of this
+//! shard, if there is one that may lose it; at those of silent and of uncounted ones, always.
 
 mod connection_count;
+mod errors;
 mod uncounted;
 
 use std::io;
@@ -22,11 +23,11 @@ use corelane_base::time::Instant;
 use corelane_base::trusted_proxies::TrustedProxies;
 use corelane_engine::mesh::ShardId;
 use corelane_engine::ring::{Listener, Operation, Ring, SPARE_SOCKETS_MAX, Shortage, SocketLimit};
-use corelane_protocol::error::{Error, ErrorKind};
 use corelane_transport::http::forwarded::ForwardedField;
 
 pub(super) use self::connection_count::ConnectionCount;
 use self::connection_count::ConnectionLimit;
+pub(super) use self::errors::{eviction_error, refusal_error};
 use self::uncounted::Uncounted;
 use super::connection_state::{ConnectionState, Standing};
 use super::outbox::Outbox;
@@ -93,6 +94,10 @@ pub(super) struct Acceptor {
     tcp: TransportConnections,
     http: TransportConnections,
     websocket: TransportConnections,
+    /// Number of silent connections of this shard.
+    silent: usize,
+    /// Which of them ends for a new one.
+    silent_evictions: Evictions<Key>,
     /// The open connections of this shard that no limit of a transport counts.
     uncounted: Uncounted,
     /// Number of open connections of the listener of operators.
@@ -150,6 +155,8 @@ impl Acceptor {
             tcp: TransportConnections::new(counts.tcp, tcp),
             http: TransportConnections::new(counts.http, http),
             websocket: TransportConnections::new(counts.websocket, websocket),
+            silent: 0,
+            silent_evictions: Evictions::default(),
             uncounted: Uncounted::default(),
             operators: 0,
             is_closed: false,
@@ -211,8 +218,8 @@ impl Acceptor {
         entry.copied().unwrap_or(ListenerEntry { listener, kind, codec: Codec::Ndjson })
     }
 
-    /// Counts a new connection of `client` against the limits of its listener, unless sockets are
-    /// short. Returns its standing.
+    /// Returns the standing of a new connection of `client`: one of a client is silent, and counted
+    /// with its first byte.
     ///
     /// # Errors
     ///
@@ -234,11 +241,12 @@ impl Acceptor {
             ListenerKind::Clients(_) if self.is_short_of_memory() => Err(RefusalReason::Memory),
             ListenerKind::Clients(_) if self.exceeds_rate(client, now) => Err(RefusalReason::Rate),
             ListenerKind::Clients(_) if shortage.is_some() => Err(RefusalReason::Descriptors),
-            ListenerKind::Clients(transport) => self.acquire(transport, client),
+            ListenerKind::Clients(_) => Ok(Standing::Silent),
         }
     }
 
-    /// Counts a new connection of `client` against the limits of its transport.
+    /// Counts a connection of `client`, which `is_proven` if it is authenticated, against the
+    /// limits of its transport.
     ///
     /// # Errors
     ///
@@ -247,15 +255,54 @@ impl Acceptor {
         &self,
         transport: Transport,
         client: Option<ClientAddress>,
-    ) -> Result<Standing, RefusalReason> {
+        is_proven: bool,
+    ) -> Result<(), RefusalReason> {
         let TransportConnections { count, limit, .. } = self.connections_of(transport);
-        count.acquire(client, *limit).map(|()| Standing::Served)
+        count.acquire(client, is_proven, *limit)
+    }
+
+    /// Returns whether a connection of `client`, which is not authenticated, finds a place.
+    ///
+    /// # Errors
+    ///
+    /// The limit that is reached.
+    pub fn check(
+        &self,
+        transport: Transport,
+        client: Option<ClientAddress>,
+    ) -> Result<(), RefusalReason> {
+        let TransportConnections { count, limit, .. } = self.connections_of(transport);
+        count.check(client, *limit)
+    }
+
+    /// Returns the number of silent connections of this shard.
+    pub const fn silent(&self) -> usize {
+        self.silent
+    }
+
+    /// Counts a silent connection that is opened.
+    pub const fn begin_silent(&mut self) {
+        self.silent += 1;
+    }
+
+    /// Ends the count of a silent connection, whose first byte has arrived.
+    pub const fn end_silent(&mut self) {
+        self.silent -= 1;
+    }
+
+    /// Counts a served connection as that of an authenticated client from now on.
+    #[cold]
+    pub fn prove(&self, state: &mut ConnectionState) {
+        debug_assert_eq!((state.standing, state.is_proven), (Standing::Served, false));
+        self.connections_of(state.transport).count.prove();
+        state.is_proven = true;
     }
 
     /// Decides about a new connection that is not served for `reason`. Returns its standing, and
     /// the reason if it is rejected; otherwise its first request decides: operators are served
-    /// beyond the limits. Such a connection may have one too many open without a count: end
-    /// [`Acceptor::excess_uncounted`] before.
+    /// beyond the limits, and where `needs_token` clients with one from the reserve. Such a
+    /// connection may have one too many open without a count: end [`Acceptor::excess_uncounted`]
+    /// before.
     ///
     /// # Errors
     ///
@@ -265,6 +312,7 @@ impl Acceptor {
         kind: ListenerKind,
         reason: RefusalReason,
         shortage: Option<Shortage>,
+        needs_token: bool,
     ) -> Result<(Standing, Option<RefusalReason>), RefusalReason> {
         let is_limit_of_operators =
             kind == ListenerKind::Operators && reason == RefusalReason::ConnectionLimit;
@@ -272,7 +320,7 @@ impl Acceptor {
             return Err(reason);
         }
         self.uncounted.acquire();
-        let standing = undecided(kind, reason, shortage);
+        let standing = undecided(kind, reason, shortage, needs_token);
         Ok(standing.map_or((Standing::Rejected, Some(reason)), |standing| (standing, None)))
     }
 
@@ -283,9 +331,10 @@ impl Acceptor {
         kind: ListenerKind,
         reason: RefusalReason,
         shortage: Option<Shortage>,
+        needs_token: bool,
         holder: impl Fn(Key) -> Option<Holder<Key>>,
     ) -> Option<Key> {
-        let is_undecided = undecided(kind, reason, shortage).is_some();
+        let is_undecided = undecided(kind, reason, shortage, needs_token).is_some();
         if is_undecided && self.uncounted.is_full() { self.uncounted.first(holder) } else { None }
     }
 
@@ -304,6 +353,39 @@ impl Acceptor {
         now: Instant,
         holders: impl FnOnce(Option<ClientAddress>) -> I,
     ) -> Option<FoundPlace<Key>> {
+        let (evictions, scope) = self.evictions_at(transport, reached)?;
+        evictions.next(client, scope, now, holders)
+    }
+
+    /// Returns whether [`Acceptor::next_eviction`] returns a connection.
+    pub fn has_eviction<I: Iterator<Item = Holder<Key>>>(
+        &mut self,
+        transport: Transport,
+        client: Option<ClientAddress>,
+        reached: RefusalReason,
+        now: Instant,
+        holders: impl FnOnce(Option<ClientAddress>) -> I,
+    ) -> bool {
+        let evictions = self.evictions_at(transport, reached);
+        evictions.is_some_and(|(it, scope)| it.has_next(client, scope, now, holders))
+    }
+
+    /// Returns the silent connection that ends for a new one of `client`.
+    pub fn next_silent_eviction<I: Iterator<Item = Holder<Key>>>(
+        &mut self,
+        client: Option<ClientAddress>,
+        now: Instant,
+        holders: impl FnOnce(Option<ClientAddress>) -> I,
+    ) -> Option<FoundPlace<Key>> {
+        self.silent_evictions.next(client, Scope::Unused, now, holders)
+    }
+
+    /// Returns which connections lose their places at a limit, if any do.
+    fn evictions_at(
+        &mut self,
+        transport: Transport,
+        reached: RefusalReason,
+    ) -> Option<(&mut Evictions<Key>, Scope)> {
         let scope = match reached {
             RefusalReason::ConnectionLimit => Scope::All,
             RefusalReason::AddressShare => Scope::Address,
@@ -312,13 +394,9 @@ impl Acceptor {
             | RefusalReason::Memory
             | RefusalReason::Rate => return None,
         };
-        let TransportConnections { count, limit, evictions, .. } =
-            self.connections_of_mut(transport);
+        let TransportConnections { count, limit, evictions } = self.connections_of_mut(transport);
         // Connections stay open that a lowered limit no longer allows.
-        if count.exceeds(*limit) {
-            return None;
-        }
-        evictions.next(client, scope, now, holders)
+        (!count.exceeds(*limit)).then_some((evictions, scope))
     }
 
     /// Releases the count of a connection that is evicted. Returns whether it may stay open for an
@@ -341,12 +419,16 @@ impl Acceptor {
     }
 
     /// Counts a connection against the limits of its transport, before its first request of a
-    /// client.
+    /// client, which `is_proven` if it is authenticated.
     ///
     /// # Errors
     ///
     /// The limit that is reached.
-    pub fn serve(&mut self, state: &mut ConnectionState) -> Result<(), RefusalReason> {
+    pub fn serve(
+        &mut self,
+        state: &mut ConnectionState,
+        is_proven: bool,
+    ) -> Result<(), RefusalReason> {
         if state.standing == Standing::Surplus {
             return Err(RefusalReason::Descriptors);
         }
@@ -354,7 +436,8 @@ impl Acceptor {
             if self.is_short_of_memory() {
                 return Err(RefusalReason::Memory);
             }
-            state.standing = self.acquire(state.transport, state.counted_address())?;
+            self.acquire(state.transport, state.counted_address(), is_proven)?;
+            (state.standing, state.is_proven) = (Standing::Served, is_proven);
             self.uncounted.release();
         }
         Ok(())
@@ -368,8 +451,8 @@ impl Acceptor {
     /// The limit that is reached. The connection stays HTTP.
     pub fn upgrade(&self, state: &mut ConnectionState) -> Result<(), RefusalReason> {
         debug_assert_eq!((state.transport, state.standing), (Transport::Http, Standing::Served));
-        self.websocket.count.acquire(state.client, self.websocket.limit)?;
-        self.http.count.release(state.counted_address());
+        self.websocket.count.acquire(state.client, state.is_proven, self.websocket.limit)?;
+        self.http.count.release(state.counted_address(), state.is_proven);
         state.transport = Transport::WebSocket;
         Ok(())
     }
@@ -382,11 +465,13 @@ impl Acceptor {
         match state.standing {
             Standing::Undecided | Standing::Surplus => state.standing = Standing::Exempt,
             Standing::Served if !self.uncounted.is_full() => {
-                self.connections_of(state.transport).count.release(state.counted_address());
+                let count = &self.connections_of(state.transport).count;
+                count.release(state.counted_address(), state.is_proven);
                 self.uncounted.acquire();
-                state.standing = Standing::Exempt;
+                (state.standing, state.is_proven) = (Standing::Exempt, false);
             }
-            Standing::Served
+            Standing::Silent
+            | Standing::Served
             | Standing::Exempt
             | Standing::Operator
             | Standing::Rejected
@@ -419,8 +504,10 @@ impl Acceptor {
         match (state.transport, state.standing) {
             // Never admitted, or released when it lost its place.
             (Transport::InProcess | Transport::Stdio, _) | (_, Standing::Evicted) => {}
+            (_, Standing::Silent) => self.end_silent(),
             (transport, Standing::Served) => {
-                self.connections_of(transport).count.release(state.counted_address());
+                let count = &self.connections_of(transport).count;
+                count.release(state.counted_address(), state.is_proven);
             }
             (_, Standing::Operator) => self.operators -= 1,
             (
@@ -515,14 +602,19 @@ impl Acceptor {
 }
 
 /// Returns the standing of a new connection that is not served for `reason` if its first request
-/// decides about it, as an operator's would.
+/// decides about it, as an operator's would, or where each client `needs_token` one with a valid
+/// one.
 fn undecided(
     kind: ListenerKind,
     reason: RefusalReason,
     shortage: Option<Shortage>,
+    needs_token: bool,
 ) -> Option<Standing> {
-    if kind != ListenerKind::Clients(Transport::Http) {
-        return None;
+    let is_full = reason == RefusalReason::ConnectionLimit;
+    match kind {
+        ListenerKind::Clients(Transport::Http) => {}
+        ListenerKind::Clients(Transport::Tcp) if needs_token && is_full => {}
+        ListenerKind::Clients(_) | ListenerKind::Operators => return None,
     }
     match reason {
         RefusalReason::Draining | RefusalReason::Rate => None,
@@ -545,38 +637,6 @@ const fn connection_limits(limits: &ShardLimits) -> [ConnectionLimit; 3] {
     ]
 }
 
-/// Returns the error that a connection gets that is refused for `reason`.
-pub(super) fn refusal_error(reason: RefusalReason) -> Error {
-    match reason {
-        RefusalReason::AddressShare => Error::address_connection_limit(),
-        RefusalReason::Rate => rate_error(),
-        RefusalReason::ConnectionLimit => Error::connection_limit(),
-        RefusalReason::Descriptors => Error::no_descriptors(),
-        RefusalReason::Draining => Error::draining(),
-        RefusalReason::Memory => Error::new(
-            ErrorKind::ConnectionLimit,
-            "the server is short of memory and serves no new connections; retry later",
-        ),
-    }
-}
-
-/// Returns the error that an idle connection gets whose place another one has got.
-pub(super) fn eviction_error() -> Error {
-    Error::new(
-        ErrorKind::ConnectionLimit,
-        "the connection was idle when the limit of connections was reached, and gave its place to \
-         another one; connect again",
-    )
-}
-
-/// Returns the error for an address that has opened too many connections lately.
-fn rate_error() -> Error {
-    let message = "too many new connections from this address (limit rate.connections); keep \
-                   connections open or retry later";
-    Error::new(ErrorKind::RateLimited, message)
-        .with_data(r#"{"retryable":true,"retryAfterMs":1000}"#)
-}
-
 /// Counts a connection that has closed.
 pub(super) const fn count_close(reason: CloseReason, outbox: &mut Outbox) {
     let connections = &mut outbox.counters.connections;
@@ -594,27 +654,5 @@ pub(super) const fn count_close(reason: CloseReason, outbox: &mut Outbox) {
         CloseReason::PeerClosed => connections.closed_by_peer += 1,
         // Rejected connections are counted when they are rejected.
         CloseReason::Refused => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_refusal_has_its_own_error() {
-        let texts = [
-            (RefusalReason::ConnectionLimit, 1001, "connection limit of the server reached"),
-            (RefusalReason::AddressShare, 1001, "too many connections from this address"),
-            (RefusalReason::Descriptors, 1001, "the server has no descriptor left"),
-            (RefusalReason::Rate, 1002, "too many new connections from this address"),
-            (RefusalReason::Draining, 1001, "the server is shutting down"),
-            (RefusalReason::Memory, 1001, "the server is short of memory"),
-        ];
-        for (reason, code, text) in texts {
-            let error = refusal_error(reason);
-            assert!(error.message.starts_with(text), "{error:?}");
-            assert_eq!(error.code, code);
-        }
     }
 }

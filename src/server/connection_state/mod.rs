@@ -55,6 +55,8 @@ pub(super) struct ConnectionState {
     pub(super) is_closing: bool,
     /// How it is counted.
     pub(super) standing: Standing,
+    /// It is counted as that of an authenticated client.
+    pub(super) is_proven: bool,
 }
 
 /// The dialect of a peer, which decides what reads its messages.
@@ -82,9 +84,12 @@ impl PeerDialect {
 /// How a connection is counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Standing {
+    /// Not yet: no byte has arrived.
+    Silent,
     /// Against the limits of its transport and its address.
     Served,
-    /// Not at all: the limit is reached, and its first request decides whether it is served.
+    /// Not at all: the limit is reached, and its first request decides whether it is served; over
+    /// TCP its first message.
     Undecided,
     /// Not at all: descriptors are short, and its first request decides whether it is one of an
     /// operator or is refused.
@@ -100,9 +105,10 @@ pub(super) enum Standing {
 }
 
 impl Standing {
-    /// Returns whether the counters of accepted and closed connections include it.
+    /// Returns whether the counters of accepted and closed connections include it. A silent one is
+    /// counted as accepted once it is served or has closed.
     pub(super) const fn is_counted(self) -> bool {
-        matches!(self, Self::Served | Self::Exempt | Self::Operator)
+        matches!(self, Self::Silent | Self::Served | Self::Exempt | Self::Operator)
     }
 }
 
@@ -127,6 +133,7 @@ impl ConnectionState {
             facts: KeptFacts::None,
             is_closing: false,
             standing,
+            is_proven: false,
         }
     }
 

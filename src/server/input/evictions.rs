@@ -9,13 +9,16 @@
 use corelane_base::client_address::ClientAddress;
 use corelane_base::eviction::{GRACE, HOLDERS_MAX, Holder, Idle, Usage};
 use corelane_base::slab::Key;
+use corelane_base::time::Instant;
 use corelane_engine::ring::Shortage;
 
-use crate::connection::{CloseReason, Codec, Connection};
-use crate::server::acceptance::{ListenerKind, count_close, eviction_error};
+use crate::connection::{CloseReason, Codec, Connection, Connections};
+use crate::server::acceptance::{Acceptor, ListenerKind, count_close, eviction_error};
 use crate::server::connection_state::{ConnectionState, Standing};
+use crate::server::memory::input_pool::InputPool;
 use crate::server::outbox::Effect;
-use crate::server::shard::Shard;
+use crate::server::parity::ParitySessions;
+use crate::server::shard::{Shard, Transports};
 use crate::telemetry::event::Event;
 use crate::telemetry::label::{RefusalReason, Transport};
 
@@ -23,42 +26,25 @@ use crate::telemetry::label::{RefusalReason, Transport};
 const SAMPLES: u64 = 8191;
 
 impl Shard {
-    /// Counts a new connection. If it is not served, it may stay open for an error response, or
-    /// until its first request decides about it; returns its standing, and why it is rejected.
-    ///
-    /// # Errors
-    ///
-    /// The reason to close it without a response.
-    pub(super) fn admit_connection(
-        &mut self,
-        kind: ListenerKind,
-        client: Option<ClientAddress>,
-        shortage: Option<Shortage>,
-    ) -> Result<(Standing, Option<RefusalReason>), RefusalReason> {
-        let transport = kind.transport();
-        let admitted = self.transports.acceptor.admit(kind, client, shortage, self.now);
-        let admitted = match admitted {
-            Err(reached) if self.evict_idle(transport, client, reached) => {
-                self.transports.acceptor.acquire(transport, client)
-            }
-            admitted => admitted,
-        };
-        admitted.map(|standing| (standing, None)).or_else(|reason| {
-            let connections = &self.transports.connections;
-            let holder = |key| connections.table.get(key).and_then(|it| uncounted(key, it));
-            let acceptor = &mut self.transports.acceptor;
-            if let Some(excess) = acceptor.excess_uncounted(kind, reason, shortage, holder) {
-                self.evict(excess);
-            }
-            self.transports.acceptor.admit_uncounted(kind, reason, shortage)
-        })
-    }
-
     /// Notes an open connection that no limit counts.
     pub(super) fn note_uncounted(&mut self, key: Key) {
         let connections = &self.transports.connections;
         let holder = |key| connections.table.get(key).and_then(|it| uncounted(key, it));
         self.transports.acceptor.note_uncounted(key, holder);
+    }
+
+    /// Returns the connection that has to end for one that is not served for `reason`.
+    pub(super) fn excess_uncounted(
+        &mut self,
+        kind: ListenerKind,
+        reason: RefusalReason,
+        shortage: Option<Shortage>,
+        needs_token: bool,
+    ) -> Option<Key> {
+        let connections = &self.transports.connections;
+        let holder = |key| connections.table.get(key).and_then(|it| uncounted(key, it));
+        let acceptor = &mut self.transports.acceptor;
+        acceptor.excess_uncounted(kind, reason, shortage, needs_token, holder)
     }
 
     /// Evicts an idle connection for a new one of `client` that has `reached` a limit. Returns
@@ -70,23 +56,14 @@ impl Shard {
         client: Option<ClientAddress>,
         reached: RefusalReason,
     ) -> bool {
-        let needs_token = self.dispatcher.auth.requires_tokens();
-        let start = u32::try_from(self.now.milliseconds() % SAMPLES).unwrap_or_default();
+        let now = self.now;
         loop {
-            let connections = &self.transports.connections;
-            let input_pool = &self.transports.input_pool;
-            let holder =
-                |key, it| counted(key, it, transport, needs_token, input_pool.is_waiting(key));
-            let holders = |of: Option<ClientAddress>| {
-                let listed = connections.table.sample(HOLDERS_MAX, start);
-                let holders = listed.filter_map(move |(key, it)| holder(key, it));
-                holders.filter(move |it| of.is_none() || it.client == of)
-            };
-            let (acceptor, now) = (&mut self.transports.acceptor, self.now);
+            let (acceptor, search) = self.place_search(transport);
+            let holders = |of| search.holders(of);
             let next = acceptor.next_eviction(transport, client, reached, now, holders);
             let Some(place) = next else { return false };
             // It may have been of use since.
-            let known = connections.table.get(place.key).and_then(|it| holder(place.key, it));
+            let known = search.holder(place.key);
             if place.is_free(known.and_then(|it| it.idle), now) {
                 self.evict(place.key);
                 return true;
@@ -94,12 +71,53 @@ impl Shard {
         }
     }
 
+    /// Returns whether [`Shard::evict_idle`] finds a connection.
+    #[cold]
+    pub(super) fn has_idle(
+        &mut self,
+        transport: Transport,
+        client: Option<ClientAddress>,
+        reached: RefusalReason,
+    ) -> bool {
+        let now = self.now;
+        let (acceptor, search) = self.place_search(transport);
+        acceptor.has_eviction(transport, client, reached, now, |of| search.holders(of))
+    }
+
+    fn place_search(&mut self, transport: Transport) -> (&mut Acceptor, PlaceSearch<'_>) {
+        let Transports { connections, acceptor, input_pool, parity, .. } = &mut self.transports;
+        let needs_token = self.dispatcher.auth.requires_tokens();
+        let start = sample_at(self.now);
+        let search = PlaceSearch { connections, input_pool, parity, transport, needs_token, start };
+        (acceptor, search)
+    }
+
+    /// Evicts a silent connection for a new one of `client`. Returns whether there was one.
+    #[cold]
+    pub(super) fn evict_silent(&mut self, client: Option<ClientAddress>) -> bool {
+        let (now, start) = (self.now, sample_at(self.now));
+        loop {
+            let Transports { connections, acceptor, .. } = &mut self.transports;
+            let table = &connections.table;
+            let holders =
+                |_| table.sample(HOLDERS_MAX, start).filter_map(|(key, it)| silent(key, it));
+            let Some(place) = acceptor.next_silent_eviction(client, now, holders) else {
+                return false;
+            };
+            if table.get(place.key).is_some_and(|it| silent(place.key, it).is_some()) {
+                self.evict(place.key);
+                return true;
+            }
+        }
+    }
+
     /// Takes the place of a connection. It gets an error if there is room for that.
-    fn evict(&mut self, key: Key) {
+    pub(super) fn evict(&mut self, key: Key) {
         let Some(connection) = self.transports.connections.table.get_mut(key) else { return };
         let (codec, peer) = (connection.codec(), connection.record.peer());
         let state = &mut connection.state;
         let (transport, is_counted) = (state.transport, state.standing.is_counted());
+        self.outbox.counters.connections.accepted += u64::from(state.standing == Standing::Silent);
         let acceptor = &mut self.transports.acceptor;
         let may_respond = acceptor.evict(state);
         let reason = CloseReason::Evicted;
@@ -119,8 +137,55 @@ impl Shard {
     }
 }
 
-/// Returns the place of a connection that counts against the limits of `transport`, unless its
-/// client is authenticated. With `needs_token` others are of no use. One that `waits` for room for
+/// What a search of connections with a place looks at.
+struct PlaceSearch<'a> {
+    connections: &'a Connections<ConnectionState>,
+    input_pool: &'a InputPool,
+    parity: &'a ParitySessions,
+    transport: Transport,
+    needs_token: bool,
+    start: u32,
+}
+
+impl<'a> PlaceSearch<'a> {
+    /// Lists connections with a place: those of the address, if there is one.
+    fn holders(
+        &self,
+        of: Option<ClientAddress>,
+    ) -> impl Iterator<Item = Holder<Key>> + use<'_, 'a> {
+        let listed = self.connections.table.sample(HOLDERS_MAX, self.start);
+        let holders = listed.filter_map(|(key, it)| self.holder_of(key, it));
+        holders.filter(move |it| of.is_none() || it.client == of)
+    }
+
+    fn holder(&self, key: Key) -> Option<Holder<Key>> {
+        self.holder_of(key, self.connections.table.get(key)?)
+    }
+
+    fn holder_of(&self, key: Key, connection: &Connection<ConnectionState>) -> Option<Holder<Key>> {
+        let is_authenticated = self.parity.is_authenticated(&connection.state);
+        let waits = self.input_pool.is_waiting(key);
+        (!is_authenticated)
+            .then(|| counted(key, connection, self.transport, self.needs_token, waits))
+            .flatten()
+    }
+}
+
+/// Returns where a search begins that looks at some of the connections.
+fn sample_at(now: Instant) -> u32 {
+    u32::try_from(now.milliseconds() % SAMPLES).unwrap_or_default()
+}
+
+/// Returns a connection from which no byte has arrived.
+fn silent(key: Key, connection: &Connection<ConnectionState>) -> Option<Holder<Key>> {
+    let state = &connection.state;
+    let since = connection.idle_since().filter(|_| state.standing == Standing::Silent)?;
+    let idle = Some(Idle { usage: Usage::None, since });
+    Some(Holder { key, client: state.counted_address(), idle })
+}
+
+/// Returns the place of a connection that counts against the limits of `transport`; its client is
+/// not authenticated. With `needs_token` others are of no use. One that `waits` for room for
 /// its message does nothing.
 fn counted(
     key: Key,
@@ -130,10 +195,7 @@ fn counted(
     waits: bool,
 ) -> Option<Holder<Key>> {
     let state = &connection.state;
-    if state.transport != transport
-        || state.standing != Standing::Served
-        || state.principal().is_some()
-    {
+    if state.transport != transport || state.standing != Standing::Served {
         return None;
     }
     let is_busy = state.exchange.is_some() || !state.in_flight.is_empty();
@@ -158,9 +220,13 @@ fn counted(
 fn uncounted(key: Key, connection: &Connection<ConnectionState>) -> Option<Holder<Key>> {
     let state = &connection.state;
     let usage = match state.standing {
+        // An authorization server is asked about its token.
+        Standing::Undecided if connection.holds_complete_request() => Usage::Begun,
         Standing::Undecided | Standing::Surplus | Standing::Rejected => Usage::None,
         Standing::Exempt => Usage::Served,
-        Standing::Served | Standing::Operator | Standing::Evicted => return None,
+        Standing::Silent | Standing::Served | Standing::Operator | Standing::Evicted => {
+            return None;
+        }
     };
     let idle = match usage {
         Usage::Served => connection.idle_since().filter(|_| state.exchange.is_none()),

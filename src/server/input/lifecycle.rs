@@ -165,6 +165,7 @@ impl Shard {
             acceptor.log_close(state.transport, &record, reason, self.now);
         }
         // Rejected connections were never counted.
+        self.outbox.counters.connections.accepted += u64::from(state.standing == Standing::Silent);
         if state.standing.is_counted() {
             count_close(reason, &mut self.outbox);
         }
@@ -222,6 +223,9 @@ impl Shard {
             ring.submit(Operation::Close(socket));
             return;
         };
+        if standing == Standing::Silent {
+            self.transports.acceptor.begin_silent();
+        }
         let mut state = ConnectionState::new(transport, client, standing);
         self.dispatcher.facts.keep_proxy(&mut state, proxy.map(PeerAddress::from));
         if transport != Transport::Http {
@@ -230,7 +234,8 @@ impl Shard {
         let Transports { acceptor, connections, .. } = &mut self.transports;
         match (connections.open_connection(ring, sockets, state, self.now), refusal) {
             (Ok(key), None) => {
-                self.outbox.counters.connections.accepted += u64::from(standing.is_counted());
+                let is_accepted = standing.is_counted() && standing != Standing::Silent;
+                self.outbox.counters.connections.accepted += u64::from(is_accepted);
                 if matches!(standing, Standing::Undecided | Standing::Surplus) {
                     self.note_uncounted(key);
                 }
@@ -260,7 +265,13 @@ impl Shard {
     }
 
     /// Sends the reason to a connection that is not served, and closes it.
-    fn reject<R: Ring>(&mut self, ring: &mut R, key: Key, codec: Codec, reason: RefusalReason) {
+    pub(super) fn reject<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        key: Key,
+        codec: Codec,
+        reason: RefusalReason,
+    ) {
         let error = refusal_error(reason);
         self.outbox.count_error(&error);
         if codec == Codec::Http {

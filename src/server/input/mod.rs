@@ -1,6 +1,7 @@
 //! Input: from what a connection has received to the dispatcher.
 //!
-//! Connections are opened and closed (`lifecycle`, `endings`, `evictions`), and read here: what the
+//! Connections are opened and closed (`lifecycle`, `endings`, `places`,
+//! `evictions`), and read here: what the
 //! ring has received, and what waited for output to be sent, for the response to the request before
 //! (`stdio.sequential`), or for the answer about its token. Their input is read by its codec:
 //! `texts` of lines and WebSocket messages, `http` requests.
@@ -18,6 +19,8 @@ mod lifecycle;
 mod endings;
 
 mod evictions;
+
+mod places;
 
 mod unproven;
 
@@ -134,9 +137,13 @@ impl Shard {
             && let Some(mut entry) = connections.entry(key)
         {
             let codec = entry.connection.codec();
+            let is_first = entry.connection.is_silent();
             // Pending input comes first.
             let is_held =
                 entry.record_received(length) || self.transports.postpones_input(key, self.now);
+            if is_first {
+                self.take_place(ring, key);
+            }
             let bytes = ring.bytes(&buffer);
             let input = PaddedText::new(bytes, length);
             let read = if is_held { 0 } else { self.read(key, codec, input) };
@@ -168,6 +175,7 @@ impl Shard {
             self.parity_path().await_handshake(key);
         }
         self.transports.record_read(key, &mut self.parser, self.now);
+        self.update_place(ring, key);
         if self.transports.input_pool.concerns(input_bytes) {
             violation = self.limit_input(ring, key);
         }
@@ -247,6 +255,7 @@ impl Shard {
         bytes.truncate(length);
         self.transports.connections.restore_pending_input(key, bytes, from + read);
         self.transports.record_read(key, &mut self.parser, self.now);
+        self.update_place(ring, key);
         let connection = self.transports.connections.table.get(key);
         let input_bytes = connection.map_or(0, Connection::input_bytes);
         if self.transports.input_pool.concerns(input_bytes) {

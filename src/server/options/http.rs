@@ -47,8 +47,8 @@ options! {
         #[source = "RFC 7239"]
         pub forwarded_field: ForwardedField = ForwardedField::XForwardedFor;
 
-        /// HTTP connections open at once, over all shards; one more gets the place of an idle one,
-        /// or else status 503.
+        /// HTTP connections open at once, over all shards, without those that have sent nothing;
+        /// one more gets the place of an idle one, or else status 503.
         #[option("http.connections_max", Count { min: 1, max: 10_000_000 }, reload)]
         #[cost = "less than 1 KiB of memory and one socket each"]
         #[source = "RFC 9110, section 15.6.4"]

@@ -32,8 +32,8 @@ options! {
         #[source = "the PROXY protocol, versions 1 and 2, of haproxy"]
         pub proxy_protocol: ProxyProtocol = ProxyProtocol::Off;
 
-        /// TCP connections open at once, over all shards; one more gets the place of an idle one,
-        /// or else error 1001.
+        /// TCP connections open at once, over all shards, without those that have sent nothing; one
+        /// more gets the place of an idle one, or else error 1001.
         #[option("tcp.connections_max", Count { min: 1, max: 10_000_000 }, reload)]
         #[cost = "less than 1 KiB of memory and one socket each"]
         pub connections_max: u32 = 1024, tiny 4;

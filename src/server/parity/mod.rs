@@ -189,6 +189,14 @@ impl ParitySessions {
         self.sessions.get_mut(key.0).map(|session| &mut **session)
     }
 
+    /// Returns whether the client of a connection is authenticated: by its credential, or by that
+    /// of its session.
+    pub fn is_authenticated(&self, state: &ConnectionState) -> bool {
+        let session = state.parity_session().and_then(|session| self.get(session));
+        state.principal().is_some()
+            || session.is_some_and(|session| session.state.principal().is_some())
+    }
+
     pub fn get(&self, key: ParityKey) -> Option<&ParitySession> {
         self.sessions.get(key.0).map(|session| &**session)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use corelane_base::client_address::AddressShare;
 
-use crate::connection::{ConnectionOptions, SilentConnections, WebSocketFrameOptions};
+use crate::connection::{ConnectionOptions, WebSocketFrameOptions};
 use crate::server::acceptance::SPARE_CONNECTIONS_MAX;
 use crate::server::memory::MemoryLimit;
 use crate::server::memory::input_pool::InputLimits;
@@ -30,10 +30,21 @@ const LINGERING_STREAMS_MAX: usize = 4_096;
 /// Part of the TCP connections that may wait for their calls after the end of their input.
 const HALF_CLOSED_PART: usize = 8;
 
-/// Connections that may be open at once, those being rejected and those of operators included.
+/// Least number of connections from which no byte has arrived that a shard may have.
+const SILENT_CONNECTIONS_MIN: u32 = 64;
+
+/// Connections that may have a place at once, those being rejected and those of operators included.
 pub fn connections_max(options: &Options) -> u32 {
     let (served, _) = options.connections_max();
     u32::try_from(served).unwrap_or(u32::MAX).saturating_add(SPARE_CONNECTIONS_MAX)
+}
+
+/// Connections of one of `shards` shards from which no byte has arrived, which have no place: of
+/// all together as many as have places of TCP and HTTP.
+pub fn silent_connections_max(options: &Options, shards: usize) -> u32 {
+    let served = options.tcp.connections_max.saturating_add(options.http.connections_max);
+    let shards = u32::try_from(shards).unwrap_or(u32::MAX).max(1);
+    (served / shards).max(SILENT_CONNECTIONS_MIN)
 }
 
 /// The limits of one shard. The kernel distributes connections unevenly, so any shard may get all
@@ -41,11 +52,12 @@ pub fn connections_max(options: &Options) -> u32 {
 pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
     let stored_bytes_max = options.limits.stored_bytes_max() / shards.max(1);
     let memory = MemoryLimit::new(options.limits.memory_bytes_max / shards.max(1));
+    let silent_max = silent_connections_max(options, shards);
     let connections = ConnectionOptions {
-        connections_max: connections_max(options) as usize,
+        connections_max: connections_max(options).saturating_add(silent_max) as usize,
         idle_timeout: options.tcp.idle_timeout,
         first_message_timeout: options.tcp.first_message_timeout,
-        silent_few: silent_few(options, shards),
+        silent_max: silent_max as usize,
         message_bytes_max: options.limits.message_bytes_max,
         outgoing_bytes_max: options.limits.outgoing_bytes_max,
         large_buffers_bytes_max: memory.large_buffers(),
@@ -88,6 +100,7 @@ pub fn shard_limits(options: &Options, shards: usize) -> ShardLimits {
             name_bytes_max: options.limits.subscription_uri_bytes_max,
             held_bytes_max: (options.limits.subscription_bytes_max / shards.max(1))
                 .min(stored_bytes_max),
+            address_share,
         },
     }
 }
@@ -100,7 +113,6 @@ fn session_limits(options: &Options, shards: usize) -> SessionLimits {
         sessions_max: (options.http.sessions_max as usize / shards.max(1)).max(1),
         idle_timeout: options.http.session_idle_timeout,
         streams: StreamLimits {
-            address_share,
             // One for each request in flight, and one for each connection that is still
             // receiving the end of one.
             streams_max: (options.limits.requests_in_flight_max as usize)
@@ -116,13 +128,6 @@ fn session_limits(options: &Options, shards: usize) -> SessionLimits {
         linger_timeout: STREAM_RETENTION,
         lingering_streams_max: LINGERING_STREAMS_MAX,
     }
-}
-
-/// Half of the shard's part of the connections.
-fn silent_few(options: &Options, shards: usize) -> SilentConnections {
-    let [lines, http] = [options.tcp.connections_max, options.http.connections_max]
-        .map(|most| most as usize / 2 / shards.max(1));
-    SilentConnections { lines, http }
 }
 
 fn input_limits(options: &Options, memory: MemoryLimit, shards: usize) -> InputLimits {

@@ -22,7 +22,7 @@ use corelane_transport::websocket::handshake::HandshakeOptions;
 use tokio::runtime::RuntimeFlavor;
 
 use super::guards::RequestGuards;
-use super::limits::shard_limits;
+use super::limits::{connections_max, shard_limits};
 use crate::connection::{Codec, Connections, SocketPair};
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::server::acceptance::{
@@ -299,7 +299,7 @@ impl ShardBuilder {
             large_work: LargeWork::default(),
             input_pool: InputPool::new(limits.input),
             late_completions: VecDeque::new(),
-            parity: parity_sessions(&self.options, &self.entropy, &limits, shard, shards),
+            parity: parity_sessions(&self.options, &self.entropy, shard, shards),
         };
         Shard {
             id: shard,
@@ -410,11 +410,10 @@ fn deferred_work(
 fn parity_sessions(
     options: &Options,
     entropy: &Entropy,
-    limits: &ShardLimits,
     shard: ShardId,
     shards: u16,
 ) -> ParitySessions {
-    let connections_max = limits.connections.connections_max;
+    let connections_max = connections_max(options) as usize;
     let settings = ParitySettings::new(options, connections_max, &entropy.secret);
     let ids = owner_ids(entropy, Purpose::ParityIds, shard, shards);
     ParitySessions::new(&settings, ids, ResumeTokens::new(&entropy.secret, shard))

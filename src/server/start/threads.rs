@@ -23,7 +23,7 @@ use corelane_engine::ring::poll::PollRing;
 use corelane_engine::ring::uring::UringRing;
 use corelane_engine::ring::{Registered, Ring, RingOptions, SocketLimit, Source};
 
-use super::limits::connections_max;
+use super::limits::{connections_max, silent_connections_max};
 use super::proxies::ProxyListener;
 use super::shard_builder::{ShardBuilder, ShardInput};
 use super::tls::TlsListener;
@@ -144,13 +144,15 @@ fn add_attached_queues(sizes: &mut RingOptions, options: &RingOptions) {
     sizes.completions_max = sizes.completions_max.max(completions.min(options.completions_max));
 }
 
-/// The ring sizes of one shard: no more slots than connections, and queues to match, because queues
-/// are locked memory (`RLIMIT_MEMLOCK`).
+/// The ring sizes of one shard: no more slots than connections, and queues to match those with a
+/// place, because queues are locked memory (`RLIMIT_MEMLOCK`).
 pub(super) fn ring_sizes(options: &Options) -> RingOptions {
     let sizes = options.engine.ring_sizes;
-    let sockets_max = sizes.sockets_max.min(connections_max(options));
-    let completions_max = sizes.completions_max.min((2 * sockets_max).next_power_of_two());
+    let served_max = sizes.sockets_max.min(connections_max(options));
+    let completions_max = sizes.completions_max.min((2 * served_max).next_power_of_two());
     let submissions_max = sizes.submissions_max.min(completions_max);
+    let open_max = connections_max(options).saturating_add(silent_connections_max(options, 1));
+    let sockets_max = sizes.sockets_max.min(open_max);
     RingOptions { sockets_max, submissions_max, completions_max, ..sizes }
 }
 

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 use corelane::Options;
@@ -14,10 +15,10 @@ use corelane_test_support::websocket::upgrade_request;
 use corelane_test_support::{
     HttpClient, LineClient, Request, TestServer, WebSocketClient, over_each_ring,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tungstenite::protocol::frame::coding::Control;
 
-use crate::abuse::honest_clients::all_transports;
+use crate::abuse::honest_clients::{all_transports, expect_healthy};
 
 const PLACES: u32 = 8;
 const HONEST: IpAddr = address(1);
@@ -41,7 +42,7 @@ fn options() -> Options {
     options
 }
 
-/// Opens silent connections from hosts of 127.0.0.0/8 that take all places of a listener.
+/// Opens connections from hosts of 127.0.0.0/8 that take all places of a listener.
 fn take_places(hosts: &[u8], listener: SocketAddr) -> Vec<TcpStream> {
     let hosts = hosts.iter().cycle().take(PLACES as usize);
     hosts.map(|host| connect_from(address(*host), listener)).collect()
@@ -71,39 +72,193 @@ fn connect_http_served(server: &TestServer, from: IpAddr, request: &Request) -> 
     (0..1_000_000).find_map(connect).expect("a place is free")
 }
 
+/// Least number of silent connections that a shard may have.
+const SILENT_MIN: usize = 64;
+
 #[test]
-fn silent_connections_give_places_to_newcomers() {
+fn silent_connections_take_no_places() {
     over_each_ring(options(), |options| {
-        // Of two addresses, of loopback, and of one that has its share.
-        let attacks = [(&[2, 3][..], 4), (&[1], 1), (&[2, 2, 2, 3], 2)];
-        let attacked = attacks.map(|(hosts, newcomer)| {
+        let server = TestServer::start(options);
+        let open = |listener| -> Vec<TcpStream> {
+            (2..22).map(|host| connect_from(address(host), listener)).collect()
+        };
+        let silent = [open(server.tcp()), open(server.http())];
+        expect_healthy(&server);
+        // Each at its first attempt.
+        let mut over_tcp: Vec<LineClient> = (0..PLACES)
+            .map(|_| {
+                let mut client = LineClient::connect(server.tcp());
+                client.ping();
+                client
+            })
+            .collect();
+        let mut over_http: Vec<HttpClient> = (0..PLACES)
+            .map(|_| {
+                let mut client = HttpClient::connect(server.http());
+                client.expect_alive();
+                client
+            })
+            .collect();
+        let mut websocket = HttpClient::connect_from(address(22), server.http());
+        assert_eq!(websocket.try_exchange(&upgrade_request()), Some(503));
+        let mut refused = LineClient::connect(server.tcp());
+        assert_eq!(refused.receive()["error"]["code"], 1001);
+        over_tcp.iter_mut().for_each(LineClient::ping);
+        over_http.iter_mut().for_each(HttpClient::expect_alive);
+        drop((silent, over_tcp, over_http, websocket, refused));
+        let counters = server.close();
+        assert_eq!(counters.connections.closed_evicted, 0, "{counters}");
+        assert_eq!(counters.connections.accepted, counters.connections.closed, "{counters}");
+    });
+}
+
+#[test]
+fn silent_connections_beyond_limit_end() {
+    over_each_ring(options(), |options| {
+        // Of two addresses of a network, and of as many networks.
+        let attacks: [fn(u8) -> IpAddr; 2] =
+            [|number| address(2 + number % 2), |number| [127, 0, 1 + number, 1].into()];
+        for hosts in attacks {
             let server = TestServer::start(options.clone());
-            let silent = take_places(hosts, server.tcp());
-            (server, silent, newcomer)
-        });
-        for (server, silent, newcomer) in attacked {
-            let mut clients: Vec<LineClient> =
-                (0..5).map(|_| connect_served(&server, address(newcomer))).collect();
-            clients.iter_mut().for_each(LineClient::ping);
-            drop(clients);
+            let mut silent: Vec<TcpStream> = (0..2 * SILENT_MIN)
+                .map(|number| {
+                    let listener = if number % 2 == 0 { server.tcp() } else { server.http() };
+                    connect_from(hosts(u8::try_from(number % 100).unwrap()), listener)
+                })
+                .collect();
+            expect_healthy(&server);
+            let from = [127, 0, 200, 1].into();
+            let mut over_tcp = LineClient::connect_from(from, server.tcp());
+            over_tcp.ping();
+            let mut over_http = HttpClient::connect_from(from, server.http());
+            assert_eq!(over_http.try_exchange(&modern_call()), Some(200));
+            // The oldest one has ended.
+            assert!(!matches!(silent[0].read(&mut [0]), Ok(length) if length > 0));
+            drop((silent, over_tcp, over_http));
             let counters = server.close();
-            // So many silent ones have 3 s.
-            let connections = &counters.connections;
-            let ended = connections.closed_evicted + connections.closed_message_timeout;
-            assert!(ended >= 5, "{counters}");
-            drop(silent);
+            assert!(counters.connections.closed_evicted >= SILENT_MIN as u64, "{counters}");
+            assert_eq!(counters.connections.accepted, counters.connections.closed, "{counters}");
         }
+    });
+}
+
+#[test]
+fn place_is_taken_with_first_byte() {
+    over_each_ring(options(), |options| {
+        let server = TestServer::start(options);
+        let mut silent: Vec<LineClient> =
+            (0..PLACES).map(|_| LineClient::connect(server.tcp())).collect();
+        let mut over_http = HttpClient::connect(server.http());
+        let mut busy: Vec<LineClient> = Vec::new();
+        for _ in 0..PLACES {
+            let mut client = LineClient::connect(server.tcp());
+            client.ping();
+            busy.push(client);
+        }
+        for client in &mut silent {
+            client.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+            assert_eq!(client.receive()["error"]["code"], 1001);
+            client.expect_end();
+        }
+        over_http.expect_alive();
+        busy.iter_mut().for_each(LineClient::ping);
+        drop((silent, over_http, busy));
+        let counters = server.close();
+        let connections = &counters.connections;
+        assert_eq!((connections.accepted, connections.closed), (9, 9), "{counters}");
+        assert_eq!(connections.refused_limit, u64::from(PLACES), "{counters}");
+    });
+}
+
+/// Options with an API key of `ada`, without which nothing is served unless `anonymous`.
+fn with_keys(directory: &Path, anonymous: bool, mut options: Options) -> Options {
+    let keys = directory.join("keys.txt");
+    fs::write(&keys, format!("ada:{HASH}:user:call\n")).unwrap();
+    options.auth = AuthOptions::default();
+    options.auth.api_keys = vec![keys];
+    options.auth.anonymous = anonymous;
+    options
+}
+
+fn call_of_ada() -> Value {
+    let mut call = modern(echo(1, "hi"));
+    call["params"]["_meta"]["auth_token"] = json!("key-ada");
+    call
+}
+
+#[test]
+fn authenticated_clients_find_reserved_places() {
+    let directory = tempfile::tempdir().unwrap();
+    over_each_ring(options(), |options| {
+        let server = TestServer::start(with_keys(directory.path(), false, options));
+        // One of each network, which are recent.
+        let from = |number: u8| IpAddr::from([127, 0, number, 1]);
+        let begin = |listener, bytes: &[u8]| -> Vec<TcpStream> {
+            (1..8)
+                .map(|number| {
+                    let mut stream = connect_from(from(number), listener);
+                    stream.write_all(bytes).unwrap();
+                    stream
+                })
+                .collect()
+        };
+        let begun = [begin(server.tcp(), b"{"), begin(server.http(), b"POST")];
+        while server.handle().counters().connections.accepted < 14 {}
+        let mut over_tcp = LineClient::connect_from(from(9), server.tcp());
+        over_tcp.send(call_of_ada());
+        assert_eq!(result_text(&over_tcp.receive()), "hi");
+        let mut over_http = HttpClient::connect_from(from(9), server.http());
+        let authorized = modern_call().add_field("Authorization", "Bearer key-ada");
+        assert_eq!(over_http.try_exchange(&authorized), Some(200));
+        // Both have no place, and no token.
+        let mut refused = LineClient::connect_from(from(10), server.tcp());
+        refused.send(modern(echo(1, "hi")));
+        let errors: Vec<Value> = refused.receive_rest_or_reset();
+        assert!(errors.iter().all(|it| it["error"].is_object()), "{errors:?}");
+        let mut refused = connect_from(from(10), server.http());
+        assert_eq!(refuse_without_token(&mut refused), Some(()));
+        assert!(!matches!(refused.read(&mut [0]), Ok(length) if length > 0));
+        drop((begun, over_tcp, over_http));
+        let counters = server.close();
+        assert_eq!(counters.connections.accepted, counters.connections.closed, "{counters}");
+        assert_eq!(counters.connections.refused_limit, 2, "{counters}");
+    });
+}
+
+#[test]
+fn anonymous_clients_leave_reserve() {
+    let directory = tempfile::tempdir().unwrap();
+    over_each_ring(options(), |options| {
+        let server = TestServer::start(with_keys(directory.path(), true, options));
+        let slow = modern(call(1, "slow", json!({"steps": 1, "step_ms": 60_000})));
+        let busy: Vec<HttpClient> = (1..8)
+            .map(|_| {
+                let mut client = HttpClient::connect(server.http());
+                client.send(&Request::modern(&slow));
+                client
+            })
+            .collect();
+        while server.handle().counters().requests.tools_call < 7 {}
+        let mut refused = HttpClient::connect(server.http());
+        assert_eq!(refused.try_exchange(&modern_call()), Some(503));
+        let authorized = modern_call().add_field("Authorization", "Bearer key-ada");
+        let mut ada = HttpClient::connect(server.http());
+        assert_eq!(ada.try_exchange(&authorized), Some(200));
+        let mut beyond = HttpClient::connect(server.http());
+        assert_eq!(beyond.try_exchange(&authorized), Some(503));
+        // Their place is one of the reserve until they close.
+        drop(ada);
+        connect_http_served(&server, HONEST, &authorized);
+        drop((busy, refused, beyond));
+        server.close();
     });
 }
 
 #[test]
 fn newcomer_gets_recent_place_of_heavy_network() {
     let directory = tempfile::tempdir().unwrap();
-    let keys = directory.path().join("keys.txt");
-    fs::write(&keys, format!("ada:{HASH}:user:call\n")).unwrap();
-    over_each_ring(options(), |mut options| {
-        options.auth = AuthOptions::default();
-        options.auth.api_keys = vec![keys.clone()];
+    over_each_ring(options(), |options| {
+        let options = with_keys(directory.path(), false, options);
         let authorized = modern_call().add_field("Authorization", "Bearer key-ada");
         // Two addresses of a network, those of two networks, and loopback.
         let attacks = [[[0, 2], [0, 3]], [[2, 1], [3, 1]], [[0, 1], [0, 1]]];
@@ -114,7 +269,8 @@ fn newcomer_gets_recent_place_of_heavy_network() {
                 let from = hosts.map(|[network, host]| [127, 0, *network, *host].into());
                 from.map(|from| connect_from(from, listener)).collect()
             };
-            let silent = take_places(server.tcp());
+            let mut begun = take_places(server.tcp());
+            begun.iter_mut().for_each(|stream| stream.write_all(b"{").unwrap());
             let mut refused = take_places(server.http());
             assert_eq!(refused.iter_mut().filter_map(refuse_without_token).count(), refused.len());
             // The first attempts, however young the others are.
@@ -122,11 +278,9 @@ fn newcomer_gets_recent_place_of_heavy_network() {
             let mut over_http = HttpClient::connect_from(from, server.http());
             assert_eq!(over_http.try_exchange(&authorized), Some(200));
             let mut over_tcp = LineClient::connect_from(from, server.tcp());
-            let mut call = modern(echo(1, "hi"));
-            call["params"]["_meta"]["auth_token"] = json!("key-ada");
-            over_tcp.send(call);
+            over_tcp.send(call_of_ada());
             assert_eq!(result_text(&over_tcp.receive()), "hi");
-            drop((silent, refused, over_http, over_tcp));
+            drop((begun, refused, over_http, over_tcp));
             let counters = server.close();
             assert!(counters.connections.closed_evicted >= 2, "{counters}");
         }
@@ -138,6 +292,8 @@ fn evicted_tcp_connection_gets_error_1001() {
     let server = TestServer::start(options());
     let mut idle: Vec<LineClient> =
         (0..PLACES).map(|_| LineClient::connect_from(HONEST, server.tcp())).collect();
+    // Nothing that is valid.
+    idle.iter_mut().for_each(|client| client.send(""));
     let mut client = connect_served(&server, HONEST);
     let error = idle[0].receive();
     assert_eq!(error["error"]["code"], 1001, "{error}");
@@ -192,12 +348,8 @@ fn refuse_without_token(stream: &mut TcpStream) -> Option<()> {
 #[test]
 fn refused_requests_keep_no_http_places() {
     let directory = tempfile::tempdir().unwrap();
-    let keys = directory.path().join("keys.txt");
-    fs::write(&keys, format!("ada:{HASH}:user:call\n")).unwrap();
-    over_each_ring(options(), |mut options| {
-        options.auth = AuthOptions::default();
-        options.auth.api_keys = vec![keys.clone()];
-        let server = TestServer::start(options);
+    over_each_ring(options(), |options| {
+        let server = TestServer::start(with_keys(directory.path(), false, options));
         let mut refused: Vec<TcpStream> = take_places(&[2, 3], server.http());
         assert_eq!(refused.iter_mut().filter_map(refuse_without_token).count(), refused.len());
         let authorized = modern_call().add_field("Authorization", "Bearer key-ada");
@@ -208,9 +360,10 @@ fn refused_requests_keep_no_http_places() {
                 connect_http_served(&server, HONEST, &authorized)
             })
             .collect();
+        expect_healthy(&server);
         // Idle, but authenticated.
         let mut newcomer = HttpClient::connect_from(address(4), server.http());
-        assert_eq!(newcomer.try_exchange(&modern_call()), Some(503));
+        assert_eq!(newcomer.try_exchange(&authorized), Some(503));
         for client in &mut honest {
             assert_eq!(client.try_exchange(&authorized), Some(200));
         }
@@ -242,12 +395,6 @@ fn unused_websockets_give_places_to_newcomers() {
 fn health_is_answered_beyond_all_limits() {
     over_each_ring(options(), |options| {
         let server = TestServer::start(options);
-        let healthy = || {
-            for path in ["/healthz", "/readyz"] {
-                let mut client = HttpClient::connect_from(HONEST, server.http());
-                assert_eq!(client.try_exchange(&Request::new("GET", path)), Some(200));
-            }
-        };
         // All places are busy.
         let slow = modern(call(1, "slow", json!({"steps": 1, "step_ms": 60_000})));
         let busy: Vec<HttpClient> = (0..PLACES)
@@ -259,11 +406,11 @@ fn health_is_answered_beyond_all_limits() {
             })
             .collect();
         while server.handle().counters().requests.tools_call < u64::from(PLACES) {}
-        healthy();
+        expect_healthy(&server);
         // Further connections are silent, or wait for nothing after a request of an operator.
         let silent: Vec<TcpStream> =
             (0..100).map(|_| connect_from(address(4), server.http())).collect();
-        healthy();
+        expect_healthy(&server);
         let mut idle: Vec<HttpClient> = Vec::new();
         for number in 0..100 {
             let mut client = HttpClient::connect_from(address(5), server.http());
@@ -271,7 +418,7 @@ fn health_is_answered_beyond_all_limits() {
             assert_eq!(status, Some(200), "{number}");
             idle.push(client);
         }
-        healthy();
+        expect_healthy(&server);
         let mut refused = HttpClient::connect_from(HONEST, server.http());
         assert_eq!(refused.try_exchange(&modern_call()), Some(503));
         drop((busy, silent, idle, refused));

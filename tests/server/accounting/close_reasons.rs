@@ -141,12 +141,14 @@ fn connections_over_ring_capacity_leak_no_slots() {
             let clients: Vec<LineClient> = (0..40).map(|_| server.connect_tcp()).collect();
             // Connections over the limit are refused or dropped while the others stay open.
             let (mut served, mut refused) = (0, 0);
+            let mut open = Vec::new();
             for mut client in clients {
                 match try_call_tool(&mut client, "echo") {
                     Some(response) if response["error"]["code"] == 1001 => refused += 1,
                     Some(response) => served += u64::from(response["result"].is_object()),
                     None => {}
                 }
+                open.push(client);
             }
             assert!(served >= 4 && refused >= 1, "{ring:?}: {served} {refused}");
         }

@@ -14,6 +14,8 @@ mod authentication;
 mod plain;
 mod request_client;
 
+mod admission;
+
 mod session;
 
 mod parity;
@@ -179,10 +181,12 @@ impl Shard {
             }
         };
         let is_admitted = standing == Standing::Served && !kind.is_operators();
-        if !is_admitted && !self.admit(&incoming, &kind) {
-            return false;
-        }
-        match authentication::authenticate(self, &incoming, &kind, RequestPart::Whole) {
+        let authenticated = if is_admitted {
+            authentication::authenticate(self, &incoming, &kind, RequestPart::Whole)
+        } else {
+            self.admit(&incoming, &kind, RequestPart::Whole)
+        };
+        match authenticated {
             Authenticated::Served => {}
             Authenticated::Refused => return false,
             Authenticated::Waits => return true,
@@ -246,13 +250,8 @@ impl Shard {
                 match check_head(&mut self.transports.http, standing, &incoming) {
                     Ok(kind) => {
                         // One that waits for the authorization server may send its body meanwhile.
-                        let is_served = self.admit(&incoming, &kind)
-                            && authentication::authenticate(
-                                self,
-                                &incoming,
-                                &kind,
-                                RequestPart::Head,
-                            ) != Authenticated::Refused;
+                        let authenticated = self.admit(&incoming, &kind, RequestPart::Head);
+                        let is_served = authenticated != Authenticated::Refused;
                         if is_served
                             && head.expects_continue
                             && let Some(out) = self.transports.connections.outgoing(key)

@@ -10,7 +10,7 @@ use corelane_protocol::error::{Error, ErrorKind};
 use corelane_protocol::jsonrpc::Id;
 use corelane_protocol::model;
 use corelane_protocol::revision::Revision;
-use corelane_transport::http::checks::{self, RequestKind};
+use corelane_transport::http::checks;
 use corelane_transport::http::fields::ResponseFields;
 use corelane_transport::http::head::{Field, HttpMethod, field_values, target_path};
 use corelane_transport::http::head_template::HeadTemplate;
@@ -22,7 +22,7 @@ use super::IncomingRequest;
 use crate::connection::CloseReason;
 use crate::server::acceptance::refusal_error;
 use crate::server::connection_state::{
-    EchoedFields, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner, Standing,
+    EchoedFields, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
 use crate::server::http::HttpTransport;
 use crate::server::outbox::Effect;
@@ -63,61 +63,6 @@ impl Shard {
         }
     }
 
-    /// Counts the connection of a request as that of a client or of an operator, and rejects the
-    /// request of a client beyond the connection limit. Returns whether the request is served.
-    #[inline]
-    pub(super) fn admit(&mut self, incoming: &IncomingRequest<'_>, kind: &RequestKind<'_>) -> bool {
-        let Some(connection) = self.transports.connections.table.get_mut(incoming.key) else {
-            return false;
-        };
-        let state = &mut connection.state;
-        if kind.is_operators() {
-            let was_counted = state.standing.is_counted();
-            let was_served = state.standing == Standing::Served;
-            self.transports.acceptor.exempt(state);
-            if was_served && state.standing == Standing::Exempt {
-                self.note_uncounted(incoming.key);
-            }
-            self.outbox.counters.connections.accepted += u64::from(!was_counted);
-            return true;
-        }
-        if state.standing == Standing::Served {
-            return true;
-        }
-        let was_counted = state.standing.is_counted();
-        let (transport, client) = (state.transport, state.counted_address());
-        let served = self.transports.acceptor.serve(state).or_else(|reached| {
-            self.evict_idle(transport, client, reached);
-            let connection = self.transports.connections.table.get_mut(incoming.key);
-            let state = connection.map(|connection| &mut connection.state).ok_or(reached)?;
-            self.transports.acceptor.serve(state)
-        });
-        match served {
-            Ok(()) => {
-                self.outbox.counters.connections.accepted += u64::from(!was_counted);
-                true
-            }
-            Err(reason) => {
-                self.refuse(incoming, reason);
-                false
-            }
-        }
-    }
-
-    /// Responds that the connection limit is reached, and closes the connection.
-    #[cold]
-    fn refuse(&mut self, incoming: &IncomingRequest<'_>, reason: RefusalReason) {
-        let Some(connection) = self.transports.connections.table.get_mut(incoming.key) else {
-            return;
-        };
-        if matches!(connection.state.standing, Standing::Undecided | Standing::Surplus) {
-            connection.state.standing = Standing::Rejected;
-        }
-        let (transport, peer) = (connection.state.transport, connection.record.peer());
-        let format = ResponseFormat { closes: true, ..incoming.format };
-        self.respond_refused(&IncomingRequest { format, ..*incoming }, transport, peer, reason);
-    }
-
     /// Responds that the limit of WebSocket connections is reached. The connection stays HTTP.
     #[cold]
     pub(super) fn refuse_upgrade(&mut self, incoming: &IncomingRequest<'_>, reason: RefusalReason) {
@@ -128,7 +73,7 @@ impl Shard {
     }
 
     /// Records that a connection or its upgrade is refused, and responds with status 503.
-    fn respond_refused(
+    pub(super) fn respond_refused(
         &mut self,
         incoming: &IncomingRequest<'_>,
         transport: Transport,
