@@ -24,3 +24,4 @@ mod results_in_flight;
 mod sessions;
 #[cfg(target_os = "linux")]
 mod tasks;
+mod withdrawn_keys;

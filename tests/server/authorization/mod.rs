@@ -94,7 +94,7 @@ impl Authority {
 }
 
 /// The SHA-256 of an API key in hex.
-fn hash_of(key: &str) -> String {
+pub(crate) fn hash_of(key: &str) -> String {
     let digits = |byte: u8| [byte >> 4, byte & 15].map(|it| char::from_digit(it.into(), 16));
     Sha256::digest(key.as_bytes()).into_iter().flat_map(digits).flatten().collect()
 }
