@@ -12,7 +12,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::attack::{Attack, AttackCounts};
 use crate::conversation::Addresses;
-use crate::credentials::tls_client;
+use crate::credentials::{tls_client, write_api_keys};
 use crate::origin::Origin;
 use crate::scenes::{Scene, Target};
 
@@ -21,6 +21,8 @@ pub(crate) const ATTACK: &str = "--attack";
 
 /// Runs a program with a scheduling policy: chrt(1) of util-linux, sched(7).
 const CHRT: &str = "chrt";
+/// Time for which the key of hostile peers is valid, and is not.
+const KEY_TIME: Duration = Duration::from_secs(1);
 /// Time in which hostile peers end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -125,7 +127,12 @@ pub(crate) fn run(arguments: &[String]) -> io::Result<()> {
         memory_bytes_max: memory_bytes_max.parse().map_err(io::Error::other)?,
         attackers: Origin::named(origin)?.attackers(),
     };
-    let scripts = Scene::named(scene)?.scripts(&target)?;
+    let scene = Scene::named(scene)?;
+    let scripts = scene.scripts(&target)?;
+    if scene == Scene::WithdrawnKeys {
+        let directory = target.directory.to_owned();
+        thread::spawn(move || change_api_keys(&directory));
+    }
     let tls = tls_client(target.directory)?;
     let (attack, end) = Attack::new(target.addresses, target.attackers, tls);
     let attack = Arc::new(attack);
@@ -136,4 +143,15 @@ pub(crate) fn run(arguments: &[String]) -> io::Result<()> {
     drop(end);
     let AttackCounts { connections, sent_bytes } = attack.counts();
     writeln!(io::stdout(), "{connections} {sent_bytes}")
+}
+
+/// Withdraws the key of hostile peers and makes it valid again, until the process ends.
+fn change_api_keys(directory: &Path) {
+    for has_hostile in [true, false].into_iter().cycle() {
+        // The directory is removed at the end of the bench.
+        if write_api_keys(directory, has_hostile).is_err() {
+            return;
+        }
+        thread::sleep(KEY_TIME);
+    }
 }

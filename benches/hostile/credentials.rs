@@ -24,6 +24,8 @@ pub(crate) const ISSUER: &str = "https://issuer.example";
 pub(crate) const RESOURCE: &str = "https://server.example/mcp";
 /// The API key of the honest clients.
 pub(crate) const API_KEY: &str = "api-key-of-the-honest-clients";
+/// An API key of hostile peers, which is valid at times.
+pub(crate) const HOSTILE_KEY: &str = "api-key-of-the-hostile-peers";
 /// The key in the key set.
 pub(crate) const KEY_ID: &str = "1";
 /// Size of the large file: the default of `resources.file_bytes_max`.
@@ -43,9 +45,7 @@ impl Files {
         fs::create_dir(files.path().join("served"))?;
         write("served/large.txt", "large ".repeat(LARGE_FILE_BYTES / 6).as_bytes())?;
         write("served/small.txt", b"small")?;
-        let hash = digest(&SHA256, API_KEY.as_bytes());
-        let hash = hash.as_ref().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-        write("api-keys.txt", format!("honest:{hash}\n").as_bytes())?;
+        write_api_keys(files.path(), false)?;
         let issuer = Signer::generate()?;
         let (x, y) = issuer.coordinates();
         let members = format!(r#""kid":"{KEY_ID}","alg":"ES256","x":"{x}","y":"{y}""#);
@@ -78,6 +78,19 @@ impl Files {
         fs::write(self.path().join("cert.pem"), certificate.pem())?;
         fs::write(self.path().join("key.pem"), key.serialize_pem())
     }
+}
+
+/// Writes the API keys: that of the honest clients, and that of hostile peers if it is valid.
+pub(crate) fn write_api_keys(directory: &Path, has_hostile: bool) -> io::Result<()> {
+    let line = |name: &str, key: &str| {
+        let hash = digest(&SHA256, key.as_bytes());
+        let hash = hash.as_ref().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+        format!("{name}:{hash}\n")
+    };
+    let hostile = if has_hostile { line("hostile", HOSTILE_KEY) } else { String::new() };
+    let next = directory.join("api-keys.next");
+    fs::write(&next, line("honest", API_KEY) + &hostile)?;
+    fs::rename(next, directory.join("api-keys.txt"))
 }
 
 /// Returns the URI of a file of the directory that the server offers.

@@ -44,6 +44,8 @@ pub(crate) enum Scene {
     UnknownTokens,
     /// The same with tokens that the endpoint does not answer for.
     HangingIntrospection,
+    /// Calls with a key that is withdrawn and given back again and again, beside unknown tokens.
+    WithdrawnKeys,
     /// DPoP proofs of one caller, more than are remembered.
     Proofs,
     /// Handshakes of the parity dialect over TCP and HTTP; each begins a session.
@@ -115,7 +117,7 @@ enum Authentication {
 }
 
 impl Scene {
-    pub(crate) const ALL: [Self; 34] = [
+    pub(crate) const ALL: [Self; 35] = [
         Self::None,
         Self::SilentTcp,
         Self::SilentHttp,
@@ -129,6 +131,7 @@ impl Scene {
         Self::InvalidTokens,
         Self::UnknownTokens,
         Self::HangingIntrospection,
+        Self::WithdrawnKeys,
         Self::Proofs,
         Self::ParityHandshakes,
         Self::IdempotencyKeys,
@@ -168,6 +171,7 @@ impl Scene {
             Self::InvalidTokens => "invalid-tokens",
             Self::UnknownTokens => "unknown-tokens",
             Self::HangingIntrospection => "hanging-introspection",
+            Self::WithdrawnKeys => "withdrawn-keys",
             Self::Proofs => "proofs",
             Self::ParityHandshakes => "parity-handshakes",
             Self::IdempotencyKeys => "idempotency-keys",
@@ -203,7 +207,9 @@ impl Scene {
 
     const fn authentication(self) -> Authentication {
         match self {
-            Self::HalfMessagesUnproven | Self::Unauthorized => Authentication::ApiKeys,
+            Self::HalfMessagesUnproven | Self::Unauthorized | Self::WithdrawnKeys => {
+                Authentication::ApiKeys
+            }
             Self::InvalidTokens => Authentication::Issuer,
             Self::UnknownTokens | Self::HangingIntrospection => Authentication::Introspection,
             Self::Proofs => Authentication::Proofs,
@@ -265,6 +271,7 @@ impl Scene {
             }
             Self::Sessions => " --http-sessions-max 2000",
             Self::RateKeys => " --rate-keys-max 1024",
+            Self::WithdrawnKeys => " --auth-check-interval 200ms",
             _ => "",
         };
         let mut arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();

@@ -18,7 +18,7 @@ use rustls::pki_types::ServerName;
 use crate::attack::{Requests, Script};
 use crate::conversation::Framing;
 use crate::credentials::{
-    Caller, ISSUER, KEY_ID, LARGE_FILE_BYTES, ProofKey, RESOURCE, tls_client, uri,
+    Caller, HOSTILE_KEY, ISSUER, KEY_ID, LARGE_FILE_BYTES, ProofKey, RESOURCE, tls_client, uri,
 };
 use crate::introspection::UNANSWERED;
 use crate::scenes::{Scene, Target};
@@ -67,6 +67,7 @@ impl Scene {
             Self::InvalidTokens => vec![invalid_tokens(target.addresses.http)],
             Self::UnknownTokens => vec![unknown_tokens(target.addresses.http, "unknown")],
             Self::HangingIntrospection => vec![unknown_tokens(target.addresses.http, UNANSWERED)],
+            Self::WithdrawnKeys => withdrawn_keys(target.addresses.http),
             Self::Proofs => vec![proofs(target)?],
             Self::ParityHandshakes => parity_handshakes(target.addresses.http),
             Self::IdempotencyKeys => vec![idempotency_keys()],
@@ -202,6 +203,13 @@ fn unknown_tokens(host: SocketAddr, start: &str) -> Script {
     let fields = format!("Authorization: Bearer {start}-{FIRST_ID}\r\n");
     let script = Script { connections: 80, ..Script::http(call_over_http(host, &fields)) };
     Script { sends: usize::MAX, ..script }
+}
+
+/// Calls with a key that the peers' process withdraws now and then, and unknown tokens.
+fn withdrawn_keys(host: SocketAddr) -> Vec<Script> {
+    let fields = format!("Authorization: Bearer {HOSTILE_KEY}\r\n");
+    let script = Script { connections: 16, ..Script::http(call_over_http(host, &fields)) };
+    vec![Script { sends: usize::MAX, ..script }, unknown_tokens(host, "unknown")]
 }
 
 fn proofs(target: &Target<'_>) -> io::Result<Script> {
