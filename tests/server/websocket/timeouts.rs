@@ -63,7 +63,8 @@ fn pong_keeps_idle_connection_open() {
         drop(peer);
         let counters = server.close();
         assert!(counters.websockets.pings_out >= 5 + pings, "{counters}");
-        assert_eq!(counters.websockets.pongs_in, 5 + pings, "{counters}");
+        // Those behind the call may have been lost with the connection.
+        assert!((5..=5 + pings).contains(&counters.websockets.pongs_in), "{counters}");
     });
 }
 
