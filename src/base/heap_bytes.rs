@@ -53,26 +53,36 @@ pub trait HeapBytes {
 /// ```
 ///
 /// The fields that come first implement [`HeapBytes`]. A `counted` one is counted by a method of
-/// the struct, where a pass over it costs too much or another account has it. An `inline` one owns
-/// nothing on the heap.
+/// the struct, where a pass over it costs too much. An `inline` one owns nothing on the heap. An
+/// `elsewhere` one is in another account. A generic struct has its parameters in front:
+/// `heap_bytes!(impl<T> Slot<T> { … })`.
 #[macro_export]
 macro_rules! heap_bytes {
+    (impl<$($parameter:ident),+> $($declared:tt)+) => {
+        $crate::heap_bytes!(@[$($parameter),+] $($declared)+);
+    };
     (
-        $type:ty { $($owned:ident),* $(,)? }
+        @[$($parameter:ident),*] $type:ty { $($owned:ident),* $(,)? }
         $(counted { $($counted:ident: $count:path),* $(,)? })?
         $(inline { $($inline:ident),* $(,)? })?
+        $(elsewhere { $($elsewhere:ident),* $(,)? })?
     ) => {
-        impl $crate::heap_bytes::HeapBytes for $type {
+        impl<$($parameter),*> $crate::heap_bytes::HeapBytes for $type {
+            #[inline]
             fn heap_bytes(&self) -> usize {
                 let Self {
                     $($owned,)*
                     $($($counted: _,)*)?
                     $($($inline: _,)*)?
+                    $($($elsewhere: _,)*)?
                 } = self;
                 0 $(+ $crate::heap_bytes::HeapBytes::heap_bytes($owned))*
                     $($(+ $count(self))*)?
             }
         }
+    };
+    ($($declared:tt)+) => {
+        $crate::heap_bytes!(@[] $($declared)+);
     };
 }
 

@@ -303,7 +303,7 @@ impl<'a, S> Entry<'a, S> {
 
     /// Updates the accounted memory of the connection.
     #[inline]
-    pub const fn account_memory(&mut self) {
+    pub fn account_memory(&mut self) {
         self.shared.memory.update(self.connection);
     }
 

@@ -9,6 +9,8 @@ mod input;
 
 use std::net::{IpAddr, SocketAddr};
 
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::HeapBytes;
 use corelane_base::pool::BufferPool;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring, Socket};
@@ -200,8 +202,17 @@ impl<S> Connection<S> {
     }
 
     /// Returns the bytes held for this connection: incomplete message, pending input and output.
-    pub const fn held_bytes(&self) -> usize {
-        self.input.held_bytes() + self.queued_bytes()
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        self.heap_bytes()
+    }
+
+    const fn input_bytes_held(&self) -> usize {
+        self.input.held_bytes()
+    }
+
+    const fn outgoing_bytes(&self) -> usize {
+        self.outgoing.len()
     }
 
     /// Returns the length of the incomplete message and of pending input.
@@ -380,6 +391,21 @@ impl<S> Connection<S> {
     }
 }
 
+heap_bytes!(
+    impl<S> Connection<S> {}
+    counted {
+        input: Self::input_bytes_held,
+        outgoing: Self::outgoing_bytes,
+        sending: Self::sending_bytes,
+    }
+    inline {
+        close_state, output_marks, reading, sockets, accounted_bytes, last_activity, pending_work,
+        record,
+    }
+    // The owner counts it.
+    elsewhere { state }
+);
+
 /// Where a connection comes from, since when it is open, and what it has carried.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionRecord {
@@ -464,7 +490,7 @@ impl MemoryAccount {
 
     /// Updates the accounted memory of one connection.
     #[inline]
-    pub(super) const fn update<S>(&mut self, connection: &mut Connection<S>) {
+    pub(super) fn update<S>(&mut self, connection: &mut Connection<S>) {
         let held_bytes = connection.held_bytes();
         self.held_bytes = self.held_bytes - connection.accounted_bytes + held_bytes;
         connection.accounted_bytes = held_bytes;

@@ -6,6 +6,7 @@ mod peer_facts;
 use std::sync::Arc;
 
 use corelane_base::client_address::ClientAddress;
+use corelane_base::heap_bytes;
 use corelane_base::principal::{Principal, is_same_caller};
 use corelane_base::time::Instant;
 use corelane_protocol::eras::{Lifecycle, LoggingLevel};
@@ -155,6 +156,17 @@ impl ConnectionState {
         }
     }
 }
+
+heap_bytes!(
+    ConnectionState { facts }
+    inline {
+        transport, client, dialect, lifecycle, log_level, violation, is_closing, standing,
+        is_proven,
+    }
+    // The tables of calls and of subscriptions, and the output of the connection. The ids of
+    // requests in flight and the fields of an exchange are limited by number.
+    elsewhere { in_flight, subscriptions, exchange }
+);
 
 /// Streams of batches with outstanding responses, and the number of those responses.
 #[derive(Debug, Default)]

@@ -219,7 +219,7 @@ impl ConnectionState {
 
     /// Returns the bytes of what is kept of the peer.
     pub fn facts_bytes(&self) -> usize {
-        self.facts.heap_bytes()
+        self.heap_bytes()
     }
 }
 

@@ -11,6 +11,8 @@
 use std::sync::Arc;
 
 use corelane_base::client_address::ClientAddress;
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::HeapBytes;
 use corelane_base::holders::PlaceOwner;
 use corelane_base::principal::{Principal, is_same_caller};
 use corelane_base::slab::Key;
@@ -192,14 +194,29 @@ impl SubscriptionStream {
 
     /// Returns its bytes, without the names of its topics.
     pub(super) fn held_bytes(&self) -> usize {
-        let id = match self.id() {
-            // Stored here and among the requests in flight.
+        STREAM_BYTES + self.heap_bytes()
+    }
+
+    /// Returns the bytes of its id, which is stored here and among the requests in flight.
+    fn id_bytes(&self) -> usize {
+        match self.id() {
             Some(Id::Text(text)) => 2 * text.len(),
             _ => 0,
-        };
-        STREAM_BYTES + id + self.topics.len() * TOPIC_REF_BYTES
+        }
+    }
+
+    const fn topic_bytes(&self) -> usize {
+        self.topics.len() * TOPIC_REF_BYTES
     }
 }
+
+heap_bytes!(
+    SubscriptionStream {}
+    counted { id: Self::id_bytes, topics: Self::topic_bytes }
+    inline { peer, client, charged, lists, dirty_lists, next, previous }
+    // The credential of the connection or session has it, too.
+    elsewhere { principal }
+);
 
 /// The unit in which the bytes of a caller are counted.
 const CHARGE_BYTES: usize = 128;
