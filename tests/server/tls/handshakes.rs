@@ -83,6 +83,26 @@ fn handshake_evicts_slow_one_at_limit() {
 }
 
 #[test]
+fn connections_before_their_request_take_no_places() {
+    let authority = Authority::new();
+    let mut options = authority.server_options();
+    options.engine.shards = Some(1);
+    options.http.connections_max = 2;
+    over_each_ring(options, |options| {
+        let server = TestServer::start(options);
+        let silent = |host| connect_from(IpAddr::V4(Ipv4Addr::new(127, 0, 0, host)), server.http());
+        let held: Vec<TcpStream> = (2..22).map(silent).collect();
+        let begun: Vec<TcpStream> = (2..22).map(|host| begin(&server, host)).collect();
+        let client = authority.client("https", server.http().port()).connect_blocking().unwrap();
+        assert_eq!(echo(&client, "hi").unwrap(), "hi");
+        drop((held, begun, client));
+        let counters = server.close();
+        assert_eq!(counters.connections.refused_limit, 0, "{counters}");
+        assert_eq!(counters.connections.closed_evicted, 0, "{counters}");
+    });
+}
+
+#[test]
 fn silent_connections_take_no_handshake() {
     let authority = Authority::new();
     let mut options = authority.server_options();
