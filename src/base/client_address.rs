@@ -99,6 +99,7 @@ impl AddressShare {
     }
 
     /// Returns the share of all unauthenticated callers.
+    #[must_use]
     pub const fn of_unauthenticated(self) -> Self {
         if self.has_reserve { Self::new(88) } else { Self::new(100) }
     }

@@ -39,7 +39,6 @@ pub(super) use self::stream::{
 
 /// Limits of subscriptions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::struct_field_names, reason = "limits are named so everywhere")]
 pub(super) struct SubscriptionLimits {
     /// Streams of one connection.
     pub(super) streams_max: usize,
