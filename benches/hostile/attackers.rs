@@ -152,6 +152,8 @@ fn change_api_keys(directory: &Path) {
         if write_api_keys(directory, has_hostile).is_err() {
             return;
         }
-        thread::sleep(KEY_TIME);
+        if channel::after(KEY_TIME).recv().is_err() {
+            return;
+        }
     }
 }

@@ -173,7 +173,7 @@ fn place_is_taken_with_first_byte() {
 /// Options with an API key of `ada`, without which nothing is served unless `anonymous`.
 fn with_keys(directory: &Path, anonymous: bool, mut options: Options) -> Options {
     let keys = directory.join("keys.txt");
-    fs::write(&keys, format!("ada:{HASH}:user:call\n")).unwrap();
+    fs::write(&keys, format!("ada:{HASH}:user:call\n")).expect("keys are written");
     options.auth = AuthOptions::default();
     options.auth.api_keys = vec![keys];
     options.auth.anonymous = anonymous;
@@ -270,7 +270,9 @@ fn newcomer_gets_recent_place_of_heavy_network() {
                 from.map(|from| connect_from(from, listener)).collect()
             };
             let mut begun = take_places(server.tcp());
-            begun.iter_mut().for_each(|stream| stream.write_all(b"{").unwrap());
+            for stream in &mut begun {
+                stream.write_all(b"{").unwrap();
+            }
             let mut refused = take_places(server.http());
             assert_eq!(refused.iter_mut().filter_map(refuse_without_token).count(), refused.len());
             // The first attempts, however young the others are.
@@ -293,7 +295,9 @@ fn evicted_tcp_connection_gets_error_1001() {
     let mut idle: Vec<LineClient> =
         (0..PLACES).map(|_| LineClient::connect_from(HONEST, server.tcp())).collect();
     // Nothing that is valid.
-    idle.iter_mut().for_each(|client| client.send(""));
+    for client in &mut idle {
+        client.send("");
+    }
     let mut client = connect_served(&server, HONEST);
     let error = idle[0].receive();
     assert_eq!(error["error"]["code"], 1001, "{error}");

@@ -24,7 +24,7 @@ const FLOODS: usize = 2;
 
 fn write_keys(path: &Path, names: &[&str]) {
     let line = |name: &&str| format!("{name}:{}:user\n", hash_of(&format!("key-{name}")));
-    fs::write(path, names.iter().map(line).collect::<String>()).unwrap();
+    fs::write(path, names.iter().map(line).collect::<String>()).expect("keys are written");
 }
 
 fn call_of(name: &str) -> Value {
