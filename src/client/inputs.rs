@@ -17,10 +17,21 @@ use corelane_protocol::revision::Revision;
 pub type InputResult<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// An input being provided: a JSON object, or why there is none.
-pub(super) type InputFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, ClientError>>>>;
+pub type InputFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, ClientError>>>>;
 
 /// Provides one kind of input, from the params of its request.
 type InputHandler = Box<dyn Fn(&[u8]) -> InputFuture + Send + Sync>;
+
+/// An input that one call requires, as the server has asked for it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct CallInput {
+    pub kind: InputKind,
+    /// The params, a JSON object.
+    pub params: Vec<u8>,
+    /// The revision of the session.
+    pub revision: Revision,
+}
 
 /// A question of the server to the user (`elicitation/create`).
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -98,6 +109,8 @@ pub(super) struct InputHandlers {
     elicitation: Option<InputHandler>,
     sampling: Option<InputHandler>,
     roots: Option<InputHandler>,
+    /// What is declared without a handler: the callers provide it.
+    declared: ClientCapabilities,
 }
 
 impl InputHandlers {
@@ -144,9 +157,14 @@ impl InputHandlers {
         ));
     }
 
-    /// Returns the capabilities that have handlers.
+    /// Declares what the callers provide.
+    pub(super) const fn declare(&mut self, capabilities: ClientCapabilities) {
+        self.declared = capabilities;
+    }
+
+    /// Returns the capabilities that have handlers, and those that the callers provide.
     pub(super) const fn capabilities(&self) -> ClientCapabilities {
-        let mut declared = ClientCapabilities::NONE;
+        let mut declared = self.declared;
         if self.elicitation.is_some() {
             declared = declared
                 .union(ClientCapabilities::ELICITATION_FORM)

@@ -68,6 +68,8 @@ pub mod internal {
 pub use self::cache::CachePolicy;
 pub use self::error::{ClientError, ClientErrorKind};
 pub use self::handle::{Client, ClientBuilder};
+#[doc(hidden)]
+pub use self::inputs::{CallInput, InputFuture};
 pub use self::inputs::{CreateMessageRequestParams, ElicitRequestParams, InputResult};
 #[doc(hidden)]
 pub use self::io::IoDriver;
@@ -94,6 +96,8 @@ pub use self::parity_session::{
 pub use self::pool::ClientPool;
 pub use self::proxy::ProxyOptions;
 pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions};
+#[doc(hidden)]
+pub use self::request::ReceivedFuture;
 pub use self::request::{ListItem, Page, Pages, Request, ResponseFuture, Task, TaskRequest};
 pub use self::results::{
     CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, MetaObject,
@@ -101,6 +105,8 @@ pub use self::results::{
     ResourceTemplateInfo, TaskInfo, TaskSupport, ToolAnnotations, ToolExecution, ToolInfo,
 };
 pub use self::retry::{RetryEvent, RetryPolicy};
+#[doc(hidden)]
+pub use self::session::InputKind;
 pub use self::session::{EraPreference, Progress, ReceivedMessage, ServerInfo};
 #[cfg(feature = "skills")]
 pub use self::skills::{Skill, SkillInfo, SkillResource, SkillResources};

@@ -51,14 +51,14 @@ impl LogMessage {
 /// The callbacks of a client.
 #[derive(Default)]
 pub(super) struct NotificationHandlers {
-    on_log: Option<(LoggingLevel, LogCallback)>,
+    on_log: Option<(Option<LoggingLevel>, LogCallback)>,
     on_notification: Option<NotificationCallback>,
 }
 
 impl NotificationHandlers {
     pub(super) fn set_log(
         &mut self,
-        level: LoggingLevel,
+        level: Option<LoggingLevel>,
         on_log: impl Fn(LogMessage) + Send + Sync + 'static,
     ) {
         self.on_log = Some((level, Box::new(on_log)));
@@ -71,9 +71,9 @@ impl NotificationHandlers {
         self.on_notification = Some(Box::new(on_notification));
     }
 
-    /// Returns the level of the log messages that are wanted.
+    /// Returns the level of the log messages that are wanted, unless the requests state it.
     pub(super) fn log_level(&self) -> Option<LoggingLevel> {
-        self.on_log.as_ref().map(|(level, _)| *level)
+        self.on_log.as_ref().and_then(|(level, _)| *level)
     }
 
     /// Passes on a notification. A log message goes to its own callback if there is one.

@@ -20,7 +20,7 @@ use crate::session::{EraPreference, ReceivedMessage, SessionConfig, SessionOptio
 use crate::sync::SharedValue;
 use crate::target::{HostAddress, Target};
 use crate::tls_options::{TlsOptions, tls_client};
-use corelane_protocol::eras::LoggingLevel;
+use corelane_protocol::eras::{ClientCapabilities, LoggingLevel};
 use corelane_protocol::model::{CreateMessageResult, ElicitResult, Implementation, Root};
 use corelane_transport::http::client::request_writer::ExtraFields;
 
@@ -114,6 +114,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets the time of the whole handshake on a connection. Default: each of its requests has the
+    /// time of a request, and `server/discover` at most 5 s.
+    pub const fn handshake_timeout(mut self, timeout: Duration) -> Self {
+        self.options.handshake_timeout = Some(timeout);
+        self
+    }
+
     /// Sets the time to open a connection, with that of its proxy and of its TLS handshake. Default
     /// 5 s.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
@@ -204,6 +211,15 @@ impl ClientBuilder {
         self
     }
 
+    /// Declares capabilities whose input the callers provide ([`Request::on_input`]).
+    ///
+    /// [`Request::on_input`]: crate::Request::on_input
+    #[doc(hidden)]
+    pub const fn declare(mut self, capabilities: ClientCapabilities) -> Self {
+        self.inputs.declare(capabilities);
+        self
+    }
+
     /// Adds a header to each HTTP request, and to the upgrade request of WebSocket. Its value is
     /// never logged. An invalid name or value, one of the headers that the client sends itself, or
     /// another target fails the connection with [`ClientErrorKind::InvalidInput`].
@@ -271,7 +287,18 @@ impl ClientBuilder {
         level: LoggingLevel,
         on_log: impl Fn(LogMessage) + Send + Sync + 'static,
     ) -> Self {
-        self.notifications.set_log(level, on_log);
+        self.notifications.set_log(Some(level), on_log);
+        self
+    }
+
+    /// Receives the log messages of requests that state their level themselves
+    /// ([`Request::own_meta`](crate::Request::own_meta)).
+    #[doc(hidden)]
+    pub fn on_log_of_requests(
+        mut self,
+        on_log: impl Fn(LogMessage) + Send + Sync + 'static,
+    ) -> Self {
+        self.notifications.set_log(None, on_log);
         self
     }
 

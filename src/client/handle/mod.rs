@@ -152,6 +152,19 @@ impl Client {
         self.new_request(CallRequest::with_params(method, params))
     }
 
+    /// Makes a request whose params are encoded already: a JSON object without `_meta`. `name` is
+    /// what it is about, see [`CallRequest::name`].
+    #[doc(hidden)]
+    pub fn encoded_request(
+        &self,
+        method: Method,
+        name: Option<&str>,
+        params: Vec<u8>,
+    ) -> Request<Value> {
+        let request = CallRequest::new(method);
+        self.new_request(Ok(CallRequest { name: name.map(Into::into), params, ..request }))
+    }
+
     /// Subscribes to changes of lists and resources, and waits until the server has acknowledged
     /// it: `subscriptions/listen`, and up to 2025-11-25 `resources/subscribe` for each resource.
     ///

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::Waker;
 
 use crate::error::{ClientError, ClientErrorKind};
+use crate::inputs::{CallInput, InputFuture};
 use crate::session::{CallId, CallRequest, Progress, ReceivedMessage, ServerInfo};
 use crate::sync::Oneshot;
 
@@ -21,11 +22,16 @@ pub struct CallCallbacks {
     pub on_progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
     /// For each notification of a subscription, and each state of a task.
     pub on_message: Option<Arc<dyn Fn(ReceivedMessage) + Send + Sync>>,
+    /// For each input that the call requires.
+    pub on_input: Option<InputCallback>,
 }
+
+/// Begins to provide an input of a call.
+pub type InputCallback = Arc<dyn Fn(CallInput) -> InputFuture + Send + Sync>;
 
 impl CallCallbacks {
     pub const fn is_empty(&self) -> bool {
-        self.on_progress.is_none() && self.on_message.is_none()
+        self.on_progress.is_none() && self.on_message.is_none() && self.on_input.is_none()
     }
 }
 
@@ -102,6 +108,17 @@ impl CallSlot {
         if let Some(on_progress) = &self.callbacks.on_progress {
             run_callback(|| on_progress(progress));
         }
+    }
+
+    /// Begins to provide an input, if the caller does.
+    pub(super) fn provide(&self, input: CallInput) -> Result<InputFuture, CallInput> {
+        let Some(on_input) = &self.callbacks.on_input else { return Err(input) };
+        let mut future = None;
+        run_callback(|| future = Some(on_input(input)));
+        Ok(future.unwrap_or_else(|| {
+            let text = "the handler of the client panicked";
+            Box::pin(std::future::ready(Err(ClientError::new(ClientErrorKind::Input, text))))
+        }))
     }
 
     /// Reports a notification of a subscription, or a state of a task.

@@ -12,6 +12,7 @@ use super::protocol::{ClientProtocol, HandshakeEnd, Step};
 use super::tasks::FinishedInput;
 use super::workspace::Workspace;
 use crate::error::ClientError;
+use crate::inputs::CallInput;
 use crate::reconnect::Reconnection;
 use crate::session::{
     InputKey, RequiredInput, ServerInfo, Session, SessionConfig, SessionContext, SessionEvent,
@@ -187,7 +188,14 @@ impl ClientProtocol for Mcp {
             SessionEvent::InputRequired(RequiredInput { key, kind, params }) => {
                 let revision = self.session.server().map(|server| server.revision);
                 let revision = revision.unwrap_or(Revision::LATEST);
-                let input = settings.inputs.provide(kind, &params, revision);
+                let input = CallInput { kind, params, revision };
+                let provided = match self.session.input_caller(key) {
+                    Some(call) => call.provide(input),
+                    None => Err(input),
+                };
+                let input = provided.unwrap_or_else(|CallInput { kind, params, revision }| {
+                    settings.inputs.provide(kind, &params, revision)
+                });
                 self.inputs.insert(key, workspace.inputs.spawn(self.id, key, input));
             }
             SessionEvent::InputCancelled(key) => drop(self.inputs.remove(&key)),

@@ -24,7 +24,8 @@ use super::io::{CallCallbacks, PeerRef};
 use super::results::ToolInfo;
 use super::session::{CallRequest, Progress, ReceivedMessage, TaskMode};
 use super::sync::block_on;
-use corelane_protocol::eras::Method;
+use crate::inputs::{CallInput, InputFuture};
+use corelane_protocol::eras::{ClientCapabilities, Method};
 use corelane_protocol::json::write;
 
 /// A request whose result is an `R`. It is sent when it is first awaited; [`Request::wait`] sends
@@ -98,6 +99,53 @@ impl<R: DeserializeOwned + 'static> Request<R> {
         self
     }
 
+    /// Lets each progress notification give the request its whole time again.
+    #[doc(hidden)]
+    pub fn extended_by_progress(mut self) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.is_extended_by_progress = true;
+        }
+        self
+    }
+
+    /// Declares `capabilities` for this request, whose input `on_input` provides. It is called on
+    /// the I/O thread and must not block. A legacy server has the capabilities of the client
+    /// ([`ClientBuilder::declare`](crate::ClientBuilder::declare)), and does not say which request
+    /// its input is for: the first one in flight with `on_input` provides it.
+    #[doc(hidden)]
+    pub fn on_input(
+        mut self,
+        capabilities: ClientCapabilities,
+        on_input: impl Fn(CallInput) -> InputFuture + Send + Sync + 'static,
+    ) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.declared = Some(capabilities);
+        }
+        self.callbacks.on_input = Some(Arc::new(on_input));
+        self
+    }
+
+    /// Sends `members` of `_meta`, encoded and without braces, and none of the client, whatever
+    /// the revision.
+    #[doc(hidden)]
+    pub fn own_meta(mut self, members: &[u8]) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.meta.clear();
+            request.meta.extend_from_slice(members);
+            request.has_own_meta = true;
+        }
+        self
+    }
+
+    /// Sends the request. Its result is the response, as it was received.
+    #[doc(hidden)]
+    pub fn received(mut self) -> ReceivedFuture {
+        if let Ok(request) = &mut self.request {
+            request.reads_tool_result = false;
+        }
+        ReceivedFuture(SentRequest::of_request(self))
+    }
+
     /// Receives the notifications of a subscription, or the states of a task.
     pub(super) fn on_message(
         mut self,
@@ -163,6 +211,25 @@ impl<R: DeserializeOwned + 'static> Future for ResponseFuture<R> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = ready!(Pin::new(&mut self.attempt).poll(context));
         Poll::Ready(outcome.and_then(take_result))
+    }
+}
+
+/// The response to a request that was sent, as it was received. Every executor can poll it.
+#[doc(hidden)]
+#[must_use = "dropping it cancels the request"]
+pub struct ReceivedFuture(SentRequest);
+
+impl Future for ReceivedFuture {
+    type Output = Result<ReceivedMessage, ClientError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl fmt::Debug for ReceivedFuture {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ReceivedFuture").finish_non_exhaustive()
     }
 }
 

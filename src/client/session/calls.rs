@@ -87,6 +87,17 @@ impl<T> CallTable<T> {
         ids.next().filter(|_| ids.next().is_none())
     }
 
+    /// Returns the calls in flight whose callers provide input, by the ids of their first requests.
+    pub(super) fn with_input(&self) -> impl Iterator<Item = u64> {
+        let calls = self.in_flight.iter().map(|(_, call)| call);
+        calls.filter(|call| call.request.declared.is_some()).map(|call| call.first_id)
+    }
+
+    /// Returns the call in flight whose first request had this id.
+    pub(super) fn find_first(&self, first_id: u64) -> Option<&Call<T>> {
+        self.in_flight.iter().map(|(_, call)| call).find(|call| call.first_id == first_id)
+    }
+
     pub(super) fn waiting_count(&self) -> usize {
         self.waiting.len()
     }
@@ -111,6 +122,15 @@ impl<T> CallTable<T> {
         call.deadline = now.after(call.timeout);
         let deadline = self.earliest.map_or(call.deadline, |earliest| earliest.min(call.deadline));
         self.earliest = Some(deadline);
+    }
+
+    /// Gives a call in flight its whole time again if its progress does so.
+    pub(super) fn extend(&mut self, id: u64, now: Instant) {
+        if let Some(call) = self.in_flight.get_mut(id)
+            && call.request.is_extended_by_progress
+        {
+            call.deadline = now.after(call.timeout);
+        }
     }
 
     /// Adds a call that is being sent with this id.

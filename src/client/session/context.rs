@@ -229,7 +229,10 @@ impl<T, S: MessageSink> SessionContext<'_, T, S> {
         request: &CallRequest,
         revision: Revision,
     ) {
-        let meta = revision.is_modern().then(|| config.modern_meta(request.method));
+        let own_meta = ModernMeta { members: &[], log_level: None };
+        let meta = revision.is_modern().then(|| {
+            if request.has_own_meta { own_meta } else { config.modern_meta(request.method) }
+        });
         let encoded = &mut self.buffers.encoded;
         encoded.clear();
         request.write(encoded, id, meta);

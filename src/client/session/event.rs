@@ -117,7 +117,8 @@ impl ReceivedMessage {
     }
 
     /// Returns the JSON text.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
+    #[doc(hidden)]
+    pub fn into_bytes(self) -> Vec<u8> {
         self.text
     }
 

@@ -41,6 +41,9 @@ pub struct SessionOptions {
     /// Time that a server has to answer `server/discover` before the client tries `initialize`
     /// ([`EraPreference::Auto`]). Default 5 s.
     pub discover_timeout: Duration,
+    /// Time of the whole handshake on a connection; `server/discover` has at most half of it.
+    /// Default `None`: each of its requests has the time of a request.
+    pub handshake_timeout: Option<Duration>,
     /// Lets servers answer tool calls with tasks (2026-07-28), whose results the calls wait for.
     /// Default `true`.
     pub tasks: bool,
@@ -63,6 +66,7 @@ impl Default for SessionOptions {
             era: EraPreference::Auto,
             request_timeout: Duration::from_secs(30),
             discover_timeout: Duration::from_secs(5),
+            handshake_timeout: None,
             tasks: true,
             in_flight_max: 1_024,
             waiting_max: 16_384,

@@ -50,6 +50,15 @@ impl<C> InFlightCalls<C> {
         }
     }
 
+    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut C> {
+        match self {
+            Self::List(list) => {
+                list.iter_mut().find(|entry| entry.0 == id).map(|entry| &mut entry.1)
+            }
+            Self::Map(map) => map.get_mut(&id),
+        }
+    }
+
     pub(super) fn remove(&mut self, id: u64) -> Option<C> {
         match self {
             Self::List(list) => {

@@ -75,8 +75,8 @@ pub struct RequiredInput {
 /// What an input is for.
 #[derive(Debug)]
 pub(super) enum InputTarget {
-    /// The response to a request of the server.
-    Response(IdBuf),
+    /// The response to a request of the server, which the caller of `call` provides if it is known.
+    Response { id: IdBuf, call: Option<u64> },
     /// A member of `inputResponses` of this call.
     Member { call: u64, name: Box<str> },
     /// A member of `inputResponses` of the task that this call waits for.
@@ -141,13 +141,29 @@ impl<T> InputTable<T> {
         kind: InputKind,
         params: Option<Value<'_>>,
     ) -> RequiredInput {
-        self.insert(kind, params, InputTarget::Response(id.into()))
+        self.insert(kind, params, InputTarget::Response { id: id.into(), call: None })
     }
 
     /// Returns whether a request of the server waits for its response.
     pub(super) fn has_requests(&self) -> bool {
-        let is_request = |target: &InputTarget| matches!(target, InputTarget::Response(_));
+        let is_request = |target: &InputTarget| matches!(target, InputTarget::Response { .. });
         self.targets.values().any(is_request)
+    }
+
+    /// Number of requests of the server that the caller of this call provides.
+    pub(super) fn requests_of(&self, id: u64) -> usize {
+        let is_of_call = |target: &&InputTarget| {
+            let InputTarget::Response { call, .. } = target else { return false };
+            *call == Some(id)
+        };
+        self.targets.values().filter(is_of_call).count()
+    }
+
+    /// Lets the caller of `call` provide a request of the server.
+    pub(super) fn assign(&mut self, key: InputKey, call: u64) {
+        if let Some(InputTarget::Response { call: assigned, .. }) = self.targets.get_mut(&key) {
+            *assigned = Some(call);
+        }
     }
 
     /// Adds a call whose result requires input. Returns the inputs, which may be none: the call is
@@ -158,6 +174,7 @@ impl<T> InputTable<T> {
         result: Value<'_>,
         declared: ClientCapabilities,
     ) -> Result<Vec<RequiredInput>, Box<(T, ClientError)>> {
+        let declared = call.request.declared.unwrap_or(declared);
         let inputs = match read_inputs(&call, result, declared) {
             Ok(inputs) => inputs,
             Err(error) => return Err(Box::new((call.token, error))),
@@ -203,6 +220,16 @@ impl<T> InputTable<T> {
         keys
     }
 
+    /// Returns what an input is for; `None` if it is not required any more.
+    pub(super) fn target(&self, key: InputKey) -> Option<&InputTarget> {
+        self.targets.get(&key)
+    }
+
+    /// Returns the call that waits for inputs and whose first request had this id.
+    pub(super) fn round(&self, call: u64) -> Option<&Call<T>> {
+        self.rounds.get(&call).map(|round| &round.call)
+    }
+
     /// Takes what an input is for; `None` if it is not required any more.
     pub(super) fn take_target(&mut self, key: InputKey) -> Option<InputTarget> {
         self.targets.remove(&key)
@@ -240,8 +267,10 @@ impl<T> InputTable<T> {
 
     /// Removes a request that the server has cancelled.
     pub(super) fn remove_request(&mut self, id: Id<'_>) -> Option<InputKey> {
-        let is_wanted =
-            |target: &InputTarget| matches!(target, InputTarget::Response(of) if of.as_id() == id);
+        let is_wanted = |target: &InputTarget| {
+            let InputTarget::Response { id: of, .. } = target else { return false };
+            of.as_id() == id
+        };
         let mut targets = self.targets.iter();
         let key = *targets.find(|(_, target)| is_wanted(target))?.0;
         self.targets.remove(&key);

@@ -102,6 +102,8 @@ pub struct Session<T> {
     paused_at: Option<Instant>,
     /// `server/discover`, if the handshake goes on, or has gone on, with `initialize`.
     failed_discover: Option<Box<FailedDiscover>>,
+    /// When the handshake must be complete.
+    handshake_end: Option<Instant>,
     /// Why there is no connection. Calls wait for the next one, also if its handshake fails.
     suspended: Option<ClientError>,
     /// What the server sent first that is not a message, and belongs to no call.
@@ -127,6 +129,7 @@ impl<T: Clone> Session<T> {
             inputs,
             paused_at: None,
             failed_discover: None,
+            handshake_end: None,
             suspended: None,
             invalid_text: None,
             server_error: None,
@@ -141,6 +144,7 @@ impl<T: Clone> Session<T> {
     /// negotiate with `initialize`.
     pub fn start<S: MessageSink>(&mut self, is_legacy: bool, ctx: &mut SessionContext<'_, T, S>) {
         let era = self.config.options().era;
+        self.handshake_end = self.config.options().handshake_timeout.map(|it| ctx.now.after(it));
         if is_legacy || matches!(era, EraPreference::Legacy(_)) {
             self.send_initialize(self.config.options().legacy_revision(), ctx);
             return;
@@ -377,9 +381,10 @@ impl<T: Clone> Session<T> {
         match next {
             NextStep::Discover { may_repeat } => {
                 let (id, options) = (self.calls.allocate_id(), self.config.options());
-                let timeout = match options.era {
-                    EraPreference::Modern => options.request_timeout,
-                    _ => options.discover_timeout.min(options.request_timeout),
+                let timeout = match (options.era, options.handshake_timeout) {
+                    (EraPreference::Modern, _) => self.handshake_time(ctx.now),
+                    (_, Some(whole)) => options.discover_timeout.min(whole / 2),
+                    (_, None) => options.discover_timeout.min(options.request_timeout),
                 };
                 let deadline = ctx.now.after(timeout);
                 let request = HandshakeRequest { id, timeout, deadline, legacy: None, may_repeat };
@@ -422,13 +427,22 @@ impl<T: Clone> Session<T> {
         }
     }
 
+    /// Returns the time of a request of the handshake: that of a request, or what is left of its
+    /// own.
+    fn handshake_time(&self, now: Instant) -> Duration {
+        match self.handshake_end {
+            Some(end) => end.since(now),
+            None => self.config.options().request_timeout,
+        }
+    }
+
     fn send_initialize<S: MessageSink>(
         &mut self,
         revision: Revision,
         ctx: &mut SessionContext<'_, T, S>,
     ) {
-        let (options, id) = (self.config.options(), self.calls.allocate_id());
-        let timeout = options.request_timeout;
+        let id = self.calls.allocate_id();
+        let timeout = self.handshake_time(ctx.now);
         let (deadline, legacy) = (ctx.now.after(timeout), Some(revision));
         let request = HandshakeRequest { id, timeout, deadline, legacy, may_repeat: false };
         self.phase = Phase::Handshake(request);

@@ -5,11 +5,15 @@
 //!
 //! JSON-RPC 2.0, section 5.
 
+use std::ops::Range;
+
+use corelane_base::time::Instant;
 use corelane_protocol::eras::Method;
 use corelane_protocol::error::Error;
 use corelane_protocol::json::{PaddedText, ParseError, Parser, Value};
 use corelane_protocol::jsonrpc::{Id, InvalidMessage, Message};
 use corelane_protocol::message_head::MessageHead;
+use memchr::memmem;
 
 use super::calls::{Call, CallTable, own_id};
 use super::event::{MessageSink, Progress, ReceivedMessage, SessionEvent};
@@ -38,6 +42,10 @@ impl<T: Clone> Session<T> {
         };
         if parser.repair(&mut text, error) {
             return self.receive(text, parser, ctx);
+        }
+        let message = find_message(text.as_bytes());
+        if message.len() < text.as_bytes().len() {
+            return self.receive(text.part(message.start, message.end), parser, ctx);
         }
         self.handle_unreadable(text.as_bytes(), error, ctx);
     }
@@ -70,7 +78,7 @@ impl<T: Clone> Session<T> {
                 ctx.events.push(SessionEvent::Violation(text));
             }
             Ok(Message::Notification { method: "notifications/progress", params }) => {
-                ctx.events.extend(progress_event(&self.calls, params));
+                ctx.events.extend(progress_event(&mut self.calls, params, ctx.now));
             }
             Ok(Message::Notification { method: "notifications/cancelled", params }) => {
                 self.handle_cancelled(params, ctx);
@@ -223,6 +231,23 @@ impl<T: Clone> Session<T> {
 
 /// Input of the client.
 impl<T: Clone> Session<T> {
+    /// Returns the call that requires an input: the one whose result does. For a request of a
+    /// legacy server, which does not say so, the call in flight whose caller provides the fewest
+    /// other ones, and of several the first: a call seldom asks again before it has an answer.
+    pub fn input_caller(&mut self, key: InputKey) -> Option<&T> {
+        let call = match self.inputs.target(key)? {
+            InputTarget::Response { .. } => {
+                let calls = self.calls.with_input();
+                let first = calls.min_by_key(|id| (self.inputs.requests_of(*id), *id))?;
+                self.inputs.assign(key, first);
+                self.calls.find_first(first)
+            }
+            InputTarget::Member { call, .. } => self.inputs.round(*call),
+            InputTarget::Task { call, .. } => self.calls.find_first(*call),
+        };
+        call.map(|call| &call.token)
+    }
+
     /// Provides an input: its result as a JSON object, or why there is none. A legacy server gets
     /// an error response then; a call of a modern one fails. Does nothing if the input is not
     /// required any more.
@@ -233,7 +258,7 @@ impl<T: Clone> Session<T> {
         ctx: &mut SessionContext<'_, T, S>,
     ) {
         match self.inputs.take_target(key) {
-            Some(InputTarget::Response(id)) => {
+            Some(InputTarget::Response { id, .. }) => {
                 let result = result.map_err(|error| match error.kind() {
                     // The request was invalid.
                     ClientErrorKind::Protocol => Error::invalid_params(error.to_string()),
@@ -313,14 +338,48 @@ fn subscription_id(params: Option<Value<'_>>) -> Option<u64> {
 
 /// Returns the event of a progress notification, or `None` if its call has ended.
 fn progress_event<T: Clone>(
-    calls: &CallTable<T>,
+    calls: &mut CallTable<T>,
     params: Option<Value<'_>>,
+    now: Instant,
 ) -> Option<SessionEvent<T>> {
     let Some((token, progress)) = params.and_then(Progress::read) else {
         return Some(SessionEvent::Violation("an invalid progress notification"));
     };
-    let call = own_id(token).and_then(|id| calls.get(id))?;
+    let id = own_id(token)?;
+    calls.extend(id, now);
+    let call = calls.get(id)?;
     Some(SessionEvent::Progress { token: call.token.clone(), progress })
+}
+
+/// Returns where the message in `text` is: without a byte order mark, and without the sequences
+/// for terminals around it (ECMA-48, section 5.4) that some programs write.
+#[cold]
+fn find_message(text: &[u8]) -> Range<usize> {
+    let (mut start, mut end) = (0, text.len());
+    loop {
+        let rest = &text[start..end];
+        let Some(length) = leading_noise(rest) else { break };
+        start += length;
+    }
+    while let Some(at) = memchr::memrchr(0x1b, &text[start..end]) {
+        let tail = &text[start + at..end];
+        if leading_noise(tail).is_none_or(|length| length < tail.trim_ascii_end().len()) {
+            break;
+        }
+        end = start + at;
+    }
+    start..end
+}
+
+/// Returns the length of the mark or the sequence that `text` begins with.
+fn leading_noise(text: &[u8]) -> Option<usize> {
+    const MARK: &[u8] = "\u{feff}".as_bytes();
+    if text.starts_with(MARK) {
+        return Some(MARK.len());
+    }
+    let parameters = text.strip_prefix(b"\x1b[")?;
+    let last = parameters.iter().position(|byte| (0x40..=0x7e).contains(byte))?;
+    Some(last + 3)
 }
 
 impl<T: Clone> Session<T> {
@@ -336,7 +395,6 @@ impl<T: Clone> Session<T> {
             return;
         }
         let head = MessageHead::read(text);
-        let quoted = quote(&ctx.buffers.received);
         ctx.events.push(SessionEvent::Violation("a message that is not valid JSON"));
         let error = Error::from(error);
         if head.has_method() {
@@ -346,16 +404,14 @@ impl<T: Clone> Session<T> {
             return;
         }
         // A line that is no message may also be the output of a program.
-        let is_message = text.trim_ascii_start().starts_with(b"{");
-        let only = || self.calls.only_in_flight().filter(|_| is_message);
+        let only = || self.calls.only_in_flight().filter(|_| head.is_response());
         if let Some(id) = head.id().map_or_else(only, own_id) {
-            let text = format!(
-                "the server sent a message that is not understood ({}){quoted}",
-                error.message
-            );
+            let (why, quoted) = (&error.message, quote(&ctx.buffers.received));
+            let text = format!("the server sent a message that is not understood ({why}){quoted}");
             self.fail_request(id, ClientError::new(ClientErrorKind::Protocol, text), ctx);
         } else {
-            self.invalid_text.get_or_insert_with(|| quoted.into());
+            let text = || quote(&ctx.buffers.received).into();
+            self.invalid_text.get_or_insert_with(text);
         }
     }
 
@@ -368,7 +424,10 @@ impl<T: Clone> Session<T> {
     ) {
         let InvalidMessage { id, is_response, error, .. } = invalid;
         ctx.events.push(SessionEvent::Violation("an invalid JSON-RPC message"));
-        let own = id.and_then(own_id).filter(|id| self.calls.was_allocated(*id));
+        // A line of a log may have an id, too.
+        let is_message =
+            *is_response || memmem::find(&ctx.buffers.received, b"\"jsonrpc\"").is_some();
+        let own = id.and_then(own_id).filter(|id| is_message && self.calls.was_allocated(*id));
         let only = || self.calls.only_in_flight().filter(|_| id.is_none() && *is_response);
         match own.filter(|_| !invalid.has_method).or_else(only) {
             Some(id) => {
@@ -422,5 +481,27 @@ fn read_result_type<T>(
             ClientErrorKind::Protocol,
             "the result has a resultType that MCP 2026-07-28 does not define",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_is_found_between_marks_and_colors() {
+        let found = |text: &str| text[find_message(text.as_bytes())].to_owned();
+        for (text, expected) in [
+            ("{\"id\":1}", "{\"id\":1}"),
+            ("\u{feff}{}", "{}"),
+            ("\u{feff}\u{1b}[0m\u{1b}[1;32m{}", "{}"),
+            ("\u{1b}[32m{}\u{1b}[0m", "{}"),
+            ("{}\u{1b}[0m \r", "{}"),
+            ("npm \u{1b}[1mnotice", "npm \u{1b}[1mnotice"),
+            ("\u{1b}[", "\u{1b}["),
+            ("", ""),
+        ] {
+            assert_eq!(found(text), expected, "{text:?}");
+        }
     }
 }

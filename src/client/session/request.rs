@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{ClientError, ClientErrorKind};
-use corelane_protocol::eras::{LOG_LEVEL_KEY, LoggingLevel, Method};
+use corelane_protocol::eras::{ClientCapabilities, LOG_LEVEL_KEY, LoggingLevel, Method};
 use corelane_protocol::json::write;
 use corelane_protocol::revision::Revision;
 
@@ -68,6 +68,8 @@ pub struct CallRequest {
     pub timeout: Option<Duration>,
     /// Asks for progress notifications.
     pub wants_progress: bool,
+    /// Each progress notification gives the call its whole time again.
+    pub is_extended_by_progress: bool,
     /// Reports the states of the task that the call waits for.
     pub wants_task_status: bool,
     /// Arguments that a modern HTTP request repeats in its head.
@@ -82,6 +84,11 @@ pub struct CallRequest {
     /// The server has declared that the tool which is called changes nothing, or nothing more the
     /// second time.
     pub is_idempotent: bool,
+    /// `meta` has the members of the protocol, too: a modern session adds none.
+    pub has_own_meta: bool,
+    /// What the caller declares for this call instead of what the client declares for all. The
+    /// input that the call requires is provided by the caller.
+    pub declared: Option<ClientCapabilities>,
 }
 
 impl CallRequest {
@@ -94,12 +101,15 @@ impl CallRequest {
             meta: Vec::new(),
             timeout: None,
             wants_progress: false,
+            is_extended_by_progress: false,
             wants_task_status: false,
             parameters: Vec::new(),
             task: TaskMode::Follow,
             is_fresh: false,
             reads_tool_result: false,
             is_idempotent: false,
+            has_own_meta: false,
+            declared: None,
         }
     }
 

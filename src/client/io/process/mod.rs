@@ -5,6 +5,7 @@ mod exit;
 mod pipes;
 
 mod events;
+mod stderr_log;
 
 mod child;
 #[cfg(feature = "supervised")]
@@ -24,6 +25,7 @@ use self::events::ProgramEvents;
 pub use self::events::{ProgramCallback, ProgramEvent};
 pub use self::exit::ProgramExit;
 use self::pipes::ProgramPipes;
+use self::stderr_log::log_events;
 #[cfg(feature = "supervised")]
 use self::supervised::SupervisedChild;
 #[cfg(feature = "supervised")]
@@ -187,15 +189,4 @@ fn start_running(program: &Program, pipes: ProgramPipes) -> io::Result<Running> 
         return Ok(Running::Supervised(child));
     }
     Ok(Running::Watched(WatchedChild::start(program, pipes)?))
-}
-
-/// Logs the lines of a program.
-fn log_events(program: &Program) -> ProgramCallback {
-    let program = program.program.to_string_lossy().into_owned();
-    Arc::new(move |event| match event {
-        ProgramEvent::Stderr(line) => {
-            tracing::info!(target: "corelane::client::stderr", program, line);
-        }
-        ProgramEvent::Exited(status) => tracing::debug!(program, %status, "a program has ended"),
-    })
 }
