@@ -105,6 +105,8 @@ pub use self::start::{Handle, InProcessConnection, Running, Server, StartError};
 pub use self::start::{ShardBuilder, ShardInput};
 #[cfg(feature = "cli")]
 pub use self::start::{StartFault, check_tls, find_start_faults, find_unprotected, probe_ring};
+#[cfg(feature = "gateway")]
+pub use self::subscriptions::ResourceWatch;
 pub use self::subscriptions::STREAM_BYTES;
 #[cfg(feature = "cli")]
 pub use self::traces::check_traces;

@@ -6,12 +6,22 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+#[cfg(feature = "gateway")]
+use corelane_protocol::params::CompleteRequestParams;
 use corelane_protocol::params::StringMap;
 
+#[cfg(feature = "gateway")]
+use crate::service::call::LocalWork;
+#[cfg(feature = "gateway")]
+use crate::service::context::RequestContext;
 use crate::service::context::{
     ClientImplementation, ClientInfo, RequestView, StateType, typed_shard_state,
 };
 use crate::service::handler::catch_panic;
+#[cfg(feature = "gateway")]
+use crate::service::handler::{local_work, protocol_error};
+#[cfg(feature = "gateway")]
+use crate::service::results::HandlerOutput;
 use crate::service::results::{Completion, HandlerError};
 
 /// The argument to complete: its value so far and the other arguments.
@@ -114,6 +124,67 @@ impl Completer {
     /// Runs the function; a panic becomes an error.
     pub(super) fn complete(&self, ctx: &CompletionContext<'_>) -> Result<Completion, HandlerError> {
         catch_panic(|| Ok((self.complete)(ctx)))
+    }
+}
+
+/// Passes the completion of every argument on to another server.
+#[cfg(feature = "gateway")]
+pub(super) struct CompletionForwarder(Box<ForwarderFn>);
+
+#[cfg(feature = "gateway")]
+type ForwarderFn = dyn Fn(ForwardedCompletion) -> LocalWork + Send + Sync;
+
+/// An argument to complete, for another server.
+#[cfg(feature = "gateway")]
+#[derive(Debug)]
+pub struct ForwardedCompletion {
+    /// Name of the argument.
+    pub argument: Box<str>,
+    /// The value typed so far.
+    pub value: Box<str>,
+    /// Names and values of the other arguments.
+    pub others: Vec<(Box<str>, Box<str>)>,
+}
+
+#[cfg(feature = "gateway")]
+impl CompletionForwarder {
+    pub(super) fn new<F, R>(function: F) -> Self
+    where
+        F: Fn(ForwardedCompletion, RequestContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<HandlerOutput, HandlerError>> + 'static,
+    {
+        let function = std::sync::Arc::new(function);
+        Self(Box::new(move |completion| {
+            let function = std::sync::Arc::clone(&function);
+            local_work(
+                move |ctx| {
+                    let is_modern = ctx.client().revision.is_modern();
+                    let running = function(completion, ctx);
+                    async move {
+                        let failed = |error| protocol_error(error, is_modern, "completion", "");
+                        running.await.map_err(failed)
+                    }
+                },
+                |output| output,
+            )
+        }))
+    }
+
+    /// The work of a request.
+    pub(super) fn start(&self, request: &CompleteRequestParams<'_>) -> LocalWork {
+        let others = request.context_arguments.iter();
+        (self.0)(ForwardedCompletion {
+            argument: request.argument_name.into(),
+            value: request.argument_value.into(),
+            others: others.map(|(name, value)| (name.into(), value.into())).collect(),
+        })
+    }
+}
+
+#[cfg(feature = "gateway")]
+impl fmt::Debug for CompletionForwarder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("CompletionForwarder")
     }
 }
 

@@ -83,10 +83,12 @@ pub use self::call::{
 pub use self::catalog::{Catalog, CatalogBuilder, Features, ListChanges};
 pub use self::catalog::{call_tool_at, tool_at, tool_position};
 pub use self::completer::CompletionContext;
+#[cfg(feature = "gateway")]
+pub use self::completer::ForwardedCompletion;
 pub use self::context::request::DetachedRequest;
 pub use self::context::{
     BlockingContext, BlockingHost, ClientImplementation, ClientInfo, HostFuture, InlineContext,
-    RequestContext, RequestHost, RequestInfo, RequestSource, RequestView, StateType,
+    RequestContext, RequestHost, RequestInfo, RequestSource, RequestView, SessionSlot, StateType,
     StoredClientInfo, TraceContext,
 };
 #[cfg(feature = "tokio")]

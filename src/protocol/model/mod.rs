@@ -50,9 +50,9 @@ pub use feature_results::{COMPLETION_VALUES_MAX, write_complete_result};
 pub use implementation::{Implementation, result_suffix};
 pub use input::{
     CreateMessageRequest, CreateMessageResult, ElicitAction, ElicitRequest, ElicitResult, Field,
-    Form, IncludeContext, InputRequest, InputResponse, ModelPreferences, Root,
-    SamplingMessageContentBlock, SamplingTool, TextFormat, ToolChoice, write_input_required_result,
-    write_server_request,
+    Form, ForwardedKind, ForwardedRequest, IncludeContext, InputRequest, InputResponse,
+    ModelPreferences, Root, SamplingMessageContentBlock, SamplingTool, TextFormat, ToolChoice,
+    write_input_required_result, write_server_request,
 };
 pub use notification::{
     ChangeNotification, write_cancelled, write_elicitation_complete, write_logging_message,

@@ -167,6 +167,14 @@ impl RequestState {
         serde_json::from_str(response.get()).ok()
     }
 
+    /// Returns the keys of the inputs that this server has requested for the call, answered or
+    /// not. None without a state of the server, whatever responses there are.
+    pub fn requested_keys(&self) -> impl Iterator<Item = &str> {
+        let answered = self.responses.iter().map(|(key, _)| key);
+        let requested = answered.chain(&self.requested_keys).filter(|_| self.round_trips > 0);
+        requested.map(|key| &**key)
+    }
+
     /// Returns the bytes of the responses.
     pub fn held_bytes(&self) -> usize {
         self.responses.iter().map(|(key, response)| key.len() + response.get().len()).sum()

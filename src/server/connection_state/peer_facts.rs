@@ -19,7 +19,7 @@ use crate::guard::auth::certificates::ClientCertificate;
 use crate::server::auth::Credential;
 use crate::server::extension_slot::ExtensionSlot;
 use crate::server::reply_to::ParityKey;
-use crate::service::{ClientImplementation, StoredClientInfo};
+use crate::service::{ClientImplementation, SessionSlot, StoredClientInfo};
 
 /// What is kept of one peer, if anything.
 #[derive(Debug, Default)]
@@ -155,12 +155,14 @@ pub struct StoredFacts {
     parity_session: Option<ParityKey>,
     /// The address of the peer, if that is a trusted proxy, which names the client of each request.
     proxy: Option<PeerAddress>,
+    /// What the program keeps for the legacy session.
+    session_slot: Option<SessionSlot>,
 }
 
 heap_bytes!(
     StoredFacts { texts, credential, certificate }
-    // The extensions are the host's.
-    inline { extensions, parity_session, proxy }
+    // The extensions are the host's, and so is what it keeps for a session.
+    inline { extensions, parity_session, proxy, session_slot }
 );
 
 impl ConnectionState {
@@ -217,6 +219,12 @@ impl ConnectionState {
         self.facts.stored()?.proxy
     }
 
+    /// Returns what the program keeps for the legacy session.
+    #[inline]
+    pub fn session_slot(&self) -> Option<&SessionSlot> {
+        self.facts.stored()?.session_slot.as_ref()
+    }
+
     /// Returns the bytes of what is kept of the peer.
     pub fn facts_bytes(&self) -> usize {
         self.heap_bytes()
@@ -227,9 +235,17 @@ impl ConnectionState {
 #[derive(Debug, Default)]
 pub struct FactsMemory {
     held_bytes: usize,
+    /// Legacy sessions have a value of the program.
+    keeps_session_slots: bool,
 }
 
 impl FactsMemory {
+    /// Returns the account of a shard without peers. `keeps_session_slots` is whether the program
+    /// keeps a value for each legacy session.
+    pub fn new(keeps_session_slots: bool) -> Self {
+        Self { held_bytes: 0, keeps_session_slots }
+    }
+
     /// Returns the bytes of what is kept of all peers.
     #[inline]
     pub const fn held_bytes(&self) -> usize {
@@ -274,6 +290,16 @@ impl FactsMemory {
     /// Lets handlers read the extensions that the host attaches to the requests of a connection.
     pub fn keep_extensions(&mut self, state: &mut ConnectionState, extensions: ExtensionSlot) {
         self.change_caller(state, |caller| caller.extensions = Some(extensions));
+    }
+
+    /// Lets the program keep a value for the legacy session, if it keeps any.
+    pub fn keep_session_slot(&mut self, state: &mut ConnectionState) {
+        if !self.keeps_session_slots {
+            return;
+        }
+        self.change_caller(state, |caller| {
+            caller.session_slot.get_or_insert_default();
+        });
     }
 
     /// Keeps the credential of a connection or session, in place of the one before.

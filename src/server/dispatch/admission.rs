@@ -25,7 +25,7 @@ use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState}
 use crate::server::outbox::Effect;
 use crate::server::reply_to::{Outcome, PeerId};
 use crate::server::waiting_requests::encode_request;
-use crate::service::{ClientInfo, RequestSource, StoredClientInfo};
+use crate::service::{ClientInfo, RequestSource, SessionSlot, StoredClientInfo};
 use crate::telemetry::counters::RequestCounters;
 use crate::telemetry::label::Transport;
 
@@ -103,12 +103,23 @@ impl RequestSource for DispatchedRequest<'_> {
         }
     }
 
+    fn log_level(&self) -> Option<LoggingLevel> {
+        match self.request.log_level {
+            None if !self.request.revision.is_modern() => Some(self.peer.log_level),
+            stated => stated,
+        }
+    }
+
     fn extensions(&self) -> Option<Arc<Extensions>> {
         self.origin.details.extensions.or_else(|| self.peer.extension_slot())?.get()
     }
 
     fn principal(&self) -> Option<&Arc<Principal>> {
         self.origin.details.principal.or_else(|| self.peer.principal())
+    }
+
+    fn session_slot(&self) -> Option<&SessionSlot> {
+        self.peer.session_slot().filter(|_| !self.request.revision.is_modern())
     }
 
     fn transport(&self) -> Transport {

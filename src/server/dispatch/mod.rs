@@ -397,6 +397,7 @@ impl Dispatcher {
                 if let Some(client) = client_info.and_then(ClientImplementation::read) {
                     self.facts.keep_client_info(peer.state, client);
                 }
+                self.facts.keep_session_slot(peer.state);
                 write_result(peer, request, self.catalog.initialize_result(revision))
             }
             Err(error) => write_request_error(peer, request, &error),

@@ -100,6 +100,10 @@ impl RequestHost for LocalContext {
         Box::pin(self.handler.request_input(key, request))
     }
 
+    fn requested_inputs(&self) -> Option<Vec<Box<str>>> {
+        self.handler.requested_inputs()
+    }
+
     fn close_sse_stream(&self) {
         if let (Requester::Call(call_id), false) = (self.handler.requester(), self.is_cancelled()) {
             self.handler.queue.push(HandlerEvent::CloseStream { call_id });

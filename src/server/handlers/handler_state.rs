@@ -129,6 +129,17 @@ impl HandlerState {
         }
     }
 
+    /// Where an input that the client has not given ends the handler: the keys of those that were
+    /// requested in earlier round trips.
+    pub(super) fn requested_inputs(&self) -> Option<Vec<Box<str>>> {
+        match &*self.carrier.borrow() {
+            RequestCarrier::RoundTrip(inputs) => {
+                Some(inputs.state.requested_keys().map(Box::from).collect())
+            }
+            RequestCarrier::ServerRequest | RequestCarrier::TaskInput(_) => None,
+        }
+    }
+
     /// Resolves when the handler runs as a task, or stays a call for good.
     pub(super) fn begin_task(
         self: &Rc<Self>,

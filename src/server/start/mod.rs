@@ -79,6 +79,8 @@ use super::overload::RunningCalls;
 use super::rate::RateSource;
 use super::secret_file::find_readable_secrets;
 use super::shard_message::Broadcast;
+#[cfg(feature = "gateway")]
+use super::subscriptions::ResourceWatch;
 use super::traces::TraceSource;
 use crate::guard::auth::TokenVerifier;
 use crate::service::{Catalog, CatalogError};
@@ -155,6 +157,8 @@ impl Server {
                 tokio: None,
                 attached: None,
                 outside_results: Arc::default(),
+                keeps_session_slots: false,
+                resource_watch: None,
             },
             options: Options::default(),
             listen: Listen::default(),
@@ -256,6 +260,20 @@ impl Server {
     #[cfg(feature = "declared")]
     pub(crate) fn count_results(mut self, held: &Arc<SharedCounter>) -> Self {
         self.services.outside_results = Arc::clone(held);
+        self
+    }
+
+    /// Notifies `watch` of the resources that have subscribers on each shard.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn watch_resources(mut self, watch: ResourceWatch) -> Self {
+        self.services.resource_watch = Some(watch);
+        self
+    }
+
+    /// Keeps a value of the program for each legacy session. Cost: about 200 B a session.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn keep_session_slots(mut self) -> Self {
+        self.services.keeps_session_slots = true;
         self
     }
 

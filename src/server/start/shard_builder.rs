@@ -56,7 +56,7 @@ use crate::server::shard::{
     Broadcaster, HalfClosed, LargeWork, Shard, ShardPhase, Transports, UnsentMessages,
 };
 use crate::server::shard_message::{ShardLimits, ShardMessage, send_blocking};
-use crate::server::subscriptions::SubscriptionRegistry;
+use crate::server::subscriptions::{ResourceWatch, SubscriptionRegistry};
 use crate::server::tasks::{TaskTable, Tasks};
 use crate::server::traces::TraceSource;
 use crate::server::waiting_requests::{HeldMessages, WaitingRequests};
@@ -78,6 +78,10 @@ pub struct Services {
     pub attached: Option<Arc<dyn DriverFactory>>,
     /// Bytes that calls outside of the shards have read for their results.
     pub outside_results: Arc<SharedCounter>,
+    /// Legacy sessions have a value of the program.
+    pub keeps_session_slots: bool,
+    /// Called for the resources that have subscribers.
+    pub resource_watch: Option<ResourceWatch>,
 }
 
 #[cfg(feature = "tokio")]
@@ -261,7 +265,7 @@ impl ShardBuilder {
         let results = ResultMemory::new(self.services.outside_results, shards);
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
-            subscriptions: SubscriptionRegistry::new(limits.subscriptions),
+            subscriptions: subscriptions(&limits, self.services.resource_watch),
             deferred: deferred_work(&self.options, &self.entropy, filter, running, shard, shards),
             handlers: Handlers {
                 slow_poll_cycles_min: slow_poll_cycles_min(&self.options),
@@ -283,7 +287,7 @@ impl ShardBuilder {
             waiting: WaitingRequests::new(self.options.stdio.sequential, (&limits).into()),
             held: HeldMessages::default(),
             dialects: served_dialects(&self.options),
-            facts: FactsMemory::default(),
+            facts: FactsMemory::new(self.services.keeps_session_slots),
             auth: self.auth.verifying_for(proof_report(sender, shard)),
             audit: self.audit,
             rate: self.rate.shard_part(shard, shards, &self.proxies.trusted),
@@ -325,6 +329,10 @@ const fn codec_of(transport: Transport) -> Codec {
         Transport::Http | Transport::WebSocket => Codec::Http,
         Transport::InProcess | Transport::Stdio | Transport::Tcp => Codec::Ndjson,
     }
+}
+
+fn subscriptions(limits: &ShardLimits, watch: Option<ResourceWatch>) -> SubscriptionRegistry {
+    SubscriptionRegistry::new(limits.subscriptions).watched_by(watch)
 }
 
 fn served_dialects(options: &Options) -> ServedDialects {

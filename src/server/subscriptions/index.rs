@@ -5,7 +5,9 @@
 //! other. Peers choose the names, so the hash table uses a random key; its order is not used.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use corelane_base::slab::{Key, Slab};
 use corelane_protocol::uri;
@@ -44,12 +46,45 @@ pub(super) struct TopicIndex {
     spellings: HashMap<Box<str>, Vec<Rc<str>>>,
     topics: Slab<Topic>,
     held_bytes: usize,
+    watch: Option<ResourceWatch>,
+}
+
+/// Called for each resource that has its first listener on this shard, with `true`, and that has
+/// lost its last one, with `false`. It must not block.
+#[derive(Clone)]
+pub struct ResourceWatch(Arc<WatchFn>);
+
+type WatchFn = dyn Fn(&str, bool) + Send + Sync;
+
+impl ResourceWatch {
+    /// Creates one that calls `notify`.
+    #[cfg(feature = "gateway")]
+    pub fn new(notify: impl Fn(&str, bool) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(notify))
+    }
+
+    fn notify(&self, topic: &Topic, has_listeners: bool) {
+        if topic.kind == TopicKind::Resource {
+            (self.0)(&topic.name, has_listeners);
+        }
+    }
+}
+
+impl fmt::Debug for ResourceWatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ResourceWatch")
+    }
 }
 
 impl TopicIndex {
     pub(super) fn new() -> Self {
         let (names, spellings) = (Default::default(), HashMap::new());
-        Self { names, spellings, topics: Slab::new(usize::MAX), held_bytes: 0 }
+        Self { names, spellings, topics: Slab::new(usize::MAX), held_bytes: 0, watch: None }
+    }
+
+    /// Notifies `watch` of the resources with listeners from now on.
+    pub(super) fn watch(&mut self, watch: Option<ResourceWatch>) {
+        self.watch = watch;
     }
 
     /// Returns the bytes of all names.
@@ -95,6 +130,9 @@ impl TopicIndex {
     fn insert_topic(&mut self, subject: TopicKind, name: &str) -> Option<Key> {
         let name: Rc<str> = name.into();
         let topic = Topic { name: Rc::clone(&name), kind: subject, listeners: Vec::new() };
+        if let Some(watch) = &self.watch {
+            watch.notify(&topic, true);
+        }
         let key = self.topics.insert(topic).ok()?;
         self.held_bytes += topic_bytes(subject, &name);
         if let Some(uri_key) = other_key(subject, &name) {
@@ -129,6 +167,9 @@ impl TopicIndex {
         if topic.listeners.is_empty()
             && let Some(topic) = self.topics.remove(left.topic)
         {
+            if let Some(watch) = &self.watch {
+                watch.notify(&topic, false);
+            }
             self.held_bytes -= topic_bytes(topic.kind, &topic.name);
             if let Some(uri_key) = other_key(topic.kind, &topic.name)
                 && let Some(spellings) = self.spellings.get_mut(&uri_key)

@@ -29,6 +29,7 @@ use corelane_base::slab::{Key, Slab};
 use corelane_protocol::error::{Error, ErrorKind};
 use corelane_protocol::jsonrpc::Id;
 
+pub use self::index::ResourceWatch;
 use self::index::TopicIndex;
 pub(super) use self::index::TopicKind;
 pub use self::stream::STREAM_BYTES;
@@ -149,6 +150,12 @@ impl SubscriptionRegistry {
         let streams = Slab::new(STREAMS_MAX);
         let holders = HeldPlaces::default();
         Self { limits, streams, index: TopicIndex::new(), held_bytes: 0, holders }
+    }
+
+    /// Notifies `watch` of the resources with listeners on this shard.
+    pub(super) fn watched_by(mut self, watch: Option<ResourceWatch>) -> Self {
+        self.index.watch(watch);
+        self
     }
 
     /// Returns the number of streams.

@@ -18,6 +18,8 @@ use corelane_protocol::uri;
 
 use crate::service::call::{CallToolRequest, Dispatch};
 use crate::service::catalog::{Catalog, tool_at};
+#[cfg(feature = "gateway")]
+use crate::service::completer::CompletionForwarder;
 use crate::service::completer::{Completer, CompletionContext};
 use crate::service::context::{RequestSource, RequestView};
 use crate::service::resource::{ReadContext, Resource, ResourceTemplate};
@@ -137,6 +139,10 @@ impl Catalog {
         out: &mut Vec<u8>,
     ) -> Dispatch {
         let revision = source.client().revision;
+        #[cfg(feature = "gateway")]
+        if let Some(forwarder) = self.completion_forwarder(request.reference) {
+            return Dispatch::Local(forwarder.start(request));
+        }
         let completer = match request.reference {
             CompletionReference::Prompt(name) => {
                 self.prompt(name).map(|prompt| prompt.completer(request.argument_name))
@@ -165,6 +171,18 @@ impl Catalog {
                 })
             }
             Err(error) => Dispatch::protocol_error(error, revision.is_modern()),
+        }
+    }
+
+    /// What passes completions of a prompt or template on, if another server has it.
+    #[cfg(feature = "gateway")]
+    fn completion_forwarder(
+        &self,
+        reference: CompletionReference<'_>,
+    ) -> Option<&CompletionForwarder> {
+        match reference {
+            CompletionReference::Prompt(name) => self.prompt(name)?.completion_forwarder(),
+            CompletionReference::Resource(uri) => self.template(uri)?.completion_forwarder(),
         }
     }
 

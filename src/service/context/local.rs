@@ -27,6 +27,8 @@ use std::time::Duration;
 
 use corelane_base::principal::Principal;
 use corelane_protocol::eras::LoggingLevel;
+#[cfg(feature = "gateway")]
+use corelane_protocol::model::ForwardedRequest;
 use corelane_protocol::model::{
     CreateMessageRequest, CreateMessageResult, ElicitRequest, ElicitResult, InputRequest,
     InputResponse, Root,
@@ -70,6 +72,12 @@ pub trait RequestHost {
         key: &str,
         request: InputRequest,
     ) -> HostFuture<Result<InputResponse, ClientRequestError>>;
+
+    /// Where an input that the client has not given ends the handler (2026-07-28): the keys of
+    /// those that were requested in earlier round trips of the request. `None` elsewhere.
+    fn requested_inputs(&self) -> Option<Vec<Box<str>>> {
+        None
+    }
 
     /// Ends the SSE stream of the request; see [`RequestContext::close_sse_stream`].
     fn close_sse_stream(&self);
@@ -230,6 +238,26 @@ impl<S: 'static> RequestContext<S> {
         key: &str,
     ) -> impl Future<Output = Result<Vec<Root>, ClientRequestError>> + use<S> {
         self.request_input(key, InputRequest::ListRoots, super::roots)
+    }
+
+    /// Requests an input from the client as another server has requested it. `key` and errors as
+    /// for [`RequestContext::elicit`]. The result is an object.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn forward_input(
+        &self,
+        key: &str,
+        request: ForwardedRequest,
+    ) -> impl Future<Output = Result<serde_json::Value, ClientRequestError>> + use<S> {
+        self.request_input(key, InputRequest::Forwarded(Box::new(request)), |response| {
+            if let InputResponse::Forwarded(result) = response { Some(result) } else { None }
+        })
+    }
+
+    /// Where an input that the client has not given ends the handler: the keys of those that
+    /// were requested in earlier round trips. `None` elsewhere.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn requested_inputs(&self) -> Option<Vec<Box<str>>> {
+        self.host.requested_inputs()
     }
 
     /// Turns the call into a task. For a tool with

@@ -6,6 +6,8 @@ mod client;
 
 pub mod request;
 
+mod session_slot;
+
 mod blocking;
 
 mod inline;
@@ -26,6 +28,7 @@ pub use self::inline::InlineContext;
 pub(super) use self::inline::{InlineEnd, InlineEvents};
 pub use self::local::{HostFuture, RequestContext, RequestHost};
 pub use self::request::{RequestInfo, RequestSource, RequestView, TraceContext};
+pub use self::session_slot::SessionSlot;
 #[cfg(feature = "tokio")]
 pub use self::tokio::{SendFuture, TokioContext, TokioHost};
 use crate::service::results::ClientRequestError;

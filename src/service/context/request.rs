@@ -18,7 +18,7 @@ use http::Extensions;
 use serde_json::{Map, Value};
 
 use crate::service::context::client::StoredClientInfo;
-use crate::service::context::{ClientImplementation, ClientInfo};
+use crate::service::context::{ClientImplementation, ClientInfo, SessionSlot};
 
 /// The message and the connection of a request, as the server knows them while it is dispatched.
 pub trait RequestSource {
@@ -53,11 +53,21 @@ pub trait RequestSource {
     /// Whether the client has enabled log messages of `level`.
     fn accepts_log(&self, level: LoggingLevel) -> bool;
 
+    /// The least level of the log messages that the client has enabled.
+    fn log_level(&self) -> Option<LoggingLevel> {
+        None
+    }
+
     /// What the host has attached to the request.
     fn extensions(&self) -> Option<Arc<Extensions>>;
 
     /// The authenticated caller.
     fn principal(&self) -> Option<&Arc<Principal>>;
+
+    /// What the program keeps for the legacy session of the request.
+    fn session_slot(&self) -> Option<&SessionSlot> {
+        None
+    }
 
     /// Transport of the connection.
     fn transport(&self) -> Transport;
@@ -215,6 +225,11 @@ pub struct RequestInfo {
     extensions: Option<Arc<Extensions>>,
     principal: Option<Arc<Principal>>,
     is_streamed: bool,
+    wants_progress: bool,
+    #[cfg(feature = "gateway")]
+    session_slot: Option<SessionSlot>,
+    #[cfg(feature = "gateway")]
+    log_level: Option<LoggingLevel>,
 }
 
 impl RequestInfo {
@@ -236,6 +251,8 @@ impl RequestInfo {
             id: source.id().into(),
             method: source.method(),
             client: source.client(),
+            #[cfg(feature = "gateway")]
+            log_level: source.log_level(),
             transport: source.transport(),
             peer_addr: source.peer_addr(),
             session_id: source.session_id(),
@@ -246,6 +263,9 @@ impl RequestInfo {
             extensions: source.extensions(),
             principal: source.principal().map(Arc::clone),
             is_streamed: source.is_streamed(),
+            wants_progress: source.wants_progress(),
+            #[cfg(feature = "gateway")]
+            session_slot: source.session_slot().cloned(),
         }
     }
 
@@ -339,13 +359,36 @@ impl RequestInfo {
         self.is_streamed
     }
 
+    /// Whether the client has requested progress.
+    pub const fn wants_progress(&self) -> bool {
+        self.wants_progress
+    }
+
+    /// What the program keeps for the legacy session of the request, if the server keeps anything.
+    #[cfg(feature = "gateway")]
+    pub(crate) const fn session_slot(&self) -> Option<&SessionSlot> {
+        self.session_slot.as_ref()
+    }
+
+    /// The members of `_meta` without those that only the protocol needs.
+    #[cfg(feature = "gateway")]
+    pub(crate) const fn meta_members(&self) -> &Map<String, Value> {
+        &self.meta
+    }
+
     /// Revision and capabilities of the client.
     pub const fn client(&self) -> ClientInfo {
         self.client
     }
 
+    /// The least level of the log messages that the client has enabled.
+    #[cfg(feature = "gateway")]
+    pub(crate) const fn log_level(&self) -> Option<LoggingLevel> {
+        self.log_level
+    }
+
     /// Name and version of the client program.
-    pub(in crate::service) fn client_implementation(&self) -> Option<ClientImplementation<'_>> {
+    pub(crate) fn client_implementation(&self) -> Option<ClientImplementation<'_>> {
         if self.client.revision.is_modern() {
             return ClientImplementation::from_json(self.meta(CLIENT_INFO_KEY)?);
         }

@@ -114,6 +114,28 @@ impl<S: 'static> PromptBuilder<S> {
         })))
     }
 
+    /// Completes the prompt with a function on the shard that passes the request on to another
+    /// server. Its result is encoded already.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn forward<F, R>(self, handler: F) -> Prompt
+    where
+        F: Fn(PromptArguments<'static>, RequestContext<S>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<HandlerOutput, HandlerError>> + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.build(PromptHandler::Local(Box::new(move |arguments, prompt| {
+            let (handler, revision) = (Arc::clone(&handler), arguments.revision());
+            let name = prompt.metadata.name.clone();
+            local_work(
+                move |ctx| handler(arguments, ctx.with_state()),
+                move |result| {
+                    let is_modern = revision.is_modern();
+                    result.map_err(|error| protocol_error(error, is_modern, "prompt", &name))
+                },
+            )
+        })))
+    }
+
     /// Completes the prompt with a function that runs on the thread pool, for work that blocks.
     pub fn blocking<F>(self, handler: F) -> Prompt
     where
@@ -133,7 +155,14 @@ impl<S: 'static> PromptBuilder<S> {
 
     fn build(self, handler: PromptHandler) -> Prompt {
         let Self { metadata, arguments, required_state, .. } = self;
-        Prompt { metadata, arguments, handler, required_state }
+        Prompt {
+            metadata,
+            arguments,
+            handler,
+            required_state,
+            #[cfg(feature = "gateway")]
+            completion_forwarder: None,
+        }
     }
 }
 

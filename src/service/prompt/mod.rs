@@ -19,6 +19,10 @@ use corelane_protocol::revision::Revision;
 pub use self::builder::{PromptArgument, PromptBuilder};
 use crate::service::call::{BlockingWork, Dispatch, LocalWork};
 use crate::service::completer::Completer;
+#[cfg(feature = "gateway")]
+use crate::service::completer::{CompletionForwarder, ForwardedCompletion};
+#[cfg(feature = "gateway")]
+use crate::service::context::RequestContext;
 use crate::service::context::{InlineEnd, RequestSource, RequestView, StateType};
 use crate::service::entry::{Entry, Metadata};
 use crate::service::handler::{catch_panic, emitted_work, protocol_error};
@@ -30,6 +34,8 @@ pub struct Prompt {
     arguments: Vec<PromptArgument>,
     handler: PromptHandler,
     required_state: Option<StateType>,
+    #[cfg(feature = "gateway")]
+    completion_forwarder: Option<CompletionForwarder>,
 }
 
 enum PromptHandler {
@@ -146,7 +152,36 @@ impl Prompt {
 
     /// Whether any argument has a completer.
     pub(super) fn has_completer(&self) -> bool {
+        #[cfg(feature = "gateway")]
+        if self.completion_forwarder.is_some() {
+            return true;
+        }
         self.arguments.iter().any(|argument| argument.completer.is_some())
+    }
+
+    /// What passes the completion of arguments on to another server.
+    #[cfg(feature = "gateway")]
+    pub(super) const fn completion_forwarder(&self) -> Option<&CompletionForwarder> {
+        self.completion_forwarder.as_ref()
+    }
+
+    /// Passes the completion of arguments on to another server. The result is encoded already.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn forward_completions<F, R>(mut self, forward: F) -> Self
+    where
+        F: Fn(ForwardedCompletion, RequestContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<HandlerOutput, HandlerError>> + 'static,
+    {
+        self.completion_forwarder = Some(CompletionForwarder::new(forward));
+        self
+    }
+
+    /// Checks the prompt as a catalog does that it enters. `Err` is phrased to follow
+    /// "prompt `name`: ".
+    #[cfg(feature = "gateway")]
+    pub(crate) fn checked(mut self) -> Result<Self, Cow<'static, str>> {
+        self.prepare()?;
+        Ok(self)
     }
 
     fn check_required_arguments(

@@ -14,10 +14,14 @@ use serde_json::Value;
 
 use crate::service::call::{HandlerIdentity, ResultSize};
 use crate::service::completer::{Completer, CompletionContext};
+#[cfg(feature = "gateway")]
+use crate::service::completer::{CompletionForwarder, ForwardedCompletion};
 use crate::service::context::{BlockingContext, InlineContext, RequestContext, StateType};
 use crate::service::entry::Metadata;
 use crate::service::resource::handler::{ReadContext, ReadTarget, ResourceHandler};
 use crate::service::resource::{Resource, ResourceTemplate};
+#[cfg(feature = "gateway")]
+use crate::service::results::HandlerOutput;
 use crate::service::results::{Completion, HandlerError, ReadResourceResult};
 
 /// Definition of a resource or a resource template.
@@ -33,6 +37,9 @@ pub(super) struct ResourceDefinition {
     annotations: Option<Annotations>,
     pub(super) cache_hint: CacheHint,
     pub(super) completers: Vec<(Box<str>, Completer)>,
+    /// Passes completions on to another server.
+    #[cfg(feature = "gateway")]
+    pub(super) completion_forwarder: Option<CompletionForwarder>,
     /// The variable that the URIs of the listed resources complete.
     pub(super) listed_variable: Option<Box<str>>,
     /// The shard state that the handler needs.
@@ -50,6 +57,8 @@ impl ResourceDefinition {
             annotations: None,
             cache_hint: CacheHint { ttl_ms: 0, is_public: false },
             completers: Vec::new(),
+            #[cfg(feature = "gateway")]
+            completion_forwarder: None,
             listed_variable: None,
             required_state: None,
         }
@@ -195,6 +204,17 @@ impl<T, S: 'static> ResourceBuilder<T, S> {
         self.finish(ResourceHandler::local(handler))
     }
 
+    /// Completes it with a function on the shard that passes the request on to another server.
+    /// Its result is encoded already.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn forward<F, R>(self, handler: F) -> T
+    where
+        F: Fn(ReadContext<'static>, RequestContext<S>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<HandlerOutput, HandlerError>> + 'static,
+    {
+        self.finish(ResourceHandler::forward(handler))
+    }
+
     /// Completes it with a function that runs on the thread pool, for work that blocks, such as
     /// reading a file. It returns a [`ReadResourceResult`] or a single content.
     pub fn blocking<F, C>(self, handler: F) -> T
@@ -259,6 +279,19 @@ impl<S: 'static> ResourceBuilder<ResourceTemplate, S> {
     ) -> Self {
         let completer = Completer::new(completer, self.definition.required_state);
         self.definition.completers.push((name.into(), completer));
+        self
+    }
+}
+
+#[cfg(feature = "gateway")]
+impl<S> ResourceBuilder<ResourceTemplate, S> {
+    /// Passes the completion of variables on to another server. The result is encoded already.
+    pub(crate) fn forward_completions<F, R>(mut self, forward: F) -> Self
+    where
+        F: Fn(ForwardedCompletion, RequestContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<HandlerOutput, HandlerError>> + 'static,
+    {
+        self.definition.completion_forwarder = Some(CompletionForwarder::new(forward));
         self
     }
 }

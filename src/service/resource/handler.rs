@@ -91,6 +91,28 @@ impl ResourceHandler {
         }))
     }
 
+    /// Passes the request on to another server; the result is encoded already.
+    #[cfg(feature = "gateway")]
+    pub(super) fn forward<S, F, R>(handler: F) -> Self
+    where
+        S: 'static,
+        F: Fn(ReadContext<'static>, RequestContext<S>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<HandlerOutput, HandlerError>> + 'static,
+    {
+        let handler = Arc::new(handler);
+        Self::Local(Box::new(move |request, target| {
+            let handler = Arc::clone(&handler);
+            let (uri, revision) = (Box::<str>::from(target.uri), request.revision());
+            let is_modern = revision.is_modern();
+            local_work(
+                move |ctx| handler(request, ctx.with_state()),
+                move |result| {
+                    result.map_err(|error| protocol_error(error, is_modern, "resource", &uri))
+                },
+            )
+        }))
+    }
+
     /// `size` returns how large the contents can be.
     pub(super) fn blocking<F, C>(
         size: impl Fn(&ReadContext<'_>) -> ResultSize + Send + Sync + 'static,

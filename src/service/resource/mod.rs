@@ -28,6 +28,8 @@ use self::handler::ResourceHandler;
 use self::uri_template::UriTemplate;
 use crate::service::call::Dispatch;
 use crate::service::completer::Completer;
+#[cfg(feature = "gateway")]
+use crate::service::completer::CompletionForwarder;
 use crate::service::context::{RequestView, StateType};
 use crate::service::entry::Entry;
 
@@ -62,6 +64,14 @@ impl Resource {
     /// Name of the resource.
     pub fn name(&self) -> &str {
         &self.definition.metadata.name
+    }
+
+    /// Checks it as a catalog does that it enters. `Err` is phrased to follow
+    /// "resource `uri`: ".
+    #[cfg(feature = "gateway")]
+    pub(crate) fn checked(mut self) -> Result<Self, Cow<'static, str>> {
+        self.prepare()?;
+        Ok(self)
     }
 
     /// The shard state that the handler needs, or `None`.
@@ -170,6 +180,14 @@ impl ResourceTemplate {
         &self.definition.metadata.name
     }
 
+    /// Checks it as a catalog does that it enters. `Err` is phrased to follow
+    /// "resource template `uri`: ".
+    #[cfg(feature = "gateway")]
+    pub(crate) fn checked(mut self) -> Result<Self, Cow<'static, str>> {
+        self.prepare()?;
+        Ok(self)
+    }
+
     /// The shard states that the handler and the completers need.
     pub fn required_states(&self) -> impl Iterator<Item = StateType> {
         let completers = self.definition.completers.iter();
@@ -204,8 +222,18 @@ impl ResourceTemplate {
         Some(completer)
     }
 
+    /// What passes the completion of variables on to another server.
+    #[cfg(feature = "gateway")]
+    pub(super) const fn completion_forwarder(&self) -> Option<&CompletionForwarder> {
+        self.definition.completion_forwarder.as_ref()
+    }
+
     /// Whether any variable has a completer.
     pub(super) const fn has_completer(&self) -> bool {
+        #[cfg(feature = "gateway")]
+        if self.definition.completion_forwarder.is_some() {
+            return true;
+        }
         !self.definition.completers.is_empty() || self.definition.listed_variable.is_some()
     }
 

@@ -11,6 +11,8 @@ use crate::service::call::CallToolRequest;
 #[cfg(feature = "tokio")]
 use crate::service::context::TokioContext;
 use crate::service::context::{BlockingContext, InlineContext, RequestContext, StateType};
+#[cfg(feature = "gateway")]
+use crate::service::results::HandlerOutput;
 use crate::service::results::{HandlerError, IntoCallToolResult};
 use crate::service::schema::{CompiledInputSchema, derive_input_schema, derive_output_schema};
 use crate::service::tool::Tool;
@@ -305,6 +307,18 @@ impl<S: 'static> ToolBuilder<S> {
         self.with_derived_schemas::<T, R::Output>().build(ToolHandler::local(handler))
     }
 
+    /// Completes the tool with a function on the shard that gets the arguments as JSON text and
+    /// passes them on to another server, which validates them. Its result is encoded already.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn forward<F, R>(self, handler: F) -> Tool
+    where
+        F: Fn(Vec<u8>, RequestContext<S>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<HandlerOutput, HandlerError>> + 'static,
+    {
+        let tool = self.build(ToolHandler::forward(handler));
+        Tool { is_forwarded: true, ..tool }
+    }
+
     /// Completes the tool with a function that runs on the thread pool, for work that blocks or
     /// computes for more than some microseconds.
     ///
@@ -371,6 +385,7 @@ impl<S: 'static> ToolBuilder<S> {
             handler,
             input_schema: CompiledInputSchema::ACCEPT_ALL,
             is_schema_implied: false,
+            is_forwarded: false,
             output_validator: OutputValidator::new(self.skips_output_validation),
             parameter_headers: Box::default(),
         }

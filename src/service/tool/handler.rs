@@ -107,6 +107,25 @@ impl ToolHandler {
         }))
     }
 
+    #[cfg(feature = "gateway")]
+    pub(super) fn forward<S, F, R>(handler: F) -> Self
+    where
+        S: 'static,
+        F: Fn(Vec<u8>, RequestContext<S>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<HandlerOutput, HandlerError>> + 'static,
+    {
+        let handler = Arc::new(handler);
+        Self::Local(Box::new(move |call, _| {
+            let handler = Arc::clone(&handler);
+            let mut arguments = Vec::new();
+            match call.arguments() {
+                Some(given) => given.write(&mut arguments),
+                None => arguments.extend_from_slice(b"{}"),
+            }
+            Ok(local_work(move |ctx| handler(arguments, ctx.with_state()), |output| output))
+        }))
+    }
+
     pub(super) fn blocking<T, F, R>(handler: F) -> Self
     where
         T: DeserializeOwned + Send + 'static,

@@ -55,6 +55,8 @@ pub struct Tool {
     input_schema: CompiledInputSchema,
     /// Deserialization checks everything that the schema requires.
     is_schema_implied: bool,
+    /// Arguments and results are validated by the server that the call is passed on to.
+    is_forwarded: bool,
     output_validator: OutputValidator,
     parameter_headers: Box<[ParameterHeader]>,
 }
@@ -163,6 +165,14 @@ impl Tool {
         })
     }
 
+    /// Checks the tool as a catalog does that it enters. `Err` is phrased to follow
+    /// "tool `name`: ".
+    #[cfg(feature = "gateway")]
+    pub(crate) fn checked(mut self) -> Result<Self, Cow<'static, str>> {
+        self.prepare()?;
+        Ok(self)
+    }
+
     /// The error for a caller who is not known, where callers are not distinguished.
     #[cold]
     fn refuse_without_principal(&self) -> HandlerError {
@@ -228,6 +238,9 @@ impl Entry for Tool {
         self.definition.prepare()?;
         let schema = &self.definition.input_schema;
         self.parameter_headers = collect_headers(schema)?;
+        if self.is_forwarded {
+            return Ok(());
+        }
         self.input_schema = CompiledInputSchema::compile(schema)?;
         self.is_schema_implied = self.definition.is_schema_derived && schemas::is_implied(schema);
         self.output_validator.compile(self.name().into(), self.definition.output_schema.as_ref())

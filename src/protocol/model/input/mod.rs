@@ -18,11 +18,14 @@ mod elicitation;
 
 mod sampling;
 
+mod forwarded;
+
 mod results;
 
 pub use elicitation::{ElicitAction, ElicitRequest, ElicitResult};
 pub use field::{Field, TextFormat};
 pub use form::Form;
+pub use forwarded::{ForwardedKind, ForwardedRequest};
 pub use results::{CreateMessageResult, Root};
 pub use sampling::SamplingMessageContentBlock;
 pub use sampling::{
@@ -47,6 +50,8 @@ pub enum InputRequest {
     CreateMessage(Box<CreateMessageRequest>),
     /// `roots/list`
     ListRoots,
+    /// Any of them, as another server has made it.
+    Forwarded(Box<ForwardedRequest>),
 }
 
 /// The result of an [`InputRequest`].
@@ -58,6 +63,8 @@ pub enum InputResponse {
     CreateMessage(CreateMessageResult),
     /// Result of `roots/list`.
     ListRoots(Vec<Root>),
+    /// The result of a forwarded request, an object without `_meta`.
+    Forwarded(Value),
 }
 
 impl InputRequest {
@@ -67,6 +74,7 @@ impl InputRequest {
             Self::Elicit(_) => "elicitation/create",
             Self::CreateMessage(_) => "sampling/createMessage",
             Self::ListRoots => "roots/list",
+            Self::Forwarded(request) => request.method(),
         }
     }
 
@@ -76,6 +84,7 @@ impl InputRequest {
             Self::Elicit(elicitation) if elicitation.is_url() => revision.dialect().elicitation_url,
             Self::Elicit(_) => revision.dialect().elicitation,
             Self::CreateMessage(_) | Self::ListRoots => true,
+            Self::Forwarded(request) => request.is_defined_in(revision),
         }
     }
 
@@ -94,6 +103,7 @@ impl InputRequest {
                 needs
             }
             Self::ListRoots => ClientCapabilities::ROOTS,
+            Self::Forwarded(request) => request.required_capabilities(),
         }
     }
 
@@ -128,6 +138,9 @@ impl InputRequest {
                 CreateMessageResult::read(members).map(InputResponse::CreateMessage)
             }
             Self::ListRoots => Root::read_all(members).map(InputResponse::ListRoots),
+            Self::Forwarded(request) => {
+                request.read_response(members).map(InputResponse::Forwarded)
+            }
         }
     }
 
@@ -137,6 +150,7 @@ impl InputRequest {
             Self::Elicit(elicitation) => elicitation.discard_texts(),
             Self::CreateMessage(sampling) => **sampling = CreateMessageRequest::default(),
             Self::ListRoots => {}
+            Self::Forwarded(request) => request.discard_texts(),
         }
     }
 
@@ -147,6 +161,9 @@ impl InputRequest {
             }
             Self::CreateMessage(sampling) => sampling.write(object, revision),
             Self::ListRoots => {}
+            Self::Forwarded(request) => {
+                request.write(object, revision, |out| write_id_as_string(out, id));
+            }
         }
     }
 }
@@ -159,6 +176,7 @@ impl HeapBytes for InputRequest {
                 ALLOCATION_BYTES + size_of::<CreateMessageRequest>() + sampling.heap_bytes()
             }
             Self::ListRoots => 0,
+            Self::Forwarded(request) => size_of::<ForwardedRequest>() + request.heap_bytes(),
         }
     }
 }
@@ -169,6 +187,7 @@ impl HeapBytes for InputResponse {
             Self::Elicit(ElicitResult { action: _, content }) => content.heap_bytes(),
             Self::CreateMessage(message) => message.heap_bytes(),
             Self::ListRoots(roots) => roots.heap_bytes(),
+            Self::Forwarded(result) => result.heap_bytes(),
         }
     }
 }
