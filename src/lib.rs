@@ -32,6 +32,9 @@ pub mod declared;
 #[cfg(feature = "files")]
 pub mod files;
 
+#[cfg(feature = "gateway")]
+mod gateway;
+
 mod guard;
 
 mod server;
@@ -116,12 +119,12 @@ pub mod options {
 
     pub use crate::server::options::{
         AdminOptions, AuthOptions, BreakerOptions, CapabilitiesTimeoutPolicy, CardOptions,
-        ClientCertificateMode, DemoServices, DpopMode, EngineOptions, ExecutorKind, FileOptions,
-        ForwardedField, HttpOptions, LimitOptions, ListenerTlsOptions, LogFormat, LogLevel,
-        LogOptions, MemoryGuardOptions, OverloadOptions, ParityMode, ParityOptions, ParityTimeouts,
-        Profile, ProxyOptions, ProxyProtocol, RateOptions, Ratio, RingBackend, SecondStream,
-        SecretFields, ServiceOptions, StdioOptions, TcpOptions, TraceOptions, TraceSampler,
-        Utf8CloseCode, WebSocketOptions,
+        ClientCertificateMode, DemoServices, DpopMode, EngineOptions, ExecutorKind, ExposeMode,
+        FileOptions, ForwardedField, GatewayOptions, HttpOptions, LimitOptions, ListenerTlsOptions,
+        LogFormat, LogLevel, LogOptions, MemoryGuardOptions, NamePrefix, NameSeparator,
+        OverloadOptions, ParityMode, ParityOptions, ParityTimeouts, Profile, ProxyOptions,
+        ProxyProtocol, RateOptions, Ratio, RingBackend, SecondStream, SecretFields, ServiceOptions,
+        StdioOptions, TcpOptions, TraceOptions, TraceSampler, Utf8CloseCode, WebSocketOptions,
     };
 }
 

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use crate::cli::declared;
 #[cfg(feature = "parity-check")]
 use crate::cli::parity_check;
+#[cfg(feature = "gateway")]
+use crate::cli::{bridge, gateway};
 use crate::cli::{client, publish};
 use crate::config::CommandLine;
 use crate::config::Options;
@@ -43,6 +45,7 @@ pub(crate) fn command() -> Command {
                 )
                 .defer(|command| with_options(command).arg(all_flag())),
         )
+        .subcommands(gateway_commands())
         .subcommands(publish::commands().map(|command| {
             command.defer(|command| {
                 let flags = publish::flags(command.get_name());
@@ -57,13 +60,35 @@ pub(crate) fn command() -> Command {
     command
 }
 
+#[cfg(feature = "gateway")]
+fn gateway_commands() -> impl Iterator<Item = Command> {
+    let command = Command::new(gateway::NAME)
+        .about(
+            "Serve other MCP servers, programs and addresses, behind this one until SIGTERM or \
+             SIGINT",
+        )
+        .args_conflicts_with_subcommands(true)
+        .subcommand(
+            Command::new(gateway::CHECK)
+                .about("Start each upstream once and print what it is")
+                .defer(|command| with_options(command).args(gateway::flags())),
+        )
+        .defer(|command| with_options(command).args(gateway::flags()));
+    [command, bridge::command()].into_iter()
+}
+
+#[cfg(not(feature = "gateway"))]
+fn gateway_commands() -> impl Iterator<Item = Command> {
+    std::iter::empty()
+}
+
 /// Parses `arguments`, including the program name. Suggests the nearest flag for an unknown one.
 pub(crate) fn parse(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<ArgMatches, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let command_name = arguments.get(1).and_then(|name| name.to_str()).unwrap_or_default();
-    let has_options = ["serve", "stdio", "check"].contains(&command_name)
+    let has_options = ["serve", "stdio", "check", "gateway"].contains(&command_name)
         || publish::is_publish_command(command_name);
     command().try_get_matches_from(&arguments).map_err(|mut error| {
         // clap's own suggestion prefers long names that share letters; edit distance is better.

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 #[cfg(feature = "declared")]
 use std::sync::Arc;
 
+use clap::ArgMatches;
 use corelane_client::supervise_programs;
 use corelane_engine::buffer::allocator;
 use corelane_process::SupervisorCommand;
@@ -24,7 +25,7 @@ use self::serve::{Declarations, Reloader};
 use crate::config::issue::Diagnostic;
 use crate::config::{self, CommandLine, ConfigIssue, EffectiveConfig, Options, machine};
 #[cfg(feature = "declared")]
-use crate::declared::{Declared, Sources};
+use crate::declared::{Declared, Fault, Sources};
 use crate::server::{StartFault, find_unprotected};
 use crate::telemetry::{Counters, Event};
 
@@ -37,6 +38,11 @@ mod parity_check;
 mod idle_trim;
 mod logging;
 mod serve;
+
+#[cfg(feature = "gateway")]
+mod bridge;
+#[cfg(feature = "gateway")]
+mod gateway;
 
 mod publish;
 
@@ -57,33 +63,44 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some((command, matches)) = matches.subcommand() else {
         return ExitCode::from(USAGE_EXIT_CODE);
     };
+    if let Some(code) = run_without_options(command, matches) {
+        return code;
+    }
+    #[cfg(feature = "gateway")]
+    if command == gateway::NAME {
+        let check = matches.subcommand().map(|(_, check)| check);
+        let matches = check.unwrap_or(matches);
+        return gateway::run(matches, check.is_some(), arguments::command_line(matches));
+    }
+    run_with_options(command, matches, arguments::command_line(matches))
+}
+
+/// Runs a command that serves nothing itself, if `command` is one.
+fn run_without_options(command: &str, matches: &ArgMatches) -> Option<ExitCode> {
     if client::is_client_command(command) {
-        return client::run(command, matches);
+        return Some(client::run(command, matches));
     }
     #[cfg(feature = "parity-check")]
     if command == parity_check::NAME {
-        return parity_check::run(matches);
+        return Some(parity_check::run(matches));
+    }
+    #[cfg(feature = "gateway")]
+    if command == bridge::NAME {
+        return Some(bridge::run(matches));
     }
     #[cfg(feature = "declared")]
     if declared::is_declared_command(command) {
-        return declared::run(command, matches, run);
+        return Some(declared::run(command, matches, run));
     }
-    let command_line = arguments::command_line(matches);
-    let effective = match config::load(&command_line) {
+    None
+}
+
+/// Runs a command that reads the options of a server.
+fn run_with_options(command: &str, matches: &ArgMatches, command_line: CommandLine) -> ExitCode {
+    let effective = match load_options(command, &command_line) {
         Ok(effective) => effective,
-        Err(problems) => {
-            for problem in &problems.0 {
-                print_diagnostic("error", problem);
-            }
-            return ExitCode::FAILURE;
-        }
+        Err(code) => return code,
     };
-    if command != "check" && report_unreadable_directories(&effective) {
-        return ExitCode::FAILURE;
-    }
-    if command == "serve" && report_unprotected(&effective) {
-        return ExitCode::FAILURE;
-    }
     let declarations = match load_declarations(&command_line, &effective.options) {
         Ok(declarations) => declarations,
         Err(code) => return code,
@@ -100,18 +117,42 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let can_trim = allocator::return_large_allocations();
             with_log(effective, |options, log| serve::stdio(&options, declarations, log, can_trim))
         }
-        _ => with_idle_trim(|| {
-            with_log(effective, |options, log| {
-                let reloader = Reloader {
-                    command_line,
-                    log: log.handle(),
-                    #[cfg(feature = "declared")]
-                    declared: Arc::clone(&declarations.declared),
-                };
-                serve::serve(&options, declarations, log, reloader)
-            })
-        }),
+        _ => serve_network(effective, declarations, command_line),
     }
+}
+
+/// Serves the network until a signal arrives.
+fn serve_network(
+    effective: EffectiveConfig,
+    declarations: Declarations,
+    command_line: CommandLine,
+) -> ExitCode {
+    with_idle_trim(|| {
+        with_log(effective, |options, log| {
+            let reloader = Reloader {
+                command_line,
+                log: log.handle(),
+                #[cfg(feature = "declared")]
+                declared: Arc::clone(&declarations.declared),
+            };
+            serve::serve(&options, declarations, log, reloader)
+        })
+    })
+}
+
+/// Reads the options of a server, or reports why they cannot be used.
+fn load_options(command: &str, command_line: &CommandLine) -> Result<EffectiveConfig, ExitCode> {
+    let effective = config::load(command_line).map_err(|problems| {
+        problems.0.iter().for_each(|problem| print_diagnostic("error", problem));
+        ExitCode::FAILURE
+    })?;
+    if command != "check" && report_unreadable_directories(&effective) {
+        return Err(ExitCode::FAILURE);
+    }
+    if ["serve", "gateway"].contains(&command) && report_unprotected(&effective) {
+        return Err(ExitCode::FAILURE);
+    }
+    Ok(effective)
 }
 
 /// Runs the process that starts commands and programs until the one that it serves has ended.
@@ -137,15 +178,22 @@ fn load_declarations(
         skills: options.files.skills.clone(),
     };
     let declared = Arc::new(Declared::new(sources));
-    match declared.load() {
-        Ok(loaded) => Ok(Declarations { declared, loaded }),
-        Err(errors) => {
-            for fault in &errors.0 {
-                print_diagnostic("error", fault);
-            }
-            Err(ExitCode::FAILURE)
+    let report = |faults: &[Fault]| {
+        for fault in faults {
+            print_diagnostic("error", fault);
         }
-    }
+        ExitCode::FAILURE
+    };
+    let loaded = declared.load().map_err(|errors| report(&errors.0))?;
+    #[cfg(feature = "gateway")]
+    let upstreams =
+        gateway::declared_upstreams(&loaded.upstreams).map_err(|faults| report(&faults))?;
+    Ok(Declarations {
+        declared,
+        loaded,
+        #[cfg(feature = "gateway")]
+        upstreams,
+    })
 }
 
 #[cfg(not(feature = "declared"))]

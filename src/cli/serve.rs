@@ -12,11 +12,13 @@ use crate::cli::log_warnings;
 use crate::cli::logging::{Log, LogHandle};
 #[cfg(feature = "declared")]
 use crate::cli::print_diagnostic;
-use crate::config::options::{DemoServices, ServiceOptions};
+use crate::config::options::{DemoServices, GatewayOptions, ServiceOptions};
 use crate::config::{self, CommandLine, Options, table};
 #[cfg(feature = "declared")]
 use crate::declared::{DeclarationErrors, Declared, Loaded};
 use crate::files::Files;
+#[cfg(feature = "gateway")]
+use crate::gateway::{Gateway, UpstreamSettings};
 use crate::server::{Handle, Server};
 use crate::service::{Catalog, demo};
 use crate::telemetry::{Counters, Event};
@@ -37,6 +39,9 @@ pub(crate) struct Declarations {
     pub(crate) declared: Arc<Declared>,
     #[cfg(feature = "declared")]
     pub(crate) loaded: Loaded,
+    /// Other servers behind this one.
+    #[cfg(feature = "gateway")]
+    pub(crate) upstreams: Vec<UpstreamSettings>,
 }
 
 /// Serves the network until a signal arrives. SIGHUP reloads the configuration.
@@ -120,7 +125,7 @@ impl Reloader {
     #[cfg(feature = "declared")]
     fn load_declarations(&self) -> Result<Declarations, String> {
         let loaded = self.declared.load().map_err(|errors| errors.to_string())?;
-        Ok(Declarations { declared: Arc::clone(&self.declared), loaded })
+        Ok(Declarations { declared: Arc::clone(&self.declared), loaded, ..Default::default() })
     }
 
     #[cfg(feature = "declared")]
@@ -169,11 +174,18 @@ pub(crate) fn build_server(
     };
     let catalog = builder.build()?;
     let files = Files::from_options(&options.files)?;
-    declarations.add_to(Server::builder(catalog).options(options).files(files)?)
+    let gateway = options.gateway.clone();
+    declarations.add_to(Server::builder(catalog).options(options).files(files)?, &gateway)
 }
 
 #[cfg(feature = "declared")]
 impl Declarations {
+    #[cfg(feature = "gateway")]
+    fn is_empty(&self) -> bool {
+        self.loaded.is_empty() && self.upstreams.is_empty()
+    }
+
+    #[cfg(not(feature = "gateway"))]
     fn is_empty(&self) -> bool {
         self.loaded.is_empty()
     }
@@ -200,9 +212,16 @@ impl Declarations {
         self.loaded.warnings.iter().map(ToString::to_string)
     }
 
-    fn add_to(self, server: Server) -> Result<Server, Box<dyn Error>> {
-        let Self { declared, loaded } = self;
-        Ok(if declared.has_sources() { declared.add_to(server, loaded)? } else { server })
+    #[cfg_attr(not(feature = "gateway"), expect(unused_variables, reason = "as with upstreams"))]
+    fn add_to(self, server: Server, options: &GatewayOptions) -> Result<Server, Box<dyn Error>> {
+        let Self { declared, loaded, .. } = self;
+        let server = if declared.has_sources() { declared.add_to(server, loaded)? } else { server };
+        #[cfg(feature = "gateway")]
+        if !self.upstreams.is_empty() {
+            let gateway = Gateway::new(self.upstreams, options)?;
+            return Ok(Arc::new(gateway).add_to(server)?);
+        }
+        Ok(server)
     }
 }
 
@@ -216,10 +235,12 @@ impl Declarations {
         Vec::new()
     }
 
+    #[expect(clippy::unused_self, reason = "as with declarations")]
     const fn is_empty(&self) -> bool {
         true
     }
 
+    #[expect(clippy::unused_self, reason = "as with declarations")]
     fn add_rules(&self, options: &Options) -> Options {
         options.clone()
     }
@@ -229,7 +250,8 @@ impl Declarations {
         std::iter::empty()
     }
 
-    fn add_to(self, server: Server) -> Result<Server, Box<dyn Error>> {
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with declarations")]
+    fn add_to(self, server: Server, _: &GatewayOptions) -> Result<Server, Box<dyn Error>> {
         Ok(server)
     }
 }

@@ -7,7 +7,7 @@ use corelane_protocol::eras::Method;
 use corelane_transport::http::checks;
 
 use crate::config::issue::Diagnostic;
-use crate::config::options::{ExecutorKind, Options, RingBackend};
+use crate::config::options::{ExecutorKind, ExposeMode, Options, RingBackend};
 use crate::guard::rate::rules::{RateRules, parse_quota};
 
 /// A condition on one or more options.
@@ -20,7 +20,7 @@ pub struct Rule {
 }
 
 /// All rules.
-pub static RULES: [Rule; 24] = [
+pub static RULES: [Rule; 25] = [
     Rule { keys: &["http.address", "tcp.address"], check: listener_addresses_differ },
     Rule {
         keys: &[MCP_PATH, SSE_PATH, MESSAGES_PATH, WEBSOCKET_PATH, PARITY_PATH],
@@ -65,6 +65,7 @@ pub static RULES: [Rule; 24] = [
     Rule { keys: &MEMORY_STEPS, check: memory_steps_follow_each_other },
     Rule { keys: &[RATE_RULES], check: rate_rules_are_valid },
     Rule { keys: &[RATE_CONNECTIONS], check: rate_of_connections_is_valid },
+    Rule { keys: &["gateway.expose", "auth.rules"], check: searched_tools_have_no_rules },
     Rule { keys: &["auth.audit"], check: audit_names_tools },
     Rule { keys: &["overload.tool_calls"], check: limits_name_tools },
     Rule { keys: &["traces.endpoint"], check: endpoint_of_traces_is_valid },
@@ -84,6 +85,17 @@ fn endpoint_of_traces_is_valid(options: &Options) -> Option<Diagnostic> {
 fn resource_attributes_are_valid(options: &Options) -> Option<Diagnostic> {
     let error = options.traces.resource_attributes().err()?;
     Some(Diagnostic::new(error, "write attributes such as service.namespace=shop"))
+}
+
+/// Rules name tools, and a call of `call_tool` would pass them.
+fn searched_tools_have_no_rules(options: &Options) -> Option<Diagnostic> {
+    let is_searched = options.gateway.expose != ExposeMode::All;
+    (is_searched && !options.auth.rules.is_empty()).then(|| {
+        Diagnostic::new(
+            "call_tool is one tool for auth.rules, whatever tool it calls",
+            "set gateway.expose to all, or give upstreams scopes in place of auth.rules",
+        )
+    })
 }
 
 fn audit_names_tools(options: &Options) -> Option<Diagnostic> {

@@ -8,9 +8,10 @@ use crate::config::issue::Diagnostic;
 pub use crate::config::options::declare::Row;
 use crate::config::options::{
     ACCEPTS, AdminOptions, AuthOptions, BreakerOptions, CardOptions, EngineOptions, FileOptions,
-    HttpOptions, LimitOptions, ListenerTlsOptions, LogOptions, MESH, MemoryGuardOptions, Options,
-    OverloadOptions, PROFILE, ParityOptions, ParityTimeouts, ProxyOptions, RING, RateOptions,
-    ServiceOptions, StdioOptions, TcpOptions, TraceOptions, WebSocketOptions,
+    GatewayOptions, HttpOptions, LimitOptions, ListenerTlsOptions, LogOptions, MESH,
+    MemoryGuardOptions, Options, OverloadOptions, PROFILE, ParityOptions, ParityTimeouts,
+    ProxyOptions, RING, RateOptions, ServiceOptions, StdioOptions, TcpOptions, TraceOptions,
+    WebSocketOptions,
 };
 #[cfg(feature = "cli")]
 use crate::config::unit::Unit;
@@ -27,7 +28,7 @@ pub struct Section {
 }
 
 /// All sections, in the order of `--help`.
-pub static SECTIONS: [Section; 23] = [
+pub static SECTIONS: [Section; 24] = [
     Section { heading: "Server", groups: &[PROFILE, EngineOptions::SERVER, LogOptions::SERVER] },
     Section { heading: "TCP", groups: &[TcpOptions::LISTENER, ACCEPTS, TcpOptions::CONNECTIONS] },
     Section { heading: "HTTP", groups: &[HttpOptions::HTTP] },
@@ -57,6 +58,7 @@ pub static SECTIONS: [Section; 23] = [
     Section { heading: "Services", groups: &[ServiceOptions::SERVICES] },
     Section { heading: "Files as resources and prompts", groups: &[FileOptions::FILES] },
     Section { heading: "Server card and entry of a registry", groups: &[CardOptions::CARD] },
+    Section { heading: "Servers behind this one", groups: &[GatewayOptions::GATEWAY] },
     Section { heading: "Blocking handlers", groups: &[EngineOptions::BLOCKING_HANDLERS] },
     Section { heading: "Ring of each shard", groups: &[RING] },
     Section { heading: "Mesh between shards", groups: &[MESH] },

@@ -17,8 +17,8 @@ use crate::server::options::unit::nearest;
 use crate::server::read_secret;
 
 /// Keys of the file that are lists of declarations.
-pub const KINDS: [&str; 6] =
-    ["tool", "resource", "resource_template", "prompt", "openapi", "database"];
+pub const KINDS: [&str; 7] =
+    ["tool", "resource", "resource_template", "prompt", "openapi", "database", "upstream"];
 
 /// Bytes of the longest file of declarations.
 const FILE_BYTES_MAX: u64 = 16 << 20;

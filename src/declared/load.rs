@@ -22,6 +22,7 @@ use crate::declared::secrets::Secrets;
 use crate::declared::skills::{LoadedSkill, SkillDirectory};
 use crate::declared::sql::DatabaseDeclaration;
 use crate::declared::tool::{ToolDeclaration, make_explore_tools, make_openapi_tools, make_tool};
+use crate::declared::upstream::UpstreamDeclaration;
 use crate::guard::rate::rules::RateRules;
 use crate::service::CatalogError;
 
@@ -46,8 +47,29 @@ pub struct Loaded {
     pub faults: Vec<Fault>,
     /// Why files of the folders of tools and skills are not offered; the others are.
     pub warnings: Vec<Fault>,
+    /// The upstreams.
+    pub upstreams: Vec<DeclaredUpstream>,
     /// The files that were read, and the folders that were listed.
     pub paths: BTreeSet<PathBuf>,
+}
+
+/// An upstream and where it is declared.
+#[derive(Clone, Debug)]
+pub struct DeclaredUpstream {
+    /// What is declared.
+    pub declaration: UpstreamDeclaration,
+    /// The folder that its paths start from.
+    pub folder: PathBuf,
+    path: PathBuf,
+    position: Position,
+}
+
+impl DeclaredUpstream {
+    /// The fault of a problem of the upstream.
+    pub fn fault(&self, problem: Problem) -> Fault {
+        let owner = format!("upstream `{}`", self.declaration.name);
+        Fault::of_problem(&self.path, Some(self.position), &owner, problem)
+    }
 }
 
 /// Place of a declaration.
@@ -217,6 +239,15 @@ impl Loaded {
                 if_enabled(declaration.enabled, make)
             }
             "openapi" => self.make_openapi(table, context)?,
+            "upstream" => {
+                let declaration: UpstreamDeclaration = table.decode()?;
+                if declaration.enabled {
+                    let (path, position) = table.place();
+                    let (path, folder) = (path.to_owned(), context.folder.clone());
+                    self.upstreams.push(DeclaredUpstream { declaration, folder, path, position });
+                }
+                Ok(Vec::new())
+            }
             kind => {
                 let hint = "this version does not serve it";
                 Err(Problem::new("", format!("[[{kind}]] is not served"), hint).into())
@@ -287,7 +318,7 @@ impl Loaded {
 
     /// Whether nothing is declared.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.upstreams.is_empty()
     }
 
     /// Takes the entries.

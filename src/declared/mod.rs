@@ -39,8 +39,10 @@ mod resource;
 mod tool;
 
 mod program;
-mod schema;
 mod skills;
+mod upstream;
+
+mod schema;
 
 mod load;
 mod offered;
@@ -52,10 +54,20 @@ mod server;
 
 mod example;
 
+#[cfg(feature = "gateway")]
+pub(crate) use self::entry::{Entry, Fingerprint, Item, Key};
+#[cfg(feature = "gateway")]
+pub(crate) use self::limits::Quantity;
+#[cfg(feature = "gateway")]
+pub(crate) use self::offered::Offered;
+#[cfg(feature = "gateway")]
+pub(crate) use self::problem::Problem;
+pub use self::upstream::{Share, UpstreamDeclaration};
+
 pub use self::document::KINDS;
 pub use self::example::write_example;
 pub use self::fault::{Fault, Position};
-pub use self::load::{Loaded, Sources};
+pub use self::load::{DeclaredUpstream, Loaded, Sources};
 pub use self::offered::ChangeCounts;
 pub use self::schema::file_schema;
 pub use self::server::{DeclarationErrors, Declared};

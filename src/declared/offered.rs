@@ -50,6 +50,14 @@ impl Lists {
         builder.templates(self.templates).prompts(self.prompts).skills(self.skills)
     }
 
+    /// Leaves out what would replace an entry of `builder` whose key is not in `own`.
+    fn keep_others(&mut self, builder: &CatalogBuilder, own: &BTreeSet<Key>) {
+        let is_own = |kind, name: &str| own.contains(&Key { kind, name: name.to_owned() });
+        self.tools.retain(|it| !builder.has_tool(it.name()) || is_own("tool", it.name()));
+        self.prompts.retain(|it| !builder.has_prompt(it.name()) || is_own("prompt", it.name()));
+        self.resources.retain(|it| !builder.has_resource(it.uri()) || is_own("resource", it.uri()));
+    }
+
     /// Replaces the entries with the same keys, and adds the others.
     fn replace_in(self, builder: CatalogBuilder) -> CatalogBuilder {
         let builder = builder.replace_tools(self.tools).replace_resources(self.resources);
@@ -93,7 +101,7 @@ impl Offered {
         let gone = self.entries.keys().filter(|key| !next.entries.contains_key(*key));
         let gone: BTreeSet<Key> = gone.cloned().collect();
         counts.removed = gone.len();
-        OfferUpdate { counts, replaced_resources, next, lists, gone }
+        OfferUpdate { counts, replaced_resources, next, lists, gone, own: None }
     }
 }
 
@@ -107,15 +115,27 @@ pub struct OfferUpdate {
     next: Offered,
     lists: Lists,
     gone: BTreeSet<Key>,
+    /// What may be replaced, if not everything.
+    own: Option<BTreeSet<Key>>,
 }
 
 impl OfferUpdate {
+    /// Replaces no entries of the catalog but those of `offered`: one that was added with the key
+    /// of a new entry stays.
+    #[cfg(feature = "gateway")]
+    pub fn keeping_others(self, offered: &Offered) -> Self {
+        Self { own: Some(offered.entries.keys().cloned().collect()), ..self }
+    }
+
     /// What is offered after the change, and the change.
     pub fn into_parts(
         self,
     ) -> (Offered, impl FnOnce(CatalogBuilder) -> CatalogBuilder + Send + 'static) {
-        let Self { next, lists, gone, .. } = self;
+        let Self { next, mut lists, gone, own, .. } = self;
         let edit = move |builder: CatalogBuilder| {
+            if let Some(own) = own {
+                lists.keep_others(&builder, &own);
+            }
             let names = |kind: &str| -> HashSet<String> {
                 gone.iter().filter(|key| key.kind == kind).map(|key| key.name.clone()).collect()
             };

@@ -8,6 +8,7 @@ use crate::declared::prompt::PromptDeclaration;
 use crate::declared::resource::{ResourceDeclaration, TemplateDeclaration};
 use crate::declared::sql::DatabaseDeclaration;
 use crate::declared::tool::ToolDeclaration;
+use crate::declared::upstream::UpstreamDeclaration;
 
 /// The schema of the file: the declarations, and the `options`, schemas by key.
 pub fn file_schema(options: Map<String, Value>) -> Value {
@@ -20,6 +21,7 @@ pub fn file_schema(options: Map<String, Value>) -> Value {
         ("prompt", generator.subschema_for::<PromptDeclaration>()),
         ("openapi", generator.subschema_for::<OpenApiDeclaration>()),
         ("database", generator.subschema_for::<DatabaseDeclaration>()),
+        ("upstream", generator.subschema_for::<UpstreamDeclaration>()),
     ];
     let mut properties: Map<String, Value> = kinds
         .into_iter()

@@ -70,10 +70,10 @@ impl Declared {
     }
 
     /// [`Declared::load`]; the error has the paths, too.
-    fn try_load(&self) -> Result<Loaded, Loaded> {
+    fn try_load(&self) -> Result<Loaded, Box<Loaded>> {
         let mut loaded = self.sources.load(&self.shared);
         loaded.faults.sort();
-        if loaded.faults.is_empty() { Ok(loaded) } else { Err(loaded) }
+        if loaded.faults.is_empty() { Ok(loaded) } else { Err(Box::new(loaded)) }
     }
 
     /// Returns `options` with what the declarations add: their rate limits, and with a file of

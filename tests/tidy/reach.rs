@@ -37,6 +37,8 @@ fn is_root(path: &str) -> bool {
         ["tests", "judges", _, _, "src", "main.rs"]
         // The example that the conformance suite starts.
         | ["tests", "judges", "conformance", "client", "main.rs"]
+        // The server that the tests of the gateway start.
+        | ["tests", "gateway", "upstream_fixture", "main.rs"]
         | ["benches", _, "src", "lib.rs"]
         | ["benches", _, "src", "bin", _]
         | ["benches", _, "benches" | "tests", _]

@@ -42,7 +42,11 @@ use self::output::Output;
 use self::requests::PromptRequest;
 use self::tasks::TaskCommand;
 
+#[cfg(feature = "gateway")]
+pub(crate) use self::connection::{client_builder, target_and_credentials};
 pub(crate) use self::flags::{commands, is_client_command};
+#[cfg(feature = "gateway")]
+pub(crate) use self::flags::{connection_flags, target_argument};
 
 /// Runs the client command `name`.
 pub(crate) fn run(name: &str, matches: &ArgMatches) -> ExitCode {

@@ -31,7 +31,6 @@ pub struct CommandLine {
 
 impl CommandLine {
     /// Returns the path of the configuration file: that of `--config`, or of `CORELANE_CONFIG`.
-    #[cfg(feature = "declared")]
     pub fn path(&self) -> Option<PathBuf> {
         self.path_in(&environment::variables())
     }

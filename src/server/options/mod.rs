@@ -15,6 +15,7 @@ mod proxies;
 mod auth;
 mod card;
 mod engine;
+mod gateway;
 mod http;
 mod limits;
 mod parity;
@@ -32,6 +33,7 @@ pub use self::card::CardOptions;
 use self::declare::{GIB, KIB, options};
 pub(crate) use self::engine::{ACCEPTS, MESH, RING};
 pub use self::engine::{EngineOptions, ExecutorKind, RingBackend};
+pub use self::gateway::{ExposeMode, GatewayOptions, NamePrefix, NameSeparator};
 pub use self::http::{AdminOptions, HttpOptions, SecondStream};
 pub use self::limits::{
     BreakerOptions, LimitOptions, MemoryGuardOptions, OverloadOptions, RateOptions,
@@ -84,6 +86,8 @@ pub struct Options {
     pub files: FileOptions,
     /// The server card and the entry of a registry.
     pub card: CardOptions,
+    /// Servers behind this one.
+    pub gateway: GatewayOptions,
     /// Logging to standard error.
     pub log: LogOptions,
     /// Spans of requests for a collector of OpenTelemetry.
@@ -150,6 +154,7 @@ impl Options {
             service: ServiceOptions::tiny(),
             files: FileOptions::tiny(),
             card: CardOptions::tiny(),
+            gateway: GatewayOptions::tiny(),
             log: LogOptions::tiny(),
             traces: TraceOptions::tiny(),
         }

@@ -11,6 +11,8 @@
 
 mod overload;
 pub mod parity;
+#[cfg(feature = "gateway")]
+mod upstream;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -19,6 +21,8 @@ use corelane_base::time::Instant;
 use tracing::{Level, debug, error, info, warn};
 
 pub use self::overload::OverloadEvent;
+#[cfg(feature = "gateway")]
+pub use self::upstream::UpstreamEvent;
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::label::{DrainCause, EvictionReason, RefusalReason, TaskLimit, Transport};
 use crate::telemetry::open_work::ConnectionTraffic;

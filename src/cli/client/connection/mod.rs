@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use corelane_client::{
-    Client, ClientError, ClientErrorKind, EraPreference, ReconnectOptions, RetryEvent, RetryPolicy,
-    ServerInfo, Skill, Subscription, SubscriptionFilter, Target, Task,
+    Client, ClientBuilder, ClientError, ClientErrorKind, EraPreference, ReconnectOptions,
+    RetryEvent, RetryPolicy, ServerInfo, Skill, Subscription, SubscriptionFilter, Target, Task,
 };
 use corelane_protocol::eras::Method;
 use serde::de::DeserializeOwned;
@@ -72,9 +72,7 @@ impl Connection {
     /// Connects to the target of the command line.
     pub(crate) fn open(matches: &ArgMatches) -> Result<Self, Failure> {
         let limit = Arc::new(TimeLimit::start(matches.get_one::<Duration>(TIMEOUT).copied()));
-        let target = read_target(matches)?;
-        let mut credentials = Credentials::from_matches(matches, &target)?;
-        let target = credentials.pass_to_program(target);
+        let (target, credentials) = target_and_credentials(matches)?;
         let is_parity = matches.get_one::<String>(DIALECT).is_some_and(|it| it == PARITY);
         let target = if is_parity { target.for_parity() } else { target };
         let text = target.to_string();
@@ -306,6 +304,46 @@ impl Connection {
     }
 }
 
+/// Returns the target of the command line, with the credentials for it.
+pub(crate) fn target_and_credentials(
+    matches: &ArgMatches,
+) -> Result<(Target, Credentials), Failure> {
+    let target = read_target(matches)?;
+    let mut credentials = Credentials::from_matches(matches, &target)?;
+    let target = credentials.pass_to_program(target);
+    Ok((target, credentials))
+}
+
+/// Returns a client of `target` with the flags about addresses, credentials, TLS and revisions.
+pub(crate) fn client_builder(
+    matches: &ArgMatches,
+    target: Target,
+    credentials: Credentials,
+) -> Result<ClientBuilder, Failure> {
+    let address = given_address(matches, target.address())?;
+    let authorization = oauth_options(matches, &target)?;
+    let era = matches.get_one::<EraPreference>(ERA).copied().unwrap_or_default();
+    let mut builder = Client::builder(target).era(era);
+    if let Some(address) = address {
+        builder = builder.connect_to(&address);
+    }
+    // A token that is given is used instead of an earlier login.
+    let is_login = matches.get_flag(LOGIN);
+    let authorization = authorization.filter(|_| is_login || !credentials.has_authorization());
+    for (name, value) in &credentials.headers {
+        builder = builder.header(name, value);
+    }
+    match (authorization, credentials.token) {
+        (Some(options), _) => builder = builder.oauth(options),
+        (None, Some(token)) => builder = builder.bearer(&token),
+        (None, None) => {}
+    }
+    if let Some(tls) = given_tls(matches) {
+        builder = builder.tls(tls);
+    }
+    Ok(builder)
+}
+
 impl McpServer {
     fn open(
         matches: &ArgMatches,
@@ -314,32 +352,12 @@ impl McpServer {
         limit: &Arc<TimeLimit>,
         progress: &Arc<ProgressLine>,
     ) -> Result<Self, Failure> {
-        let address = given_address(matches, target.address())?;
-        let authorization = oauth_options(matches, &target)?;
-        let mut builder = Client::builder(target).reconnect(reconnect_options(matches));
-        builder = builder.retry(retry_policy(matches));
+        let mut builder = client_builder(matches, target, credentials)?;
+        builder = builder.reconnect(reconnect_options(matches)).retry(retry_policy(matches));
         if let Some(timeout) = matches.get_one::<Duration>(TIMEOUT) {
             builder = builder.request_timeout(*timeout);
             builder = builder.connect_timeout(CONNECT_TIMEOUT.min(*timeout));
         }
-        if let Some(address) = address {
-            builder = builder.connect_to(&address);
-        }
-        // A token that is given is used instead of an earlier login.
-        let is_login = matches.get_flag(LOGIN);
-        let authorization = authorization.filter(|_| is_login || !credentials.has_authorization());
-        for (name, value) in &credentials.headers {
-            builder = builder.header(name, value);
-        }
-        match (authorization, credentials.token) {
-            (Some(options), _) => builder = builder.oauth(options),
-            (None, Some(token)) => builder = builder.bearer(&token),
-            (None, None) => {}
-        }
-        if let Some(tls) = given_tls(matches) {
-            builder = builder.tls(tls);
-        }
-        let era = matches.get_one::<EraPreference>(ERA).copied().unwrap_or_default();
         if elicitation::is_supported() {
             let (line, limit) = (Arc::clone(progress), Arc::clone(limit));
             builder = builder.on_elicitation(move |request| {
@@ -352,7 +370,7 @@ impl McpServer {
             line.clear();
             print_note(&describe_retry(&retry));
         });
-        let client = builder.era(era).connect_lazy()?;
+        let client = builder.connect_lazy()?;
         match limit.run(CONNECTING, client.server()) {
             Ok(server) => Ok(Self { client, server }),
             Err(error) => {

@@ -159,10 +159,7 @@ pub(crate) fn is_client_command(name: &str) -> bool {
 /// Adds the flags to the command that runs; those of the others are not needed.
 fn with_flags(command: Command) -> Command {
     let row = ROWS.iter().find(|row| row.name == command.get_name());
-    let command = command.arg(Arg::new(TARGET).value_name("TARGET").required(true).help(
-        "The server: http://HOST:PORT/PATH, ws://HOST:PORT/PATH, tcp://HOST:PORT, the same with \
-         TLS as https://, wss:// and tls://, unix:PATH or stdio:COMMAND",
-    ));
+    let command = command.arg(target_argument());
     let command = match row {
         Some(row) => (row.arguments)(command).after_help(format!(
             "Example: {}\n\
@@ -171,9 +168,7 @@ fn with_flags(command: Command) -> Command {
         )),
         None => command,
     };
-    let command =
-        command.args(tls_flags()).args(credentials::login_arguments()).args(retry_flags());
-    command.args(credentials::arguments()).args([
+    command.args(connection_flags()).args(retry_flags()).args([
         Arg::new(JSON)
             .long(JSON)
             .action(ArgAction::SetTrue)
@@ -183,11 +178,6 @@ fn with_flags(command: Command) -> Command {
                  requests and their repeats; of listen, until it listens. Without it, each request \
                  has 30 s",
         ),
-        Arg::new(ERA)
-            .long(ERA)
-            .value_name("auto|modern|YYYY-MM-DD")
-            .value_parser(parse_era)
-            .help("Revision of MCP: the newest that both know, only 2026-07-28, or this [auto]"),
         Arg::new(DIALECT)
             .long(DIALECT)
             .value_name("mcp|parity")
@@ -195,6 +185,33 @@ fn with_flags(command: Command) -> Command {
             .hide_possible_values(true)
             .conflicts_with(ERA)
             .help("Protocol to speak: MCP, or the parity dialect (docs/parity) [mcp]"),
+        Arg::new(VERBOSE)
+            .short('v')
+            .long(VERBOSE)
+            .action(ArgAction::SetTrue)
+            .help("Print the revision, the name of the server and the times to standard error"),
+    ])
+}
+
+/// The server that a command talks to.
+pub(crate) fn target_argument() -> Arg {
+    Arg::new(TARGET).value_name("TARGET").required(true).help(
+        "The server: http://HOST:PORT/PATH, ws://HOST:PORT/PATH, tcp://HOST:PORT, the same with \
+         TLS as https://, wss:// and tls://, unix:PATH or stdio:COMMAND",
+    )
+}
+
+/// How the server is reached, and with what credentials.
+pub(crate) fn connection_flags() -> Vec<Arg> {
+    let mut flags = Vec::from(tls_flags());
+    flags.extend(credentials::login_arguments());
+    flags.extend(credentials::arguments());
+    flags.extend([
+        Arg::new(ERA)
+            .long(ERA)
+            .value_name("auto|modern|YYYY-MM-DD")
+            .value_parser(parse_era)
+            .help("Revision of MCP: the newest that both know, only 2026-07-28, or this [auto]"),
         Arg::new(ENV)
             .long(ENV)
             .value_name("NAME=VALUE")
@@ -210,12 +227,8 @@ fn with_flags(command: Command) -> Command {
                  and in the check of its certificate; also as curl has it, \
                  HOST1:PORT1:HOST2:PORT2",
             ),
-        Arg::new(VERBOSE)
-            .short('v')
-            .long(VERBOSE)
-            .action(ArgAction::SetTrue)
-            .help("Print the revision, the name of the server and the times to standard error"),
-    ])
+    ]);
+    flags
 }
 
 /// Which requests are sent again.

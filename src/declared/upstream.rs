@@ -1,0 +1,133 @@
+//! `[[upstream]]`: a server behind this one, whose tools, resources and prompts this one offers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::declared::limits::Quantity;
+use crate::declared::metadata::yes;
+
+/// A server whose tools, resources and prompts are offered: a program, or an address.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpstreamDeclaration {
+    /// Its name: 1 to 32 characters of `a-z 0-9 -`, unique. It is the prefix of names that
+    /// collide.
+    pub name: String,
+    /// The program and its arguments.
+    #[serde(default)]
+    pub command: Option<Vec<String>>,
+    /// The address, as `corelane call` has it: `https://…`, `wss://…`, `tcp://…`, `unix:…`.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Working directory of the program. Default: the folder of the file.
+    #[serde(default)]
+    pub cwd: Option<PathBuf>,
+    /// Environment variables of the program, besides `HOME`, `LANG`, `LOGNAME`, `PATH`, `SHELL`,
+    /// `TERM`, `TMPDIR` and `USER`.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Environment variables that the program inherits besides.
+    #[serde(default)]
+    pub env_pass: Vec<String>,
+    /// Headers of each HTTP request, such as `Authorization = "Bearer ${TOKEN}"`.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Who shares a program, or a session of an address. Default `auto`.
+    #[serde(default)]
+    pub share: Share,
+    /// Programs or sessions at once. Default 64.
+    #[serde(default)]
+    pub max_children: Option<u32>,
+    /// Time from the start of a program to the end of its handshake. Default `30s`.
+    #[serde(default)]
+    pub init_timeout: Option<Quantity>,
+    /// Time of a call, which begins anew with each progress notification. Default `60s`.
+    #[serde(default)]
+    pub call_timeout: Option<Quantity>,
+    /// Time of a call in all. Default `10min`.
+    #[serde(default)]
+    pub call_max: Option<Quantity>,
+    /// Time without a call after which a program is ended, or a connection closed. Default `10min`.
+    #[serde(default)]
+    pub idle_stop: Option<Quantity>,
+    /// Tools, prompts and resources to offer, by patterns of their names or URIs, where `*` stands
+    /// for any text. Default: all.
+    #[serde(default)]
+    pub only: Vec<String>,
+    /// Tools, prompts and resources to leave out, by patterns of their names or URIs.
+    #[serde(default)]
+    pub hide: Vec<String>,
+    /// Tools that are listed where `gateway.expose` is `search`, by patterns of their names.
+    #[serde(default)]
+    pub pinned: Vec<String>,
+    /// Other names of tools and prompts: `name = "new_name"`.
+    #[serde(default)]
+    pub rename: BTreeMap<String, String>,
+    /// Other descriptions of tools: `name = "What it does."`.
+    #[serde(default)]
+    pub describe: BTreeMap<String, String>,
+    /// Scopes that callers of its tools must have. Others do not see the tools.
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    /// Whether it is used. Default `true`.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+}
+
+impl UpstreamDeclaration {
+    /// A declaration with nothing but a name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            command: None,
+            url: None,
+            cwd: None,
+            env: BTreeMap::new(),
+            env_pass: Vec::new(),
+            headers: BTreeMap::new(),
+            share: Share::Auto,
+            max_children: None,
+            init_timeout: None,
+            call_timeout: None,
+            call_max: None,
+            idle_stop: None,
+            only: Vec::new(),
+            hide: Vec::new(),
+            pinned: Vec::new(),
+            rename: BTreeMap::new(),
+            describe: BTreeMap::new(),
+            scopes: Vec::new(),
+            enabled: true,
+        }
+    }
+}
+
+/// Who shares a program, or a session of an address.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum Share {
+    /// All callers share a server of 2026-07-28, which has no state between requests; an older
+    /// one is started for each session.
+    #[default]
+    Auto,
+    /// All callers share it. What it remembers of one caller, others may see.
+    All,
+    /// Each principal has its own; callers without a token are one principal.
+    Principal,
+    /// Each session has its own. A request of 2026-07-28 has no session: its principal counts.
+    Session,
+}
+
+/// The debug format omits values that may be secret.
+impl std::fmt::Debug for UpstreamDeclaration {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("UpstreamDeclaration")
+            .field("name", &self.name)
+            .field("share", &self.share)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,400 @@
+//! One request that is passed on: to its answer, with the progress, the cancellation and the
+//! questions between.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use corelane_base::principal::Principal;
+use corelane_base::time::Instant;
+use corelane_client::{ClientError, ReceivedFuture, ReceivedMessage};
+use corelane_engine::clock::Clock;
+use corelane_protocol::eras::{
+    CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, ClientCapabilities, LOG_LEVEL_KEY, Method,
+    PROTOCOL_VERSION_KEY,
+};
+use corelane_protocol::error::Error;
+use corelane_protocol::json::write;
+use corelane_protocol::model::Implementation;
+use corelane_protocol::revision::Revision;
+use serde_json::Value;
+
+use crate::gateway::held::{HeldCall, HeldCalls, HeldId, Owner};
+use crate::gateway::input::{CallEvent, CallEvents, Question};
+use crate::gateway::output::{MissingMembers, error_of, result_of};
+use crate::gateway::pool::{Connection, Pool};
+use crate::service::{
+    ClientRequestError, HandlerError, HandlerOutput, RequestContext, RequestInfo,
+};
+
+/// A request to pass on.
+#[derive(Debug)]
+pub struct Outgoing {
+    pub method: Method,
+    /// Name of the tool or prompt, or URI of the resource, at the upstream.
+    pub target: Box<str>,
+    /// The params, a JSON object.
+    pub params: Vec<u8>,
+    /// What clients of 2026-07-28 need besides what older servers send.
+    pub missing: MissingMembers,
+}
+
+/// A call of the tool `own` of an upstream, whose arguments are encoded.
+pub fn call_of(own: &str, arguments: &[u8]) -> Outgoing {
+    let mut params = Vec::with_capacity(arguments.len() + own.len() + 32);
+    params.extend_from_slice(b"{\"name\":");
+    write::string(&mut params, own);
+    params.extend_from_slice(b",\"arguments\":");
+    params.extend_from_slice(arguments);
+    params.push(b'}');
+    let (method, missing) = (Method::ToolsCall, MissingMembers::ResultType);
+    Outgoing { method, target: own.into(), params, missing }
+}
+
+/// A request in flight at an upstream. Dropping it cancels the request there.
+#[derive(Debug)]
+pub struct Running {
+    response: ReceivedFuture,
+    /// `None` if the client wants no progress, gives no input and shares the connection.
+    events: Option<Arc<CallEvents>>,
+    /// Ends with the call if no other one uses it.
+    connection: Arc<Connection>,
+    missing: MissingMembers,
+    questions_asked: u32,
+    /// When it ends at the latest.
+    until: Instant,
+    is_answered: bool,
+    /// Names the call where it is held, once it has asked a question.
+    held_id: Option<HeldId>,
+}
+
+/// An upstream, and the calls that are held for it and others.
+#[derive(Debug)]
+pub struct Upstream {
+    pub pool: Arc<Pool>,
+    pub held: Arc<HeldCalls<Running>>,
+    pub clock: Clock,
+}
+
+impl Upstream {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.pool.settings.name
+    }
+}
+
+/// What comes for a call that was not answered is not of another one.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.connection.note_cancelled();
+        }
+    }
+}
+
+impl Running {
+    /// The key of the next question.
+    fn next_key(&mut self) -> Result<String, HandlerError> {
+        let id = match self.held_id {
+            Some(id) => id,
+            None => HeldId::new().map_err(|error| Error::internal(error.to_string()))?,
+        };
+        self.held_id = Some(id);
+        self.questions_asked += 1;
+        Ok(id.key(self.questions_asked))
+    }
+
+    /// Passes questions on that have no answer yet when the call ends. They are of another call of
+    /// the same session: its upstream does not say of which. Without one they get an error.
+    fn pass_on(&self, questions: Vec<Question>) {
+        if let Some(own) = &self.events
+            && !questions.is_empty()
+            && let Some(other) = self.connection.other_call(own)
+        {
+            for question in questions {
+                other.add_question(question);
+            }
+        }
+    }
+}
+
+/// What a call waits for: events, and the response after them.
+struct Step {
+    events: VecDeque<CallEvent>,
+    response: Option<Result<ReceivedMessage, ClientError>>,
+}
+
+/// The answer of the client to a question, on its way.
+type Answering = Pin<Box<dyn Future<Output = Result<Value, ClientRequestError>>>>;
+
+/// A question that the client has, with the future of its answer. `None` once it is answered.
+type Asked = (Answering, Option<Question>);
+
+/// Passes on a request, or continues the held one that it answers.
+pub async fn forward(
+    upstream: Arc<Upstream>,
+    outgoing: Outgoing,
+    ctx: RequestContext,
+) -> Result<HandlerOutput, HandlerError> {
+    let principal = ctx.principal().map(Principal::identity);
+    let owner =
+        Owner { principal, upstream: upstream.name().into(), target: outgoing.target.clone() };
+    let running = match find_held(&upstream, &ctx, &owner)? {
+        Some(HeldCall { running, questions, .. }) => {
+            ask(&upstream, &ctx, &owner, running, questions).await?
+        }
+        None => start(&upstream, outgoing, &ctx).await?,
+    };
+    drive(&upstream, &ctx, &owner, running).await
+}
+
+/// Returns the held call that the request answers a question of.
+fn find_held(
+    upstream: &Upstream,
+    ctx: &RequestContext,
+    owner: &Owner,
+) -> Result<Option<HeldCall<Running>>, HandlerError> {
+    let keys = ctx.requested_inputs().unwrap_or_default();
+    let Some(id) = keys.iter().rev().find_map(|key| HeldId::of_key(key)) else { return Ok(None) };
+    let Some(held) = upstream.held.resume(id, owner) else {
+        let text = "the call that asked has ended: its time was over, or it was answered already; \
+                    repeat the request without inputResponses and requestState if it may run again";
+        return Err(Error::invalid_params(text).into());
+    };
+    Ok(Some(held))
+}
+
+async fn start(
+    upstream: &Upstream,
+    outgoing: Outgoing,
+    ctx: &RequestContext,
+) -> Result<Running, HandlerError> {
+    let (pool, info) = (&upstream.pool, ctx.request());
+    let connection = ctx.run_until_cancelled(pool.connection(info)).await??;
+    let server = connection.server().await.map_err(|it| error_of(&pool.settings.name, &it))?;
+    let is_modern = server.revision.is_modern();
+    let Outgoing { method, target, params, missing } = outgoing;
+    let capabilities = info.client().capabilities;
+    let capabilities = capabilities.difference(ClientCapabilities::EXTENSION_TASKS);
+    let mut request = connection
+        .client
+        .encoded_request(method, Some(&target), params)
+        .timeout(pool.settings.call_timeout)
+        .fresh();
+    request = request.own_meta(&meta_of(info, is_modern, capabilities));
+    let takes_input = !capabilities.is_empty();
+    // A shared server of an older revision logs for all.
+    let may_log = server.capabilities.logging
+        && (connection.is_private() || is_modern && info.log_level().is_some());
+    let has_events = info.wants_progress() || takes_input || may_log;
+    let events = has_events.then(Arc::<CallEvents>::default);
+    if let Some(events) = events.as_ref().filter(|_| may_log || connection.is_private()) {
+        connection.add_log_reader(events);
+    }
+    if let Some(events) = events.as_ref().filter(|_| info.wants_progress()) {
+        let events = Arc::clone(events);
+        request = request.on_progress(move |progress| events.push_progress(progress));
+        request = request.extended_by_progress();
+    }
+    if let Some(events) = events.as_ref().filter(|_| takes_input) {
+        let events = Arc::clone(events);
+        request = request.on_input(capabilities, move |input| events.push_question(&input));
+    }
+    Ok(Running {
+        response: request.received(),
+        events,
+        connection,
+        missing,
+        questions_asked: 0,
+        until: upstream.clock.now().after(pool.settings.call_max),
+        is_answered: false,
+        held_id: None,
+    })
+}
+
+/// Runs a call to its answer.
+async fn drive(
+    upstream: &Upstream,
+    ctx: &RequestContext,
+    owner: &Owner,
+    mut running: Running,
+) -> Result<HandlerOutput, HandlerError> {
+    let mut cancelled = ctx.cancelled();
+    let left = running.until.since(upstream.clock.now());
+    let mut over = running.events.as_ref().map(|_| Box::pin(ctx.sleep(left)));
+    let mut answering: Vec<Asked> = Vec::new();
+    loop {
+        let step = poll_fn(|context| {
+            if cancelled.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(HandlerError::Cancelled));
+            }
+            if over.as_mut().is_some_and(|over| over.as_mut().poll(context).is_ready()) {
+                return Poll::Ready(Err(too_long(upstream)));
+            }
+            poll_answers(&mut answering, context);
+            poll_step(&mut running, context).map(Ok)
+        });
+        let Step { events, response } = step.await?;
+        let mut questions = Vec::new();
+        for event in events {
+            match event {
+                CallEvent::Progress(it) => {
+                    ctx.progress(it.progress, it.total, it.message.as_deref());
+                }
+                CallEvent::Log(message) => {
+                    ctx.log(message.level, message.logger.as_deref(), message.data);
+                }
+                CallEvent::Question(question) => {
+                    questions.push((running.next_key()?, question));
+                }
+            }
+        }
+        if response.is_some() {
+            let asked = answering.drain(..).filter_map(|(_, question)| question);
+            let left = questions.drain(..).map(|(_, question)| question).chain(asked);
+            running.pass_on(left.collect());
+        }
+        running.is_answered |= response.is_some();
+        match response {
+            Some(Ok(message)) => {
+                return result_of(message, ctx.client().revision, running.missing);
+            }
+            Some(Err(error)) => return Err(error_of(upstream.name(), &error)),
+            None if questions.is_empty() => continue,
+            None => {}
+        }
+        if ctx.requested_inputs().is_some() {
+            running = ask(upstream, ctx, owner, running, questions).await?;
+        } else {
+            answering.extend(questions.into_iter().map(|(key, question)| {
+                let answering: Answering =
+                    Box::pin(ctx.forward_input(&key, question.request.clone()));
+                (answering, Some(question))
+            }));
+        }
+    }
+}
+
+fn too_long(upstream: &Upstream) -> HandlerError {
+    let name = upstream.name();
+    Error::internal(format!("the call of upstream `{name}` took longer than call_max")).into()
+}
+
+/// The response is looked at first: what the upstream has sent before it is then among the events.
+fn poll_step(running: &mut Running, context: &mut Context<'_>) -> Poll<Step> {
+    let response = match Pin::new(&mut running.response).poll(context) {
+        Poll::Ready(response) => Some(response),
+        Poll::Pending => None,
+    };
+    let events = running.events.as_ref().map(|events| events.poll_take(context));
+    let events = events.unwrap_or_default();
+    if response.is_none() && events.is_empty() {
+        return Poll::Pending;
+    }
+    Poll::Ready(Step { events, response })
+}
+
+/// Passes on the answers that have come.
+fn poll_answers(answering: &mut Vec<Asked>, context: &mut Context<'_>) {
+    answering.retain_mut(|(future, question)| match future.as_mut().poll(context) {
+        Poll::Ready(result) => {
+            if let Some(question) = question.take() {
+                question.answer.answer(encode_answer(result));
+            }
+            false
+        }
+        Poll::Pending => true,
+    });
+}
+
+fn encode_answer(result: Result<Value, ClientRequestError>) -> Result<Vec<u8>, String> {
+    result.map(|result| result.to_string().into_bytes()).map_err(|error| error.to_string())
+}
+
+/// Asks a client whose answer comes with another request. Returns the call if all questions are
+/// answered already; otherwise the call is held, and this does not return: the handler ends with
+/// its round trip.
+async fn ask(
+    upstream: &Upstream,
+    ctx: &RequestContext,
+    owner: &Owner,
+    running: Running,
+    questions: Vec<(String, Question)>,
+) -> Result<Running, HandlerError> {
+    let mut open: Vec<(String, Question)> = Vec::new();
+    let mut asked: Vec<Answering> = Vec::new();
+    for (key, Question { request, answer }) in questions {
+        let mut future: Answering = Box::pin(ctx.forward_input(&key, request.clone()));
+        match poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await {
+            Poll::Ready(result) => answer.answer(encode_answer(result)),
+            Poll::Pending => {
+                open.push((key, Question { request, answer }));
+                asked.push(future);
+            }
+        }
+    }
+    if open.is_empty() {
+        return Ok(running);
+    }
+    let id = running.held_id.ok_or_else(|| Error::internal("a question has no id"))?;
+    let held = HeldCall { running, questions: open, owner: owner.clone() };
+    if let Err(held) = upstream.held.hold(id, held) {
+        drop(asked);
+        let HeldCall { running, questions, .. } = *held;
+        for (_, Question { answer, .. }) in questions {
+            answer.answer(Err("the gateway holds as many calls as it may".to_owned()));
+        }
+        return Ok(running);
+    }
+    // The futures stay until the round trip ends, which ends the handler.
+    poll_fn(|context| {
+        for future in &mut asked {
+            drop(future.as_mut().poll(context));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Returns the members of `_meta` of the request: those of the client that are not of the
+/// protocol, and for a modern upstream who the client is and what it can do.
+fn meta_of(info: &RequestInfo, is_modern: bool, capabilities: ClientCapabilities) -> Vec<u8> {
+    let mut out = Vec::new();
+    if is_modern {
+        write::string(&mut out, PROTOCOL_VERSION_KEY);
+        out.push(b':');
+        write::string(&mut out, Revision::LATEST.as_str());
+        out.push(b',');
+        write::string(&mut out, CLIENT_CAPABILITIES_KEY);
+        out.push(b':');
+        capabilities.write_required(&mut out);
+        out.push(b',');
+        write::string(&mut out, CLIENT_INFO_KEY);
+        out.push(b':');
+        let implementation = match info.client_implementation() {
+            Some(client) => Implementation::new(client.name.to_owned(), client.version.to_owned()),
+            None => Implementation::new("corelane", env!("CARGO_PKG_VERSION")),
+        };
+        implementation.write(&mut out, Revision::LATEST);
+        if let Some(level) = info.log_level() {
+            out.push(b',');
+            write::string(&mut out, LOG_LEVEL_KEY);
+            out.push(b':');
+            write::string(&mut out, level.as_str());
+        }
+    }
+    for (key, value) in info.meta_members() {
+        if key == CLIENT_INFO_KEY {
+            continue;
+        }
+        if !out.is_empty() {
+            out.push(b',');
+        }
+        write::string(&mut out, key);
+        out.push(b':');
+        write::json(&mut out, value);
+    }
+    out
+}

@@ -1,0 +1,594 @@
+//! The gateway of a server: it follows the upstreams, and keeps the catalog as they are.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use corelane_base::time::Instant;
+use corelane_client::{ClientError, ClientErrorKind, IoThread, Oneshot};
+use corelane_engine::clock::Clock;
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+
+use crate::declared::{ChangeCounts, Entry, Key, Offered, Share};
+use crate::gateway::call::{Running, Upstream};
+use crate::gateway::entries::{Merged, Source};
+use crate::gateway::follower::{News, follow, follow_resource, read_lists};
+use crate::gateway::held::HeldCalls;
+use crate::gateway::lists::Lists;
+use crate::gateway::names::NameRules;
+use crate::gateway::pool::Pool;
+use crate::gateway::settings::UpstreamSettings;
+use crate::server::options::GatewayOptions;
+use crate::server::{Handle, ResourceWatch, Server};
+use crate::service::{Catalog, CatalogError, Features};
+use crate::telemetry::event::UpstreamEvent;
+
+#[expect(clippy::disallowed_types, reason = "locked by the thread of the gateway, by no shard")]
+type Mutex<T> = std::sync::Mutex<T>;
+
+/// The upstreams of a server.
+pub struct Gateway {
+    upstreams: Vec<Arc<Upstream>>,
+    held: Arc<HeldCalls<Running>>,
+    clock: Clock,
+    options: GatewayOptions,
+    io: IoThread,
+    state: Mutex<State>,
+    news: Sender<News>,
+    received: Receiver<News>,
+}
+
+#[derive(Default)]
+struct State {
+    lists: Vec<Followed>,
+    offered: Offered,
+    /// Entries that the server has beside those of upstreams.
+    own_keys: BTreeSet<Key>,
+    left_out: HashSet<String>,
+    subscribed: BTreeMap<String, Subscribed>,
+}
+
+/// A resource with subscribers.
+struct Subscribed {
+    /// Shards with subscribers.
+    shards: usize,
+    /// Ends the subscription at the upstream when it is set; `None` while no upstream is known.
+    stop: Option<Arc<Oneshot<()>>>,
+}
+
+/// What an upstream is, from a look at it.
+#[derive(Clone, Debug)]
+pub struct UpstreamReport {
+    /// Its name.
+    pub name: Box<str>,
+    /// Time to its lists.
+    pub time: Duration,
+    /// What it offers, or why it cannot be used.
+    pub outcome: Result<UpstreamFacts, String>,
+}
+
+/// What an upstream offers.
+#[derive(Clone, Copy, Debug)]
+pub struct UpstreamFacts {
+    /// Its revision.
+    pub revision: &'static str,
+    /// Number of tools.
+    pub tools: usize,
+    /// Number of resources and resource templates.
+    pub resources: usize,
+    /// Number of prompts.
+    pub prompts: usize,
+    /// Who shares it.
+    pub share: Share,
+}
+
+impl UpstreamFacts {
+    fn new(lists: &Lists, share: Share) -> Self {
+        let share = match share {
+            Share::Auto if lists.server.revision.is_modern() => Share::All,
+            Share::Auto => Share::Session,
+            declared => declared,
+        };
+        Self {
+            revision: lists.server.revision.as_str(),
+            tools: lists.tools.len(),
+            resources: lists.resources.len() + lists.templates.len(),
+            prompts: lists.prompts.len(),
+            share,
+        }
+    }
+}
+
+/// What is known of one upstream.
+#[derive(Clone, Default)]
+struct Followed {
+    lists: Option<Box<Lists>>,
+    is_reading: bool,
+    /// When its lists are read again, after the read in progress.
+    due: Option<Instant>,
+    /// Failures since its lists were last read.
+    failures: u32,
+    /// When its notifications were last asked for.
+    followed_at: Option<Instant>,
+    is_followed: bool,
+    /// When its notifications are asked for again; never of an upstream that has none.
+    follow_due: Option<Instant>,
+    /// Ends of its notifications, one after the other.
+    follow_ends: u32,
+}
+
+/// Time in which changes of a list become one.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Time between two looks at held calls.
+const TICK: Duration = Duration::from_secs(1);
+/// Delay of the first repetition after a failure; each further one is twice as long.
+const RETRY_MIN: Duration = Duration::from_millis(250);
+/// Longest delay of a repetition.
+const RETRY_MAX: Duration = Duration::from_secs(30);
+/// Time after which the lists of an upstream without notifications are read again.
+const POLL: Duration = Duration::from_mins(5);
+
+/// The delay before the repetition after this number of failures.
+fn retry_delay(failures: u32) -> Duration {
+    let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
+    RETRY_MIN.saturating_mul(factor).min(RETRY_MAX)
+}
+
+impl Gateway {
+    /// Creates the gateway. Nothing is started yet.
+    ///
+    /// # Errors
+    ///
+    /// The system grants no thread, or two upstreams have one name.
+    pub fn new(upstreams: Vec<UpstreamSettings>, options: &GatewayOptions) -> Result<Self, String> {
+        let mut names = HashSet::new();
+        if let Some(twice) = upstreams.iter().find(|it| !names.insert(it.name.clone())) {
+            return Err(format!("two upstreams are called `{}`; rename one", twice.name));
+        }
+        let io = IoThread::start().map_err(|error| format!("no thread for upstreams: {error}"))?;
+        let held = Arc::new(HeldCalls::new(options.hold_time, options.held_max));
+        let clock = Clock::start();
+        let upstream = |settings| {
+            let (pool, held) = (Arc::new(Pool::new(settings, &io)), Arc::clone(&held));
+            Arc::new(Upstream { pool, held, clock })
+        };
+        let upstreams: Vec<Arc<Upstream>> = upstreams.into_iter().map(upstream).collect();
+        let state = State { lists: vec![Followed::default(); upstreams.len()], ..State::default() };
+        let (news, received) = unbounded();
+        let state = Mutex::new(state);
+        let options = options.clone();
+        Ok(Self { upstreams, held, clock, options, io, state, news, received })
+    }
+
+    /// Adds what the upstreams offer to the catalog of `server`, and follows it while it runs.
+    /// Waits for the first lists of all upstreams, up to the time of the options.
+    ///
+    /// # Errors
+    ///
+    /// An entry of the server is invalid.
+    pub fn add_to(self: &Arc<Self>, server: Server) -> Result<Server, CatalogError> {
+        self.read_first();
+        let gateway = Arc::clone(self);
+        let server = server.try_map_catalog(|catalog| self.extend(catalog))?;
+        let news = self.news.clone();
+        let watch = ResourceWatch::new(move |uri, has_subscribers| {
+            // Fails if the gateway has ended.
+            news.send(News::Subscribed { uri: uri.to_owned(), has_subscribers })
+                .unwrap_or_default();
+        });
+        let server = server.keep_session_slots().watch_resources(watch);
+        Ok(server.on_start(move |handle| GatewayThread::start(gateway, handle)))
+    }
+
+    /// Starts each upstream once and says what it is, in their order.
+    pub fn check(&self) -> Vec<UpstreamReport> {
+        let start = self.clock.now();
+        let mut outcomes: Vec<Option<UpstreamReport>> = vec![None; self.upstreams.len()];
+        let until = start.after(self.options.start_time);
+        (0..self.upstreams.len()).for_each(|index| self.read(index));
+        while outcomes.iter().any(Option::is_none) {
+            let Ok(news) = self.received.recv_timeout(until.since(self.clock.now())) else { break };
+            let (index, outcome) = match news {
+                News::Lists { index, mut lists } => {
+                    self.upstreams[index].pool.settings.selection.apply(&mut lists);
+                    (
+                        index,
+                        Ok(UpstreamFacts::new(&lists, self.upstreams[index].pool.settings.share)),
+                    )
+                }
+                News::Failed { index, error } => (index, Err(error.to_string())),
+                _ => continue,
+            };
+            let name = self.upstreams[index].pool.settings.name.clone();
+            outcomes[index] =
+                Some(UpstreamReport { name, time: self.clock.now().since(start), outcome });
+        }
+        let unanswered = |(upstream, outcome): (&Arc<Upstream>, Option<UpstreamReport>)| {
+            outcome.unwrap_or_else(|| UpstreamReport {
+                name: upstream.name().into(),
+                time: self.clock.now().since(start),
+                outcome: Err("it has not answered within gateway.start_time".to_owned()),
+            })
+        };
+        self.upstreams.iter().zip(outcomes).map(unanswered).collect()
+    }
+
+    /// Reads the lists of all upstreams at once.
+    fn read_first(&self) {
+        let until = self.clock.now().after(self.options.start_time);
+        (0..self.upstreams.len()).for_each(|index| self.read(index));
+        let mut waiting: BTreeSet<usize> = (0..self.upstreams.len()).collect();
+        while !waiting.is_empty() {
+            let Ok(news) = self.received.recv_timeout(until.since(self.clock.now())) else { break };
+            match &news {
+                News::Lists { index, .. } | News::Failed { index, .. } => {
+                    waiting.remove(index);
+                }
+                _ => {}
+            }
+            self.handle(news);
+        }
+        for index in waiting {
+            let upstream = &self.upstreams[index].pool.settings.name;
+            let error = "it has not answered yet; its tools follow when it does";
+            UpstreamEvent::Failed { upstream, error }.emit();
+        }
+    }
+
+    fn extend(&self, catalog: &Catalog) -> Result<Catalog, CatalogError> {
+        let mut state = self.lock();
+        state.own_keys = keys_of(catalog);
+        let entries = self.entries(&mut state);
+        let (offered, catalog) = Offered::first(entries, catalog)?;
+        state.offered = offered;
+        let lists = || state.lists.iter().filter_map(|it| it.lists.as_deref());
+        let is_unknown = state.lists.iter().any(|it| it.lists.is_none());
+        let mut features = Features::TOOLS;
+        if is_unknown || lists().any(|it| it.server.capabilities.resources.is_some()) {
+            features = features.with(Features::RESOURCES);
+        }
+        if is_unknown || lists().any(|it| it.server.capabilities.prompts.is_some()) {
+            features = features.with(Features::PROMPTS);
+        }
+        let builder = catalog.to_builder().enable_features(features);
+        match self.instructions(&state) {
+            Some(instructions) => builder.instructions(instructions).build(),
+            None => builder.build(),
+        }
+    }
+
+    /// The instructions of the upstreams, with their names if there are several.
+    fn instructions(&self, state: &State) -> Option<String> {
+        let given = self.upstreams.iter().zip(&state.lists).filter_map(|(upstream, followed)| {
+            let instructions = followed.lists.as_ref()?.server.instructions.as_deref()?;
+            Some((upstream.name(), instructions))
+        });
+        let given: Vec<(&str, &str)> = given.collect();
+        match &given[..] {
+            [] => None,
+            [(_, only)] if self.upstreams.len() == 1 => Some((*only).to_owned()),
+            several => {
+                let parts: Vec<String> =
+                    several.iter().map(|(name, text)| format!("{name}: {text}")).collect();
+                Some(parts.join("\n\n"))
+            }
+        }
+    }
+
+    const fn name_rules(&self) -> NameRules {
+        NameRules { prefix: self.options.prefix, separator: self.options.separator }
+    }
+
+    /// The entries to offer. What is left out is logged once.
+    fn entries(&self, state: &mut State) -> Vec<Entry> {
+        let sources: Vec<Source<'_>> = self
+            .upstreams
+            .iter()
+            .zip(&state.lists)
+            .map(|(upstream, followed)| Source { upstream, lists: followed.lists.as_deref() })
+            .collect();
+        let Merged { mut entries, mut left_out } =
+            Merged::new(&sources, self.name_rules(), self.options.expose);
+        let mut known = state.own_keys.clone();
+        entries.retain(|entry| {
+            let key = entry.key();
+            let why = if state.own_keys.contains(&key) {
+                "the server has one itself"
+            } else {
+                "another one has the same name"
+            };
+            let (kind, name) = (key.kind, key.name.clone());
+            let is_new = known.insert(key);
+            if !is_new {
+                left_out.push(format!("{kind} `{name}`: {why}"));
+            }
+            is_new
+        });
+        let left_out: HashSet<String> = left_out.into_iter().collect();
+        let mut news: Vec<&String> = left_out.difference(&state.left_out).collect();
+        news.sort_unstable();
+        for what in news {
+            UpstreamEvent::LeftOut { what }.emit();
+        }
+        state.left_out = left_out;
+        entries
+    }
+
+    /// Begins to read the lists of an upstream.
+    fn read(&self, index: usize) {
+        let (pool, news) = (Arc::clone(&self.upstreams[index].pool), self.news.clone());
+        // Fails only when the thread has ended.
+        drop(self.io.spawn(move || read_lists(pool, index, news)));
+    }
+
+    /// Asks for the notifications of an upstream.
+    fn follow(&self, index: usize, followed: &mut Followed) {
+        (followed.is_followed, followed.follow_due) = (true, None);
+        followed.followed_at = Some(self.clock.now());
+        let (pool, news) = (Arc::clone(&self.upstreams[index].pool), self.news.clone());
+        drop(self.io.spawn(move || follow(pool, index, news)));
+    }
+
+    /// Notes that an upstream sends no more notifications: they are asked for again, and what was
+    /// missed is read. One that has none is looked at from time to time.
+    fn end_follow(&self, index: usize, followed: &mut Followed, error: Option<&ClientError>) {
+        let now = self.clock.now();
+        followed.is_followed = false;
+        let kind = error.map(ClientError::kind);
+        if let Some(ClientErrorKind::Unsupported | ClientErrorKind::Rpc { code: -32601 }) = kind {
+            followed.due = Some(now.after(POLL));
+            return;
+        }
+        if let Some(error) = error {
+            let upstream = &self.upstreams[index].pool.settings.name;
+            UpstreamEvent::Failed { upstream, error: &error.to_string() }.emit();
+        }
+        if followed.followed_at.is_some_and(|began| now.since(began) > RETRY_MAX) {
+            followed.follow_ends = 0;
+        }
+        let due = now.after(retry_delay(followed.follow_ends));
+        followed.follow_ends += 1;
+        (followed.due, followed.follow_due) = (Some(due), Some(due));
+    }
+
+    /// Notes what has happened. Returns whether the lists have changed.
+    fn handle(&self, news: News) -> bool {
+        let mut state = self.lock();
+        match news {
+            News::Lists { index, mut lists } => {
+                let settings = &self.upstreams[index].pool.settings;
+                settings.selection.apply(&mut lists);
+                let upstream = &settings.name;
+                UpstreamEvent::Ready {
+                    upstream,
+                    revision: lists.server.revision.as_str(),
+                    tools: lists.tools.len(),
+                    resources: lists.resources.len() + lists.templates.len(),
+                    prompts: lists.prompts.len(),
+                }
+                .emit();
+                let followed = &mut state.lists[index];
+                followed.lists = Some(lists);
+                (followed.is_reading, followed.failures) = (false, 0);
+                if followed.followed_at.is_none() {
+                    self.follow(index, followed);
+                }
+                self.subscribe_waiting(&mut state);
+                true
+            }
+            News::Failed { index, error } => {
+                let upstream = &self.upstreams[index].pool.settings.name;
+                UpstreamEvent::Failed { upstream, error: &error.to_string() }.emit();
+                let followed = &mut state.lists[index];
+                followed.is_reading = false;
+                followed.due = Some(self.clock.now().after(retry_delay(followed.failures)));
+                followed.failures += 1;
+                false
+            }
+            News::FollowEnded { index, error } => {
+                self.end_follow(index, &mut state.lists[index], error.as_ref());
+                false
+            }
+            News::ListsChanged { index } => {
+                let due = self.clock.now().after(DEBOUNCE);
+                let known = &mut state.lists[index].due;
+                *known = Some(known.map_or(due, |known| known.min(due)));
+                false
+            }
+            News::Subscribed { uri, has_subscribers } => {
+                self.subscribe(&mut state, uri, has_subscribers);
+                false
+            }
+            News::ResourceUpdated { .. } | News::Stop => false,
+        }
+    }
+
+    /// Subscribes to a resource at its upstream while a shard has subscribers of it.
+    fn subscribe(&self, state: &mut State, uri: String, has_subscribers: bool) {
+        match state.subscribed.get_mut(&uri) {
+            Some(known) if has_subscribers => known.shards += 1,
+            Some(known) => {
+                known.shards -= 1;
+                if known.shards == 0
+                    && let Some(known) = state.subscribed.remove(&uri)
+                    && let Some(stop) = known.stop
+                {
+                    stop.set(());
+                }
+            }
+            None if has_subscribers => {
+                let stop = self.follow_resource(&state.lists, &uri);
+                state.subscribed.insert(uri, Subscribed { shards: 1, stop });
+            }
+            None => {}
+        }
+    }
+
+    /// Subscribes to the resources whose upstreams were not known.
+    fn subscribe_waiting(&self, state: &mut State) {
+        for (uri, subscribed) in &mut state.subscribed {
+            if subscribed.stop.is_none() {
+                subscribed.stop = self.follow_resource(&state.lists, uri);
+            }
+        }
+    }
+
+    /// Subscribes to a resource at its upstream. Returns what ends that.
+    fn follow_resource(&self, lists: &[Followed], uri: &str) -> Option<Arc<Oneshot<()>>> {
+        let (index, own) = self.upstream_of(lists, uri)?;
+        let stop = Arc::new(Oneshot::new());
+        let (pool, news) = (Arc::clone(&self.upstreams[index].pool), self.news.clone());
+        let (own, offered, stopped) = (own.to_owned(), uri.to_owned(), Arc::clone(&stop));
+        drop(self.io.spawn(move || follow_resource(pool, own, offered, stopped, news)));
+        Some(stop)
+    }
+
+    /// The upstream of a resource that can be subscribed to, and its URI there: the first one that
+    /// lists it, the one whose name precedes it, or the first one with templates.
+    fn upstream_of<'u>(&self, lists: &[Followed], uri: &'u str) -> Option<(usize, &'u str)> {
+        let candidates = || {
+            let listed = lists.iter().map(|followed| followed.lists.as_deref());
+            self.upstreams.iter().zip(listed).enumerate().filter_map(
+                |(index, (upstream, lists))| {
+                    let lists = lists.filter(|lists| {
+                        lists.server.capabilities.resources.is_some_and(|it| it.subscribe)
+                    })?;
+                    Some((index, upstream, lists))
+                },
+            )
+        };
+        let is_hidden =
+            |upstream: &Upstream, own: &str| upstream.pool.settings.selection.hides(own);
+        let listed = candidates().find(|(_, _, lists)| lists_resource(lists, uri));
+        let found = listed.map(|(index, ..)| (index, uri)).or_else(|| {
+            candidates().find_map(|(index, upstream, lists)| {
+                let own = uri.strip_prefix(upstream.name())?.strip_prefix('+')?;
+                let is_known = lists_resource(lists, own) || !lists.templates.is_empty();
+                is_known.then_some((index, own))
+            })
+        });
+        let found = found.or_else(|| {
+            let with_templates = candidates().find(|(_, _, lists)| !lists.templates.is_empty());
+            with_templates.map(|(index, ..)| (index, uri))
+        });
+        found.filter(|(index, own)| !is_hidden(&self.upstreams[*index], own))
+    }
+
+    /// Reads the lists that are due, and asks for notifications. Returns the time of the next ones.
+    fn read_due(&self, now: Instant) -> Option<Instant> {
+        let mut state = self.lock();
+        for (index, followed) in state.lists.iter_mut().enumerate() {
+            if !followed.is_reading && followed.due.is_some_and(|due| due <= now) {
+                (followed.due, followed.is_reading) = (None, true);
+                self.read(index);
+            }
+            if followed.follow_due.is_some_and(|due| due <= now) {
+                self.follow(index, followed);
+            }
+        }
+        let reads = state.lists.iter().filter(|it| !it.is_reading).filter_map(|it| it.due);
+        let follows = state.lists.iter().filter_map(|it| it.follow_due);
+        reads.chain(follows).min()
+    }
+
+    /// Changes the catalog of the running server to what the upstreams offer.
+    fn publish(&self, handle: &Handle) {
+        let mut state = self.lock();
+        let entries = self.entries(&mut state);
+        let update = state.offered.update(entries);
+        let counts = update.counts;
+        if counts == ChangeCounts::default() {
+            return;
+        }
+        let (next, edit) = update.keeping_others(&state.offered).into_parts();
+        match handle.update_catalog(edit) {
+            Ok(()) => {
+                state.offered = next;
+                let (added, replaced, removed) = (counts.added, counts.replaced, counts.removed);
+                UpstreamEvent::Changed { added, replaced, removed }.emit();
+            }
+            Err(error) => UpstreamEvent::LeftOut { what: &error.to_string() }.emit(),
+        }
+    }
+
+    /// Follows the upstreams until the server has ended.
+    fn run(&self, handle: &Handle) {
+        self.publish(handle);
+        loop {
+            let now = self.clock.now();
+            self.held.expire();
+            let wait = self.read_due(now).map_or(TICK, |due| due.since(now).min(TICK));
+            match self.received.recv_timeout(wait) {
+                Ok(News::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(News::ResourceUpdated { uri }) => handle.notify_resource_updated(&uri),
+                Ok(news) => {
+                    if self.handle(news) {
+                        self.publish(handle);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Gateway")
+            .field("upstreams", &self.upstreams)
+            .finish_non_exhaustive()
+    }
+}
+
+fn lists_resource(lists: &Lists, uri: &str) -> bool {
+    let mut uris = lists.resources.iter().filter_map(|it| it.get("uri")?.as_str());
+    uris.any(|listed| listed == uri)
+}
+
+/// The keys of all entries of a catalog.
+fn keys_of(catalog: &Catalog) -> BTreeSet<Key> {
+    let key = |kind: &'static str, name: &str| Key { kind, name: name.to_owned() };
+    let tools = catalog.tools().map(|it| key("tool", it.name()));
+    let prompts = catalog.prompts().map(|it| key("prompt", it.name()));
+    let resources = catalog.resources().map(|it| key("resource", it.uri()));
+    let templates = catalog.templates().map(|it| key("resource template", it.uri_template()));
+    tools.chain(prompts).chain(resources).chain(templates).collect()
+}
+
+/// The thread that follows the upstreams. Dropping it ends the thread.
+struct GatewayThread {
+    news: Sender<News>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl GatewayThread {
+    /// Starts the thread; without one the catalog stays as it is, which is logged.
+    fn start(gateway: Arc<Gateway>, handle: Handle) -> Self {
+        let news = gateway.news.clone();
+        let run = move || gateway.run(&handle);
+        let thread = std::thread::Builder::new().name("corelane-gateway".to_owned()).spawn(run);
+        let thread = thread.inspect_err(|error| {
+            let what = format!("changes of upstreams are not followed: {error}");
+            UpstreamEvent::LeftOut { what: &what }.emit();
+        });
+        Self { news, thread: thread.ok() }
+    }
+}
+
+impl Drop for GatewayThread {
+    fn drop(&mut self) {
+        // Fails if the thread has ended.
+        self.news.send(News::Stop).unwrap_or_default();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported by its hook.
+            thread.join().unwrap_or_default();
+        }
+    }
+}

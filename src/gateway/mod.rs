@@ -1,0 +1,49 @@
+//! Other servers behind this one: their tools, resources and prompts are offered as its own, and
+//! requests are passed on to them.
+//!
+//! ```text
+//!   client ──▶ server ──▶ Tool / Prompt / Resource ──▶ Call ──▶ Pool ──▶ Client ──▶ upstream
+//!                 ▲              (entries)            (call)   (pool)
+//!                 └── catalog ◀── Gateway ◀── lists ◀──────────────────────────────┘
+//! ```
+//!
+//! [`Pool`](pool::Pool) decides who shares a program; [`Call`](call::Call) passes on one request,
+//! its progress, its cancellation and the input that it requires; [`Gateway`] follows the lists of
+//! all upstreams and merges them into the catalog.
+//!
+//! Results pass through as they were received, but for `resultType` and cache hints, which
+//! servers up to 2025-11-25 do not send.
+
+#![forbid(unsafe_code)]
+
+mod lists;
+
+mod settings;
+
+mod names;
+
+mod import;
+
+mod search;
+
+mod output;
+
+mod input;
+
+mod held;
+
+mod pool;
+
+mod call;
+
+mod tool_search;
+
+mod entries;
+
+mod follower;
+
+mod federation;
+
+pub use self::federation::{Gateway, UpstreamFacts, UpstreamReport};
+pub use self::import::{Imported, ImportedUpstream, import};
+pub use self::settings::UpstreamSettings;

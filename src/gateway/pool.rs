@@ -1,0 +1,340 @@
+//! The programs and sessions of one upstream, and who shares them.
+//!
+//! Invariants: what belongs to a session or to a principal serves no other one; there are at most
+//! `children_max` of them; the program of a call that may ask its client serves that call only,
+//! and ends with it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError, Weak};
+
+use corelane_base::principal::Principal;
+use corelane_client::{
+    Client, ClientError, IoThread, LogMessage, ReconnectMode, ReconnectOptions, ServerInfo,
+};
+use corelane_protocol::eras::{ClientCapabilities, LoggingLevel};
+use corelane_protocol::error::{Error, ErrorKind};
+
+use crate::declared::Share;
+use crate::gateway::input::CallEvents;
+use crate::gateway::output::error_of;
+use crate::gateway::settings::UpstreamSettings;
+use crate::service::{HandlerError, RequestInfo, SessionSlot};
+
+#[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
+type Mutex<T> = std::sync::Mutex<T>;
+
+/// One upstream: its programs or sessions.
+pub struct Pool {
+    pub settings: UpstreamSettings,
+    io: IoThread,
+    /// The one that the lists are read from, and that all callers share where they do.
+    lister: OnceLock<Arc<Connection>>,
+    by_principal: Mutex<HashMap<Option<String>, Arc<Connection>>>,
+    children: Arc<AtomicUsize>,
+}
+
+/// A client of an upstream: one program, or one session.
+pub struct Connection {
+    pub client: Client,
+    /// Set with the handshake.
+    server: OnceLock<Arc<ServerInfo>>,
+    /// Counts as one of the children while it lives.
+    _place: Option<Place>,
+    log_readers: Arc<LogReaders>,
+}
+
+/// The calls in flight that get log messages. A message does not say which call it is of: where one
+/// caller has the connection, the first one gets it, else the only one, or none.
+#[derive(Debug)]
+struct LogReaders {
+    is_private: bool,
+    /// A call was cancelled, whose messages may still come.
+    has_cancelled: AtomicBool,
+    calls: Mutex<Vec<Weak<CallEvents>>>,
+}
+
+impl LogReaders {
+    fn add(&self, events: &Arc<CallEvents>) {
+        let mut calls = lock(&self.calls);
+        if calls.len() == calls.capacity() {
+            calls.retain(|call| call.strong_count() > 0);
+        }
+        calls.push(Arc::downgrade(events));
+    }
+
+    fn push(&self, message: LogMessage) {
+        let calls = lock(&self.calls);
+        let mut live = calls.iter().filter_map(Weak::upgrade);
+        let is_certain = !self.has_cancelled.load(Ordering::Relaxed);
+        let first = live.next().filter(|_| self.is_private || is_certain && live.next().is_none());
+        drop(live);
+        drop(calls);
+        if let Some(first) = first {
+            first.push_log(message);
+        }
+    }
+}
+
+/// One of the places for children.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The connections of one legacy session, by the addresses of their pools.
+#[derive(Default)]
+struct SessionConnections(Mutex<HashMap<Box<str>, Arc<Connection>>>);
+
+/// Whom a connection serves.
+enum Owner<'a> {
+    Everyone,
+    Principal(Option<String>),
+    Session(&'a SessionSlot),
+    Call,
+}
+
+/// Input that an upstream may require of a client. Roots alone are no reason for a program of its
+/// own: most clients declare them, and few servers ask.
+const QUESTIONS: [ClientCapabilities; 3] = [
+    ClientCapabilities::ELICITATION_FORM,
+    ClientCapabilities::ELICITATION_URL,
+    ClientCapabilities::SAMPLING,
+];
+
+impl Connection {
+    /// Whether it serves one caller.
+    pub fn is_private(&self) -> bool {
+        self.log_readers.is_private
+    }
+
+    /// Notes that a call has ended without its response.
+    pub fn note_cancelled(&self) {
+        self.log_readers.has_cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets a call have the log messages.
+    pub fn add_log_reader(&self, events: &Arc<CallEvents>) {
+        self.log_readers.add(events);
+    }
+
+    /// The events of a call in flight beside `own`, if the connection serves one caller, whose
+    /// questions a server up to 2025-11-25 does not attribute.
+    pub fn other_call(&self, own: &Arc<CallEvents>) -> Option<Arc<CallEvents>> {
+        let calls = lock(&self.log_readers.calls);
+        let is_legacy = self.server.get().is_some_and(|server| !server.revision.is_modern());
+        let is_one_caller = self.is_private() && is_legacy;
+        let mut live = calls.iter().filter_map(Weak::upgrade).filter(|_| is_one_caller);
+        live.find(|it| !Arc::ptr_eq(it, own))
+    }
+
+    /// Returns what the server declared in the handshake, and connects if it is not connected.
+    pub async fn server(&self) -> Result<&Arc<ServerInfo>, ClientError> {
+        if let Some(server) = self.server.get() {
+            return Ok(server);
+        }
+        let server = self.client.server().await?;
+        Ok(self.server.get_or_init(|| server))
+    }
+}
+
+impl Pool {
+    /// Creates the pool, which connects to nothing yet.
+    pub fn new(settings: UpstreamSettings, io: &IoThread) -> Self {
+        Self {
+            settings,
+            io: io.clone(),
+            lister: OnceLock::new(),
+            by_principal: Mutex::default(),
+            children: Arc::default(),
+        }
+    }
+
+    /// The connection that the lists are read from. A server up to 2025-11-25 may list tools only
+    /// for clients that can be asked, so this one declares that it can. Where all callers share the
+    /// server they use this one, too: its lists, their changes and those of resources are of the
+    /// program that runs the calls. Calls that can be asked do not, and a question gets an error.
+    ///
+    /// # Errors
+    ///
+    /// The target or its options are invalid.
+    pub fn lister(&self) -> Result<Arc<Connection>, ClientError> {
+        if let Some(known) = self.lister.get() {
+            return Ok(Arc::clone(known));
+        }
+        let connection = Arc::new(self.connect(every_question(), None, false)?);
+        Ok(Arc::clone(self.lister.get_or_init(|| connection)))
+    }
+
+    /// The connection of a request.
+    ///
+    /// # Errors
+    ///
+    /// The upstream does not start or answer, or all places are taken.
+    pub async fn connection(&self, request: &RequestInfo) -> Result<Arc<Connection>, HandlerError> {
+        let failed = |error: ClientError| error_of(&self.settings.name, &error);
+        let lister = self.lister().map_err(failed)?;
+        let is_modern = lister.server().await.map_err(failed)?.revision.is_modern();
+        let capabilities = request.client().capabilities;
+        let connection = match self.owner(request, is_modern) {
+            Owner::Everyone => lister,
+            Owner::Call => Arc::new(self.connect_place(capabilities, true)?),
+            Owner::Principal(principal) => self.of_principal(principal)?,
+            Owner::Session(slot) => self.of_session(slot, capabilities)?,
+        };
+        connection.server().await.map_err(failed)?;
+        Ok(connection)
+    }
+
+    fn owner<'r>(&self, request: &'r RequestInfo, is_modern: bool) -> Owner<'r> {
+        let asks = QUESTIONS.iter().any(|it| request.client().capabilities.contains(*it));
+        let share = match self.settings.share {
+            Share::Auto if is_modern => Share::All,
+            Share::Auto => Share::Session,
+            share => share,
+        };
+        let slot = request.session_slot().filter(|_| share == Share::Session);
+        match (share, slot) {
+            (_, Some(slot)) => Owner::Session(slot),
+            // A legacy server does not say which of several calls its question belongs to.
+            _ if asks && !is_modern => Owner::Call,
+            (Share::All | Share::Auto, None) => Owner::Everyone,
+            (Share::Principal | Share::Session, None) => {
+                Owner::Principal(request.principal().map(Principal::identity))
+            }
+        }
+    }
+
+    fn of_principal(&self, principal: Option<String>) -> Result<Arc<Connection>, HandlerError> {
+        let mut connections = lock(&self.by_principal);
+        if let Some(known) = connections.get(&principal) {
+            return Ok(Arc::clone(known));
+        }
+        if self.children.load(Ordering::Acquire) >= self.settings.children_max {
+            remove_idle(&mut connections);
+        }
+        let is_known = principal.is_some();
+        let connection = Arc::new(self.connect_place(ClientCapabilities::NONE, is_known)?);
+        connections.insert(principal, Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    fn of_session(
+        &self,
+        slot: &SessionSlot,
+        capabilities: ClientCapabilities,
+    ) -> Result<Arc<Connection>, HandlerError> {
+        let Some(SessionConnections(connections)) = slot.value(SessionConnections::default) else {
+            return Err(Error::internal("the session keeps a value of another kind").into());
+        };
+        let mut connections = lock(connections);
+        if let Some(known) = connections.get(&self.settings.name) {
+            return Ok(Arc::clone(known));
+        }
+        let connection = Arc::new(self.connect_place(capabilities, true)?);
+        connections.insert(self.settings.name.clone(), Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    /// Makes a client that takes one of the places. `is_private` is whether one caller has it.
+    fn connect_place(
+        &self,
+        capabilities: ClientCapabilities,
+        is_private: bool,
+    ) -> Result<Connection, HandlerError> {
+        let children_max = self.settings.children_max;
+        let take = |taken: usize| (taken < children_max).then_some(taken + 1);
+        if self.children.try_update(Ordering::AcqRel, Ordering::Acquire, take).is_err() {
+            let text = format!(
+                "upstream `{}` has as many programs or sessions as it may (max_children {}); \
+                 repeat the request later",
+                self.settings.name, children_max
+            );
+            let kind = ErrorKind::Overloaded { retry_after_seconds: 1 };
+            return Err(Error::new(kind, text).into());
+        }
+        let place = Place(Arc::clone(&self.children));
+        self.connect(capabilities, Some(place), is_private)
+            .map_err(|error| error_of(&self.settings.name, &error))
+    }
+
+    /// Makes a client, which connects with its first request.
+    fn connect(
+        &self,
+        capabilities: ClientCapabilities,
+        place: Option<Place>,
+        is_private: bool,
+    ) -> Result<Connection, ClientError> {
+        let settings = &self.settings;
+        let mut reconnect = ReconnectOptions::default();
+        reconnect.mode = ReconnectMode::OnDemand;
+        reconnect.idle_timeout = Some(settings.idle_stop);
+        let builder = match &settings.client {
+            Some(make) => make()?,
+            None => Client::builder(settings.target.clone()),
+        };
+        let mut builder = builder
+            .io_thread(&self.io)
+            .reconnect(reconnect)
+            .request_timeout(settings.call_timeout)
+            .connect_timeout(settings.init_timeout)
+            .handshake_timeout(settings.init_timeout)
+            .declare(inputs_of(capabilities))
+            .tasks(false);
+        let log_readers = Arc::new(LogReaders {
+            is_private,
+            has_cancelled: AtomicBool::new(false),
+            calls: Mutex::default(),
+        });
+        let readers = Arc::clone(&log_readers);
+        let on_log = move |message| readers.push(message);
+        builder = if is_private {
+            builder.on_log(LoggingLevel::Debug, on_log)
+        } else {
+            builder.on_log_of_requests(on_log)
+        };
+        for (name, value) in &settings.headers {
+            builder = builder.header(name, value);
+        }
+        let client = builder.connect_lazy()?;
+        Ok(Connection { client, server: OnceLock::new(), _place: place, log_readers })
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Pool").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Connection").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// Removes the connection of a principal without a call, which gives its place.
+fn remove_idle(connections: &mut HashMap<Option<String>, Arc<Connection>>) {
+    let idle = connections.iter().find(|(_, it)| Arc::strong_count(it) == 1);
+    if let Some(idle) = idle.map(|(principal, _)| principal.clone()) {
+        connections.remove(&idle);
+    }
+}
+
+/// All capabilities of clients that can be asked.
+fn every_question() -> ClientCapabilities {
+    QUESTIONS.into_iter().fold(ClientCapabilities::ROOTS, ClientCapabilities::union)
+}
+
+/// The capabilities of a client whose requests the gateway passes on.
+fn inputs_of(capabilities: ClientCapabilities) -> ClientCapabilities {
+    capabilities.difference(ClientCapabilities::EXTENSION_TASKS)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

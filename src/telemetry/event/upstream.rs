@@ -1,0 +1,58 @@
+//! Events of the servers behind a gateway.
+
+use tracing::{info, warn};
+
+/// Something about an upstream.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum UpstreamEvent<'a> {
+    /// Its lists were read.
+    Ready {
+        /// Its name.
+        upstream: &'a str,
+        /// The revision that it speaks.
+        revision: &'a str,
+        /// Number of tools.
+        tools: usize,
+        /// Number of resources and resource templates.
+        resources: usize,
+        /// Number of prompts.
+        prompts: usize,
+    },
+    /// It cannot be used. It is tried again.
+    Failed {
+        /// Its name.
+        upstream: &'a str,
+        /// Why.
+        error: &'a str,
+    },
+    /// Something that it has is not offered.
+    LeftOut {
+        /// What, and why.
+        what: &'a str,
+    },
+    /// The merged catalog has changed.
+    Changed {
+        /// Number of new entries.
+        added: usize,
+        /// Number of those with another definition.
+        replaced: usize,
+        /// Number of those that are gone.
+        removed: usize,
+    },
+}
+
+impl UpstreamEvent<'_> {
+    /// Logs the event.
+    pub fn emit(&self) {
+        match *self {
+            Self::Ready { upstream, revision, tools, resources, prompts } => {
+                info!(upstream, revision, tools, resources, prompts, "upstream ready");
+            }
+            Self::Failed { upstream, error } => warn!(upstream, error, "upstream failed"),
+            Self::LeftOut { what } => warn!("not offered: {what}"),
+            Self::Changed { added, replaced, removed } => {
+                info!(added, replaced, removed, "upstreams changed");
+            }
+        }
+    }
+}
