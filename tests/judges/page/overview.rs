@@ -1,5 +1,6 @@
 //! Server information on the page, its live counters, and its HTTP response.
 
+use std::io::Write;
 use std::net::TcpStream;
 
 use serde_json::Value;
@@ -39,9 +40,14 @@ fn connection_count_is_live() {
     let count = "Number(probe.count('connections'))";
     let before = page.until(&format!("({count} > 0) && {count}"));
     let before = before.as_f64().expect("a number");
-    let more: Vec<TcpStream> = (0..20)
-        .map(|_| TcpStream::connect(page.server.address).expect("the server accepts"))
-        .collect();
+    // A connection counts from its first byte on.
+    let connect = || -> std::io::Result<TcpStream> {
+        let mut connection = TcpStream::connect(page.server.address)?;
+        connection.write_all(b"G")?;
+        Ok(connection)
+    };
+    let more: Vec<TcpStream> =
+        (0..20).map(|_| connect().expect("the server accepts and reads")).collect();
     // The browser's own connections vary by a few.
     page.until(&format!("{count} >= {}", before + 14.0));
     drop(more);
