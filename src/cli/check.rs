@@ -128,6 +128,10 @@ impl Findings {
             let hint = "correct the option or the file";
             self.errors.push(("traces.endpoint", Diagnostic::new(error, hint)));
         }
+        let (declarations, error) = declarations.without_upstreams();
+        if let Some(error) = error {
+            self.errors.push((DECLARATIONS, Diagnostic::new(error, "")));
+        }
         for warning in declarations.warnings() {
             print_diagnostic("warning", &warning);
         }

@@ -18,7 +18,7 @@ use crate::config::{self, CommandLine, Options, table};
 use crate::declared::{DeclarationErrors, Declared, Loaded};
 use crate::files::Files;
 #[cfg(feature = "gateway")]
-use crate::gateway::{Gateway, UpstreamSettings};
+use crate::gateway::{Gateway, UpstreamSettings, find_equal_names};
 use crate::server::{Handle, Server};
 use crate::service::{Catalog, demo};
 use crate::telemetry::{Counters, Event};
@@ -176,6 +176,22 @@ pub(crate) fn build_server(
     let files = Files::from_options(&options.files)?;
     let gateway = options.gateway.clone();
     declarations.add_to(Server::builder(catalog).options(options).files(files)?, &gateway)
+}
+
+/// What a check does not start.
+impl Declarations {
+    /// The rest of the declarations, and what is wrong with the upstreams together.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn without_upstreams(mut self) -> (Self, Option<String>) {
+        let error = find_equal_names(&std::mem::take(&mut self.upstreams));
+        (self, error)
+    }
+
+    /// The declarations, which have no upstreams.
+    #[cfg(not(feature = "gateway"))]
+    pub(crate) const fn without_upstreams(self) -> (Self, Option<String>) {
+        (self, None)
+    }
 }
 
 #[cfg(feature = "declared")]

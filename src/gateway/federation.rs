@@ -143,9 +143,8 @@ impl Gateway {
     ///
     /// The system grants no thread, or two upstreams have one name.
     pub fn new(upstreams: Vec<UpstreamSettings>, options: &GatewayOptions) -> Result<Self, String> {
-        let mut names = HashSet::new();
-        if let Some(twice) = upstreams.iter().find(|it| !names.insert(it.name.clone())) {
-            return Err(format!("two upstreams are called `{}`; rename one", twice.name));
+        if let Some(error) = find_equal_names(&upstreams) {
+            return Err(error);
         }
         let io = IoThread::start().map_err(|error| format!("no thread for upstreams: {error}"))?;
         let held = Arc::new(HeldCalls::new(options.hold_time, options.held_max));
@@ -372,6 +371,10 @@ impl Gateway {
                 let followed = &mut state.lists[index];
                 followed.lists = Some(lists);
                 (followed.is_reading, followed.failures) = (false, 0);
+                let is_silent = followed.followed_at.is_some() && !followed.is_followed;
+                if is_silent && followed.follow_due.is_none() {
+                    followed.due = Some(self.clock.now().after(POLL));
+                }
                 if followed.followed_at.is_none() {
                     self.follow(index, followed);
                 }
@@ -545,6 +548,13 @@ impl fmt::Debug for Gateway {
             .field("upstreams", &self.upstreams)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns what is wrong if two upstreams have one name.
+pub fn find_equal_names(upstreams: &[UpstreamSettings]) -> Option<String> {
+    let mut names = HashSet::new();
+    let twice = upstreams.iter().find(|it| !names.insert(&it.name))?;
+    Some(format!("two upstreams are called `{}`; rename one", twice.name))
 }
 
 fn lists_resource(lists: &Lists, uri: &str) -> bool {

@@ -44,6 +44,6 @@ mod follower;
 
 mod federation;
 
-pub use self::federation::{Gateway, UpstreamFacts, UpstreamReport};
+pub use self::federation::{Gateway, UpstreamFacts, UpstreamReport, find_equal_names};
 pub use self::import::{Imported, ImportedUpstream, import};
 pub use self::settings::UpstreamSettings;

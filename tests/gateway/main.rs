@@ -10,6 +10,7 @@ mod gateway;
 mod cells;
 mod chains;
 mod changes;
+mod commands;
 mod faults;
 mod held;
 mod questions;
