@@ -142,17 +142,17 @@ fn bridge_serves_remote_server_over_stdio() {
             "clientInfo": {"name": "test", "version": "1"},
         },
     });
-    peer.send(&initialize);
+    peer.send(initialize);
     assert_eq!(peer.receive()["result"]["protocolVersion"], "2025-06-18");
-    peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    peer.send(&json!({
+    peer.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    peer.send(json!({
         "jsonrpc": "2.0", "id": 2, "method": "tools/call",
         "params": {"name": "ask", "arguments": {}},
     }));
     let question = peer.receive();
     assert_eq!(question["method"], "elicitation/create", "{question}");
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
-    peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
+    peer.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
     let result = peer.receive();
     assert_eq!(result["id"], 2, "{result}");
     let text = result["result"]["content"][0]["text"].as_str().unwrap_or_default();
