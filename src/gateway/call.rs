@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use corelane_base::principal::Principal;
 use corelane_base::time::Instant;
-use corelane_client::{ClientError, ReceivedFuture, ReceivedMessage};
+use corelane_client::{ClientError, ClientErrorKind, ReceivedFuture, ReceivedMessage};
 use corelane_engine::clock::Clock;
 use corelane_protocol::eras::{
     CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, ClientCapabilities, LOG_LEVEL_KEY, Method,
@@ -56,6 +56,8 @@ pub fn call_of(own: &str, arguments: &[u8]) -> Outgoing {
 /// A request in flight at an upstream. Dropping it cancels the request there.
 #[derive(Debug)]
 pub struct Running {
+    /// Name or URI at the upstream.
+    target: Box<str>,
     response: ReceivedFuture,
     /// `None` if the client wants no progress, gives no input and shares the connection.
     events: Option<Arc<CallEvents>>,
@@ -138,27 +140,30 @@ pub async fn forward(
     outgoing: Outgoing,
     ctx: RequestContext,
 ) -> Result<HandlerOutput, HandlerError> {
-    let principal = ctx.principal().map(Principal::identity);
-    let owner =
-        Owner { principal, upstream: upstream.name().into(), target: outgoing.target.clone() };
-    let running = match find_held(&upstream, &ctx, &owner)? {
+    let running = match find_held(&upstream, &ctx, &outgoing.target)? {
         Some(HeldCall { running, questions, .. }) => {
-            ask(&upstream, &ctx, &owner, running, questions).await?
+            ask(&upstream, &ctx, running, questions).await?
         }
         None => start(&upstream, outgoing, &ctx).await?,
     };
-    drive(&upstream, &ctx, &owner, running).await
+    drive(&upstream, &ctx, running).await
+}
+
+/// Whose the call of `target` is, once it is held.
+fn owner_of(upstream: &Upstream, ctx: &RequestContext, target: &str) -> Owner {
+    let principal = ctx.principal().map(Principal::identity);
+    Owner { principal, upstream: upstream.name().into(), target: target.into() }
 }
 
 /// Returns the held call that the request answers a question of.
 fn find_held(
     upstream: &Upstream,
     ctx: &RequestContext,
-    owner: &Owner,
+    target: &str,
 ) -> Result<Option<HeldCall<Running>>, HandlerError> {
     let keys = ctx.requested_inputs().unwrap_or_default();
     let Some(id) = keys.iter().rev().find_map(|key| HeldId::of_key(key)) else { return Ok(None) };
-    let Some(held) = upstream.held.resume(id, owner) else {
+    let Some(held) = upstream.held.resume(id, &owner_of(upstream, ctx, target)) else {
         let text = "the call that asked has ended: its time was over, or it was answered already; \
                     repeat the request without inputResponses and requestState if it may run again";
         return Err(Error::invalid_params(text).into());
@@ -178,9 +183,11 @@ async fn start(
     let Outgoing { method, target, params, missing } = outgoing;
     let capabilities = info.client().capabilities;
     let capabilities = capabilities.difference(ClientCapabilities::EXTENSION_TASKS);
+    // The params of a completion have no name of their own.
+    let name = (method != Method::CompletionComplete).then_some(&*target);
     let mut request = connection
         .client
-        .encoded_request(method, Some(&target), params)
+        .encoded_request(method, name, params)
         .timeout(pool.settings.call_timeout)
         .fresh();
     request = request.own_meta(&meta_of(info, is_modern, capabilities));
@@ -203,6 +210,7 @@ async fn start(
         request = request.on_input(capabilities, move |input| events.push_question(&input));
     }
     Ok(Running {
+        target,
         response: request.received(),
         events,
         connection,
@@ -218,7 +226,6 @@ async fn start(
 async fn drive(
     upstream: &Upstream,
     ctx: &RequestContext,
-    owner: &Owner,
     mut running: Running,
 ) -> Result<HandlerOutput, HandlerError> {
     let mut cancelled = ctx.cancelled();
@@ -256,7 +263,11 @@ async fn drive(
             let left = questions.drain(..).map(|(_, question)| question).chain(asked);
             running.pass_on(left.collect());
         }
-        running.is_answered |= response.is_some();
+        running.is_answered = match &response {
+            Some(Err(error)) => error.kind() != ClientErrorKind::Timeout,
+            Some(Ok(_)) => true,
+            None => false,
+        };
         match response {
             Some(Ok(message)) => {
                 return result_of(message, ctx.client().revision, running.missing);
@@ -266,7 +277,7 @@ async fn drive(
             None => {}
         }
         if ctx.requested_inputs().is_some() {
-            running = ask(upstream, ctx, owner, running, questions).await?;
+            running = ask(upstream, ctx, running, questions).await?;
         } else {
             answering.extend(questions.into_iter().map(|(key, question)| {
                 let answering: Answering =
@@ -319,7 +330,6 @@ fn encode_answer(result: Result<Value, ClientRequestError>) -> Result<Vec<u8>, S
 async fn ask(
     upstream: &Upstream,
     ctx: &RequestContext,
-    owner: &Owner,
     running: Running,
     questions: Vec<(String, Question)>,
 ) -> Result<Running, HandlerError> {
@@ -339,7 +349,8 @@ async fn ask(
         return Ok(running);
     }
     let id = running.held_id.ok_or_else(|| Error::internal("a question has no id"))?;
-    let held = HeldCall { running, questions: open, owner: owner.clone() };
+    let owner = owner_of(upstream, ctx, &running.target);
+    let held = HeldCall { running, questions: open, owner };
     if let Err(held) = upstream.held.hold(id, held) {
         drop(asked);
         let HeldCall { running, questions, .. } = *held;

@@ -38,6 +38,12 @@ fn calls_and_reads_pass_through_addresses() {
             let result = client.result("prompts/get", params);
             assert_eq!(result["messages"][0]["content"]["text"], "Greet Ada.");
             let params = json!({
+                "ref": {"type": "ref/prompt", "name": "greet"},
+                "argument": {"name": "name", "value": "a"},
+            });
+            let result = client.result("completion/complete", params);
+            assert_eq!(result["completion"]["values"], json!(["ada", "alan"]), "{result}");
+            let params = json!({
                 "name": "progress", "arguments": {}, "_meta": {"progressToken": "mine"},
             });
             client.result("tools/call", params);
