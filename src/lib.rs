@@ -162,7 +162,7 @@ pub mod internal {
         BlockingHost, CatalogUpdate, DetachedRequest, Dispatch, HandlerOutput, HostFuture,
         ListChanges, RequestHost, demo,
     };
-    pub use crate::telemetry::open_work::{HeldMemory, MemoryReport};
+    pub use crate::telemetry::open_work::{HeldMemory, HeldPlace, MemoryReport, PlaceKind};
 }
 
 /// The Rust code of the README compiles.

@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
+use corelane_base::holders::Holder;
+
 use super::label::Transport;
 
 /// Number of objects that a shard holds on behalf of clients; all zero at rest.
@@ -123,6 +125,28 @@ pub struct MemoryReport {
     pub freeable: usize,
     /// The memory limit.
     pub bytes_max: usize,
+}
+
+/// A kind of place of a shard, for tests.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum PlaceKind {
+    /// A connection that counts against the limit of this transport.
+    Connection(Transport),
+    /// A legacy HTTP session.
+    Session,
+    /// A session of the parity dialect.
+    ParitySession,
+    /// A task, running or ended.
+    Task,
+}
+
+/// A place that is taken, for tests.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct HeldPlace {
+    /// What it is.
+    pub kind: PlaceKind,
+    /// Whose it is; that of a connection or session is its address.
+    pub holder: Holder,
 }
 
 /// An open connection of a running server.

@@ -25,6 +25,8 @@ mod rate_simulation;
 
 mod websocket;
 
+mod fairness_simulation;
+
 mod feature_simulation;
 
 mod http_simulation;
@@ -42,8 +44,8 @@ use crate::client_simulation::seeds::run_seeds as run_clients;
 use crate::line_simulation::scenario::{Scenario, ScenarioKind};
 use crate::rate_simulation::plan::Demand;
 use crate::seeds::{
-    SeedRun, run_feature_simulations, run_memory_limited_features, run_mesh, run_rates,
-    run_scenarios,
+    SeedRun, run_fairness, run_feature_simulations, run_memory_limited_features, run_mesh,
+    run_rates, run_scenarios,
 };
 
 #[global_allocator]
@@ -167,6 +169,11 @@ fn rate_limit_goes_to_shard_with_demand() {
 }
 
 #[test]
+fn hostile_clients_leave_places_to_honest_ones() {
+    run_fairness(0..16);
+}
+
+#[test]
 fn same_seed_gives_same_run() {
     for chapter in ScenarioKind::ALL {
         let run = || line_simulation::simulation::run(&Scenario::draw(chapter, 1));
@@ -187,6 +194,9 @@ fn same_seed_gives_same_run() {
     assert_eq!(http_simulation::run(&plan), http_simulation::run(&plan));
     let plan = parity_simulation::ParityPlan::draw(1);
     assert_eq!(parity_simulation::run(&plan), parity_simulation::run(&plan));
+    let plan = fairness_simulation::plan::FairnessPlan::draw(1);
+    let run = || fairness_simulation::simulation::run(&plan);
+    assert_eq!(run(), run());
     for transport in ClientTransport::ALL {
         let run = || client_simulation::simulation::run(&ClientPlan::draw(transport, 1));
         assert_eq!(run(), run(), "{transport:?}");

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use crate::fairness_simulation::plan::FairnessPlan;
 use crate::feature_simulation::simulation::FeaturePlan;
 use crate::line_simulation::scenario::{ALWAYS_REQUIRED, Scenario, ScenarioKind};
 use crate::line_simulation::simulation::Report;
@@ -105,6 +106,9 @@ impl SeedRun {
             );
             totals = totals.plus(run_with_replay_hint(&replay, || run(seed)));
         }
+        if !is_survey {
+            eprintln!("seeds {about}:\n{totals}");
+        }
         for name in reaches.iter().filter(|_| is_survey) {
             assert!(totals.count(name) > 0, "no seed {about} counted any {name}:\n{totals}");
         }
@@ -156,6 +160,29 @@ pub(crate) fn run_rates(demand: Demand, seeds: Range<u64>) {
     };
     survey
         .run(seeds, |seed| crate::rate_simulation::simulation::run(&RatePlan::draw(demand, seed)));
+}
+
+/// Counts that the simulations of hostile clients must reach together.
+const FAIRNESS_REQUIRED_COUNTS: [&str; 4] =
+    ["responses", "connections_evicted", "sessions_evicted", "tasks_refused"];
+
+/// Runs every seed of the simulation of clients that take all places, or those that the environment
+/// names.
+///
+/// # Panics
+///
+/// At the first seed that fails, or if a required count stays zero.
+pub(crate) fn run_fairness(seeds: Range<u64>) {
+    let survey = SeedRun {
+        subject: "of hostile clients",
+        test_filter: "hostile_clients_leave",
+        regression_seeds: &[],
+        required_counts: &FAIRNESS_REQUIRED_COUNTS,
+    };
+    survey.run(seeds, |seed| {
+        let plan = FairnessPlan::draw(seed);
+        crate::fairness_simulation::simulation::run(&plan).map(|it| it.totals)
+    });
 }
 
 /// Seeds of feature simulations that once failed.

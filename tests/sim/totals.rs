@@ -56,6 +56,14 @@ totals! {
     largest_holders_closed,
     /// Tasks whose creator had gone that the server evicted for others.
     tasks_evicted,
+    /// Calls that were to become tasks, refused by a limit of tasks.
+    tasks_refused,
+    /// Connections that lost their place to another one.
+    connections_evicted,
+    /// Sessions that the server ended for others.
+    sessions_evicted,
+    /// Calls of honest clients that began again because no place was free.
+    calls_begun_again,
     /// Responses received by clients that never hold more than their share of the memory limit.
     small_client_responses,
     /// Requests received from the server.

@@ -46,7 +46,7 @@ use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 use std::time::Duration;
 
-use corelane_base::client_address::AddressShare;
+use corelane_base::client_address::{AddressShare, ClientAddress};
 use corelane_base::holders::PlaceOwner;
 use corelane_base::principal::Principal;
 use corelane_base::slab::{Key, Slab};
@@ -135,6 +135,11 @@ impl ParitySessions {
     /// Returns the bytes of all sessions with their chunks and idempotency keys.
     pub const fn held_bytes(&self) -> usize {
         self.held_bytes
+    }
+
+    /// Returns the address of each session; `None` for exempt ones.
+    pub fn clients(&self) -> impl Iterator<Item = Option<ClientAddress>> {
+        self.sessions.iter().map(|(_, session)| session.state.client)
     }
 
     /// Returns the bytes of all sessions with their chunks and idempotency keys, and of what is

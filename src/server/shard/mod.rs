@@ -14,6 +14,8 @@ mod broadcaster;
 use std::fmt;
 use std::sync::Arc;
 
+use corelane_base::client_address::ClientAddress;
+use corelane_base::holders::Holder;
 use corelane_base::time::{Instant, WallClock};
 use corelane_engine::mesh::{Inbox, ShardId};
 use corelane_protocol::json::Parser;
@@ -23,7 +25,7 @@ pub(super) use self::half_closed::{HalfClose, HalfClosed, half_close_refused, ha
 pub(super) use self::large_work::{LargeWork, NextWork};
 pub(super) use self::phase::ShardPhase;
 pub(super) use self::transports::Transports;
-use super::connection_state::ConnectionState;
+use super::connection_state::{ConnectionState, Standing};
 use super::dispatch::{DeferredWork, Dispatcher};
 use super::handlers::HandlerEvent;
 use super::http::ExchangePath;
@@ -33,7 +35,7 @@ use super::shard_message::{ShardLimits, ShardMessage};
 use crate::connection::Connection;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::event::Event;
-use crate::telemetry::open_work::{HeldMemory, MemoryReport, OpenWork};
+use crate::telemetry::open_work::{HeldMemory, HeldPlace, MemoryReport, OpenWork, PlaceKind};
 use crate::telemetry::throttle::EventThrottle;
 
 /// One shard of a server, built by [`super::ShardBuilder::build`] and run by its shard loop.
@@ -70,6 +72,25 @@ impl Shard {
         self.transports.count_open(&mut open_work);
         self.dispatcher.count_open(&mut open_work);
         open_work
+    }
+
+    /// Returns the places that are taken. Cost: one pass over everything that has one.
+    pub fn held_places(&self) -> Vec<HeldPlace> {
+        let Self { transports, dispatcher, .. } = self;
+        let of_client = |kind, client: Option<ClientAddress>| {
+            let holder = client.map_or(Holder::Exempt, Holder::Address);
+            HeldPlace { kind, holder }
+        };
+        let connections = transports.connections.table.iter().map(|(_, it)| &it.state);
+        let served = connections.filter(|it| it.standing == Standing::Served);
+        let served = served.map(|it| of_client(PlaceKind::Connection(it.transport), it.client));
+        let sessions = transports.http.sessions.iter();
+        let sessions = sessions.map(|it| of_client(PlaceKind::Session, it.state.client));
+        let parity = transports.parity.clients();
+        let parity = parity.map(|it| of_client(PlaceKind::ParitySession, it));
+        let tasks = dispatcher.deferred.tasks.table.holders();
+        let tasks = tasks.map(|holder| HeldPlace { kind: PlaceKind::Task, holder });
+        served.chain(sessions).chain(parity).chain(tasks).collect()
     }
 
     /// Returns the counters of this shard.

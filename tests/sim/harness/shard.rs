@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use corelane::internal::{MemoryReport, Shard, ShardBuilder, ShardInput};
+use corelane::internal::{HeldPlace, MemoryReport, Shard, ShardBuilder, ShardInput};
 use corelane::{Counters, Transport};
 use corelane_base::random::Random;
 use corelane_base::time::Instant;
@@ -25,12 +25,30 @@ pub(crate) struct SimShard {
     executor: Rc<NativeExecutor>,
     /// It gets no turn before this time.
     stalled_until: Instant,
+    checks: ShardChecks,
+    turns: u64,
     /// Messages and shard messages it had read when it ended.
     messages: u64,
     shard_messages: u64,
 }
 
+/// What is checked of a shard, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShardChecks {
+    /// Turns from one check of the memory account to the next.
+    pub(crate) memory_interval: u64,
+    /// Connections close whose first request was to decide whether they are served, and which have
+    /// sent none: they are counted neither as accepted nor as refused.
+    pub(crate) has_undecided: bool,
+}
+
 impl SimShard {
+    /// Replaces the checks: by default the memory account is checked in each turn, and every
+    /// connection is accepted or refused.
+    pub(crate) fn with_checks(self, checks: ShardChecks) -> Self {
+        Self { checks, ..self }
+    }
+
     /// A shard that listens for newline-delimited messages over TCP.
     pub(crate) fn listen_tcp(
         world: &World,
@@ -103,6 +121,8 @@ impl SimShard {
             shard: Some(shard),
             executor: host,
             stalled_until: Instant::ORIGIN,
+            checks: ShardChecks { memory_interval: 1, has_undecided: false },
+            turns: 0,
             messages: 0,
             shard_messages: 0,
         })
@@ -145,6 +165,11 @@ impl SimShard {
         self.shard.as_ref().map_or_else(Counters::default, |shard| shard.driver().counters())
     }
 
+    /// Returns the places that are taken.
+    pub(crate) fn held_places(&self) -> Vec<HeldPlace> {
+        self.shard.as_ref().map_or_else(Vec::new, |shard| shard.driver().held_places())
+    }
+
     /// Number of open notification streams.
     pub(crate) fn open_streams(&self) -> usize {
         self.shard.as_ref().map_or(0, |shard| shard.driver().open_work().streams)
@@ -179,8 +204,11 @@ impl SimShard {
     pub(crate) fn turn(&mut self, places: &ShardByClient) -> Result<Option<Totals>, String> {
         let Some(shard) = &mut self.shard else { return Ok(None) };
         let status = shard.run_turn(ParkTimeout::Infinite);
-        let checked = check_memory(&MemoryReport::from(shard.driver()));
-        checked.map_err(|reason| format!("shard {}: {reason}", self.number))?;
+        self.turns += 1;
+        if self.turns.is_multiple_of(self.checks.memory_interval) {
+            let checked = check_memory(&MemoryReport::from(shard.driver()));
+            checked.map_err(|reason| format!("shard {}: {reason}", self.number))?;
+        }
         if status == TurnStatus::Continue {
             return Ok(None);
         }
@@ -203,6 +231,8 @@ impl SimShard {
             + connections.refused_address_share
             + connections.refused_rate
             + connections.refused_draining;
+        let undecided =
+            if self.checks.has_undecided { (accepted as u64).saturating_sub(let_in) } else { 0 };
         let facts = [
             ("connections open", open.connections as u64, 0),
             ("calls open", open.calls as u64, 0),
@@ -221,7 +251,7 @@ impl SimShard {
                 closed_websockets(&counters),
                 counters.websockets.upgraded,
             ),
-            ("connections let in", let_in, accepted as u64),
+            ("connections let in", let_in + undecided, accepted as u64),
             ("connections closed", connections.closed, connections.accepted),
         ];
         for (name, found, expected) in facts {
@@ -242,6 +272,10 @@ impl SimShard {
             memory_charges_refused: counters.requests.refused_memory,
             largest_holders_closed: counters.input_errors.memory,
             tasks_evicted: counters.requests.tasks_evicted,
+            tasks_refused: counters.requests.tasks_refused_limit
+                + counters.requests.tasks_refused_address_share,
+            connections_evicted: connections.closed_evicted,
+            sessions_evicted: counters.sessions.evicted,
             ..Totals::default()
         })
     }

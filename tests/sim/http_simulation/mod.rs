@@ -18,7 +18,7 @@ mod hostile;
 
 mod checks;
 
-mod client;
+pub(crate) mod client;
 
 mod plan;
 

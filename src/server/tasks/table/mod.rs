@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use corelane_base::holders::PlaceOwner;
+use corelane_base::holders::{Holder, PlaceOwner};
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::mesh::ShardId;
@@ -112,6 +112,11 @@ impl<W> TaskTable<W> {
     /// Records that the outcome of a task was written to a client.
     pub fn mark_fetched(&mut self, key: Key) {
         self.tasks.mark_fetched(key);
+    }
+
+    /// Returns the holder of each task.
+    pub fn holders(&self) -> impl Iterator<Item = Holder> {
+        self.tasks.holders()
     }
 
     /// Returns the task of a key.

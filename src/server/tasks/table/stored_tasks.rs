@@ -132,6 +132,11 @@ impl<W> StoredTasks<W> {
         }
     }
 
+    /// Returns the holder of each task.
+    pub(super) fn holders(&self) -> impl Iterator<Item = Holder> {
+        self.slab.iter().map(|(_, task)| task.caller.holder())
+    }
+
     /// Returns the holder of the tasks of a caller.
     pub(super) fn holder_of(&self, owner: PlaceOwner<'_>) -> Holder {
         self.owners.pinned.holder_of(owner)
