@@ -264,7 +264,13 @@ impl<'a> HonestClient<'a> {
         let is_refused = matches!(*status, 429 | 503)
             || [json!(1001), json!(1002), json!(-32603), json!("error.rate_limited")]
                 .contains(code);
-        if is_refused && self.is_served && !self.takes_place() {
+        // Over TCP a first message with a token is answered before it is known that no place is
+        // free.
+        let is_first = self.plan.token.is_some()
+            && self.transport() == Transport::Tcp
+            && *code == 1001
+            && message["error"]["message"].as_str().is_some_and(|text| text.starts_with(REFUSAL));
+        if is_refused && self.is_served && !self.takes_place() && !is_first {
             return Meaning::Lost(PlaceKind::Connection(self.transport()));
         }
         if is_refused {
@@ -366,6 +372,9 @@ fn is_reply(step: Step, message: &Value) -> bool {
         _ => !message["id"].is_null() || !message["error"].is_null(),
     }
 }
+
+/// Beginning of the error that a connection gets which had no place.
+const REFUSAL: &str = "connection limit of the server reached";
 
 /// Time between two looks at a task.
 const POLL_PAUSE: Duration = Duration::from_millis(5);
