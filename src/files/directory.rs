@@ -131,6 +131,10 @@ impl Directory {
             Some(mime_type) => resource.mime_type(mime_type),
             None => resource,
         };
+        let resource = match &facts.target {
+            Some(target) => resource.leads_to(self.uri.uri_of(target)),
+            None => resource,
+        };
         let ([directory, sized], bytes) = ([(); 2].map(|()| Arc::clone(self)), facts.bytes);
         resource.blocking_sized(
             move |read| sized.content_bytes_max(read.uri(), bytes),
@@ -161,6 +165,11 @@ impl Directory {
         let place = place.ok_or_else(not_found)?;
         let opened = self.root.open_file(&place).map_err(|_| Error::internal(READ_FAILED))?;
         let (mut file, facts) = opened.ok_or_else(not_found)?;
+        // Rules for the file apply by whichever links it is reached.
+        let may_read = |target| worker.may_read(&self.uri.uri_of(target));
+        if !facts.target.as_ref().is_none_or(may_read) {
+            return Err(not_found().into());
+        }
         let offset = range.map_or(0, |range| range.offset);
         let length = self.read_length(range, &facts, uri)?;
         let bytes = FileContent::read_bytes(&mut file, offset, length, || worker.check_cancelled());

@@ -2,16 +2,16 @@
 //! catalog.
 //!
 //! Invariants: all file access on behalf of a client goes through [`Root`], which opens only what
-//! lies beneath it. Check and use are one operation: the kernel resolves a path below the root in
-//! one call (`openat2` with `RESOLVE_BENEATH`); without this call the path is walked component by
-//! component with an open folder at each, and links are followed by hand. In both cases a link that
-//! is created meanwhile cannot lead out. Opening does not block: a pipe without a writer opens at
-//! once and is rejected by its type.
+//! lies beneath it. Check and use are one operation: the kernel resolves a path below the root that
+//! has no links in one call (`openat2` with `RESOLVE_BENEATH`). A path with links, and without this
+//! call any path, is walked component by component with an open folder at each, and links are
+//! followed by hand: so it is known where they lead. In both cases a link that is created meanwhile
+//! cannot lead out. Opening does not block: a pipe without a writer opens at once and is rejected
+//! by its type.
 //!
 //! Relative links within the root are followed; unless hidden names are offered, only if no name in
-//! their targets is hidden. To check that, a path with links is walked. The root itself is opened
-//! again each time, and links in its path are followed anew, so that a folder that was replaced is
-//! served.
+//! their targets is hidden. The root itself is opened again each time, and links in its path are
+//! followed anew, so that a folder that was replaced is served.
 //!
 //! Source: openat2(2), Linux 5.6; `path_resolution(7)`.
 //!
@@ -72,11 +72,12 @@ impl Root {
     /// A resource limit of the system is reached, or an I/O error occurred.
     pub fn open_file(&self, place: &RelativePath) -> io::Result<Option<(File, FileMetadata)>> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let Some(descriptor) = none_if_unreachable(self.open(place, flags))? else {
+        let Some(opened) = none_if_unreachable(self.open(place, flags))? else {
             return Ok(None);
         };
-        let facts = FileMetadata::from_stat(&rustix::fs::fstat(&descriptor)?);
-        Ok(facts.map(|facts| (File::from(descriptor), facts)))
+        let facts = FileMetadata::from_stat(&rustix::fs::fstat(&opened.descriptor)?);
+        let facts = facts.map(|facts| FileMetadata { target: opened.target, ..facts });
+        Ok(facts.map(|facts| (File::from(opened.descriptor), facts)))
     }
 
     /// Returns the metadata of the file `name` in an open folder, without opening it; `None` if it
@@ -91,7 +92,7 @@ impl Root {
     ///
     /// As the system reports it.
     pub fn open_folder(&self, place: &RelativePath) -> io::Result<OwnedFd> {
-        Ok(self.open(place, FOLDER_FLAGS)?)
+        Ok(self.open(place, FOLDER_FLAGS)?.descriptor)
     }
 
     /// Returns why the file at `place`, which is a link or cannot be read, is not offered; `None`
@@ -140,37 +141,51 @@ impl Root {
         rustix::fs::openat(CWD, &self.path, FOLDER_FLAGS, Mode::empty())
     }
 
-    fn open(&self, place: &RelativePath, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fn open(&self, place: &RelativePath, flags: OFlags) -> Result<Opened, Errno> {
         let root = self.open_root()?;
         if place.is_root() {
-            return Ok(root);
+            return Ok(Opened { descriptor: root, target: None });
         }
-        let follows_hidden = self.follows_hidden;
-        match open_with_openat2(&root, place, flags, follows_hidden) {
-            // Kernels before 5.6 do not know the call, and some sandboxes forbid unknown calls.
-            Err(Errno::NOSYS | Errno::PERM) => {
-                open_by_components(root, place, flags, follows_hidden)
-            }
-            // There is a link, whose target has to be checked.
-            Err(Errno::LOOP) if !follows_hidden => open_by_components(root, place, flags, false),
-            result => result,
-        }
+        open_beneath(root, place, flags, self.follows_hidden)
     }
 }
 
-/// Lets the kernel resolve the whole path; a link in it is an error unless `follows_links`. A
-/// concurrent rename requires another attempt.
+/// An open file or folder.
+#[derive(Debug)]
+struct Opened {
+    descriptor: OwnedFd,
+    /// Its place, if links were followed to it.
+    target: Option<RelativePath>,
+}
+
+/// Opens `place` below `root`.
+fn open_beneath(
+    root: OwnedFd,
+    place: &RelativePath,
+    flags: OFlags,
+    follows_hidden: bool,
+) -> Result<Opened, Errno> {
+    match open_without_links(&root, place, flags) {
+        // Kernels before 5.6 do not know the call, and some sandboxes forbid unknown calls; or
+        // there is a link, whose target has to be known.
+        Err(Errno::NOSYS | Errno::PERM | Errno::LOOP) => {
+            open_by_components(root, place, flags, follows_hidden)
+        }
+        result => result.map(|descriptor| Opened { descriptor, target: None }),
+    }
+}
+
+/// Lets the kernel resolve the whole path; a link in it is an error. A concurrent rename requires
+/// another attempt.
 #[cfg(target_os = "linux")]
-fn open_with_openat2(
+fn open_without_links(
     root: &OwnedFd,
     place: &RelativePath,
     flags: OFlags,
-    follows_links: bool,
 ) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
 
-    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    resolve.set(ResolveFlags::NO_SYMLINKS, !follows_links);
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
     for _ in 0..ATTEMPTS_MAX {
         match rustix::fs::openat2(root, place.as_str(), flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN) => {}
@@ -181,7 +196,7 @@ fn open_with_openat2(
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_with_openat2(_: &OwnedFd, _: &RelativePath, _: OFlags, _: bool) -> Result<OwnedFd, Errno> {
+fn open_without_links(_: &OwnedFd, _: &RelativePath, _: OFlags) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
@@ -193,9 +208,11 @@ fn open_by_components(
     place: &RelativePath,
     flags: OFlags,
     follows_hidden: bool,
-) -> Result<OwnedFd, Errno> {
+) -> Result<Opened, Errno> {
     let mut steps = reversed_components(place.as_str().as_bytes());
     let mut folders = vec![root];
+    // Those of `folders`, without the root, and at the end that of the file.
+    let mut names: Vec<Vec<u8>> = Vec::new();
     let mut links = 0;
     while let Some(step) = steps.pop() {
         let Some(here) = folders.last() else { return Err(Errno::XDEV) };
@@ -204,6 +221,7 @@ fn open_by_components(
         }
         if step == b".." {
             folders.pop();
+            names.pop();
             continue;
         }
         if is_hidden_target(&step) && !follows_hidden {
@@ -213,8 +231,10 @@ fn open_by_components(
         let how = OFlags::NOFOLLOW | if is_last { flags } else { FOLDER_FLAGS };
         let name = OsStr::from_bytes(&step);
         match rustix::fs::openat(here, name, how, Mode::empty()) {
-            Ok(descriptor) if is_last => return Ok(descriptor),
-            Ok(descriptor) => folders.push(descriptor),
+            Ok(descriptor) => {
+                folders.push(descriptor);
+                names.push(step);
+            }
             // A link: systems report different errors for `O_NOFOLLOW`. If it is not a link,
             // reading it fails.
             Err(Errno::LOOP | Errno::NOTDIR | Errno::MLINK) => {
@@ -228,7 +248,13 @@ fn open_by_components(
             Err(error) => return Err(error),
         }
     }
-    folders.pop().ok_or(Errno::XDEV)
+    let descriptor = folders.pop().ok_or(Errno::XDEV)?;
+    if links == 0 {
+        return Ok(Opened { descriptor, target: None });
+    }
+    // A name that cannot be served has no URI that rules could name.
+    let target = names.iter().try_fold(RelativePath::default(), |place, name| place.child(name));
+    Ok(Opened { descriptor, target: Some(target.ok_or(Errno::NOENT)?) })
 }
 
 /// Returns `path` as an absolute one without `.` and `..`. Links before a `..` are resolved, others
@@ -261,9 +287,9 @@ fn reversed_components(path: &[u8]) -> Vec<Vec<u8>> {
 
 /// Maps errors: resource limits and I/O errors stay errors, all others become `None`. The reasons
 /// are not distinguished, so that clients learn nothing about files out of reach.
-fn none_if_unreachable(result: Result<OwnedFd, Errno>) -> io::Result<Option<OwnedFd>> {
+fn none_if_unreachable<T>(result: Result<T, Errno>) -> io::Result<Option<T>> {
     match result {
-        Ok(descriptor) => Ok(Some(descriptor)),
+        Ok(opened) => Ok(Some(opened)),
         Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO)) => Err(error.into()),
         Err(_) => Ok(None),
     }
@@ -280,7 +306,7 @@ const LINKS_MAX: usize = 40;
 const ATTEMPTS_MAX: usize = 32;
 
 /// Metadata of a regular file.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileMetadata {
     /// Size in bytes.
     pub bytes: u64,
@@ -289,6 +315,8 @@ pub struct FileMetadata {
     /// Device, inode and ctime, which change with every change of the file, and if another file is
     /// renamed over it.
     version: [u64; 4],
+    /// The place of the file, if links lead to it from the one that was opened.
+    pub target: Option<RelativePath>,
 }
 
 impl FileMetadata {
@@ -305,6 +333,7 @@ impl FileMetadata {
                 to_u64(stat.st_ctime),
                 to_u64(stat.st_ctime_nsec),
             ],
+            target: None,
         })
     }
 
@@ -328,13 +357,11 @@ mod tests {
     use super::*;
 
     /// A method to open a path.
-    type OpenMethod = fn(OwnedFd, &RelativePath, OFlags, bool) -> Result<OwnedFd, Errno>;
+    type OpenMethod = fn(OwnedFd, &RelativePath, OFlags, bool) -> Result<Opened, Errno>;
 
     /// Both methods, which must give the same results.
-    const OPEN_METHODS: [(&str, OpenMethod); 2] = [
-        ("at once", |root, place, flags, follows| open_with_openat2(&root, place, flags, follows)),
-        ("by steps", open_by_components),
-    ];
+    const OPEN_METHODS: [(&str, OpenMethod); 2] =
+        [("at once", open_beneath), ("by steps", open_by_components)];
 
     fn place(path: &str) -> RelativePath {
         RelativePath::from_absolute(&Path::new("/").join(path), Path::new("/")).unwrap()
@@ -393,16 +420,36 @@ mod tests {
         ] {
             for (name, open) in OPEN_METHODS {
                 let opened = open(root.open_root().unwrap(), &place(path), OFlags::RDONLY, true);
-                let text = opened.ok().map(|descriptor| {
+                let text = opened.ok().map(|opened| {
                     let mut text = String::new();
-                    File::from(descriptor).read_to_string(&mut text).unwrap();
+                    File::from(opened.descriptor).read_to_string(&mut text).unwrap();
                     text
                 });
-                if cfg!(target_os = "linux") || name == "by steps" {
-                    assert_eq!(text.as_deref(), content, "{path} {name}");
-                }
+                assert_eq!(text.as_deref(), content, "{path} {name}");
             }
         }
+    }
+
+    #[test]
+    fn both_open_methods_know_where_links_lead() {
+        let (_directory, root) = root_with_links();
+        for (path, target) in [
+            ("plain", None),
+            ("sub/deep/file", None),
+            ("to-plain", Some("plain")),
+            ("to-sub/deep/file", Some("sub/deep/file")),
+            ("sub/winding", Some("sub/deep/file")),
+            ("to-sub/deep/up-twice", Some("plain")),
+        ] {
+            for (name, open) in OPEN_METHODS {
+                let opened = open(root.open_root().unwrap(), &place(path), OFlags::RDONLY, false);
+                let found = opened.unwrap().target;
+                assert_eq!(found.as_ref().map(RelativePath::as_str), target, "{path} {name}");
+            }
+        }
+        symlink("back\\slash", root.path().join("to-backslash")).unwrap();
+        std::fs::write(root.path().join("back\\slash"), "unservable").unwrap();
+        assert!(root.open_file(&place("to-backslash")).unwrap().is_none());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::fmt;
 
 use corelane_base::principal::{ANONYMOUS_TIER, Principal, USER_TIER};
 
-use crate::guard::pattern::{NamePattern, Pattern, TargetName};
+use crate::guard::pattern::{NamePattern, Pattern, TargetName, TargetUri};
 
 /// The rules of a server.
 #[derive(Clone, Debug, Default)]
@@ -222,6 +222,24 @@ impl AccessRules {
                 Err(AccessDenied { scopes, reason, is_second_factor })
             }
         }
+    }
+
+    /// Checks whether a caller may make a request for a resource, by its resolved URI.
+    ///
+    /// # Errors
+    ///
+    /// What the caller lacks.
+    pub fn check_uri(
+        &self,
+        principal: Option<&Principal>,
+        method: &str,
+        uri: &str,
+    ) -> Result<(), AccessDenied> {
+        let forms = TargetUri::with_and_without_query(uri);
+        forms.iter().try_for_each(|form| {
+            let name = TargetName::Uri(form);
+            self.check(principal, AccessTarget { method, name, scopes: &[] })
+        })
     }
 
     /// Returns the rank of a caller among the tiers; one of an unknown tier has the lowest.

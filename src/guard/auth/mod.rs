@@ -34,6 +34,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use corelane_base::principal::{Binding, Principal};
+use corelane_protocol::eras::Method;
 
 use self::access::AccessRules;
 use self::api_keys::ApiKeys;
@@ -122,6 +123,11 @@ pub enum VerifyError {
 }
 
 impl Authenticator {
+    /// Returns whether the rules admit that a caller reads a resource, by its resolved URI.
+    pub fn may_read(&self, principal: Option<&Principal>, uri: &str) -> bool {
+        self.access.check_uri(principal, Method::ResourcesRead.as_str(), uri).is_ok()
+    }
+
     /// Returns whether the verification of a token may cost more than the hash for API keys: a
     /// signature check, or what the verifier of the program does.
     pub fn needs_check(&self, token: &str) -> bool {

@@ -11,6 +11,7 @@
 //! wait for later turns.
 //! `source` reads the keys, before the server starts and on threads of its own.
 
+mod access;
 mod credential;
 
 mod proof_holders;
@@ -37,7 +38,6 @@ use corelane_base::client_address::ClientAddress;
 use corelane_base::principal::Principal;
 use corelane_base::slab::Key;
 use corelane_base::time::{Instant, WallClock};
-use corelane_protocol::eras::Method;
 
 use self::checks::{ProofChecks, TurnChecks, count_check};
 pub(super) use self::checks::{
@@ -51,7 +51,6 @@ use self::question_queue::Question;
 #[cfg(feature = "cli")]
 pub use self::source::check_auth;
 pub(super) use self::source::{AuthSource, AuthUpdate, HOW_TO_KNOW_CALLERS, HostCallers};
-use crate::guard::auth::access::{AccessDenied, AccessTarget};
 use crate::guard::auth::certificates::{ClientCertificate, RevokedCertificates};
 use crate::guard::auth::challenge::Challenges;
 use crate::guard::auth::dpop::INVALID_SIGNATURE;
@@ -62,9 +61,7 @@ use crate::guard::auth::token_table::{TokenDigest, TokenTable, digest_of};
 use crate::guard::auth::{
     AuthError, Authenticator, InvalidToken, TokenFault, Verified, VerifyError,
 };
-use crate::guard::pattern::{TargetName, TargetUri};
 use crate::server::failure_limit::FailureLimit;
-use crate::service::Catalog;
 use crate::telemetry::counters::AuthCounters;
 
 /// Interval at which the credentials of open connections are checked.
@@ -226,7 +223,7 @@ impl Authentication {
     }
 
     /// Returns what callers may do, and what refused ones are sent.
-    fn authenticator(&self) -> &Authenticator {
+    fn authenticator(&self) -> &Arc<Authenticator> {
         self.verification.as_ref().map_or(&self.attached, |active| &active.authenticator)
     }
 
@@ -445,46 +442,6 @@ impl Authentication {
         let checked = active.verify_certificate(certificate, time);
         count_check(counters, false, &checked);
         checked
-    }
-
-    /// Checks whether a caller may make a request for a tool, prompt or resource. A URI is checked
-    /// as the catalog resolves it, so that a rule is not avoided by another spelling.
-    ///
-    /// # Errors
-    ///
-    /// What the caller lacks.
-    pub(super) fn check_operation(
-        &self,
-        catalog: &Catalog,
-        principal: Option<&Principal>,
-        method: Method,
-        name: &str,
-    ) -> Result<(), AccessDenied> {
-        let scopes = match method {
-            Method::ToolsCall => catalog.tool(name).map_or(&[][..], |tool| tool.required_scopes()),
-            _ => &[],
-        };
-        let access = &self.authenticator().access;
-        let check = |name: TargetName<'_>| {
-            access.check(principal, AccessTarget { method: method.as_str(), name, scopes })
-        };
-        if !method.names_uri() {
-            return check(TargetName::Name(name));
-        }
-        let uri = catalog.resolved_uri(name);
-        let forms = TargetUri::with_and_without_query(&uri);
-        forms.iter().try_for_each(|form| check(TargetName::Uri(form)))
-    }
-
-    /// Returns whether a caller may use an entry of a list.
-    pub(super) fn may_use(
-        &self,
-        catalog: &Catalog,
-        principal: Option<&Principal>,
-        method: Method,
-        name: &str,
-    ) -> bool {
-        self.check_operation(catalog, principal, method, name).is_ok()
     }
 }
 

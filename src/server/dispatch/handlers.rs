@@ -237,6 +237,7 @@ impl Dispatcher {
         let (sender, shard) = (handlers.sender.clone(), handlers.shard);
         let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&handlers.catalog_writer);
         let results = handlers.results.account();
+        let rules = self.auth.read_rules();
         let BlockingWork { run, result_size } = work;
         let result_size = handlers.results.expected_size(result_size);
         let size = result_size.clone();
@@ -246,7 +247,16 @@ impl Dispatcher {
             let mut taken = results.charge(reserved);
             let handle = |call_id: CallId| {
                 let (sender, alive) = (sender.clone(), Weak::clone(&watched));
-                BlockingHandle { sender, shard, call_id, alive, request, log_filter, catalog }
+                BlockingHandle {
+                    sender,
+                    shard,
+                    call_id,
+                    alive,
+                    request,
+                    log_filter,
+                    catalog,
+                    rules,
+                }
             };
             let result = run(BlockingContext::new(match requester {
                 Requester::Call(call_id) => Arc::new(handle(call_id)),

@@ -20,6 +20,7 @@ use corelane_protocol::model::InputRequest;
 
 use super::HandlerEvent;
 use super::handler_state::HandlerState;
+use crate::guard::auth::Authenticator;
 use crate::server::client_requests::InputResult;
 use crate::server::shard_message::{
     LogMessage, PartialResult, Progress, Requester, ShardMessage, TaskEvent, UpdateResult,
@@ -219,6 +220,8 @@ pub struct BlockingHandle {
     pub request: Arc<RequestInfo>,
     pub log_filter: LogFilter,
     pub catalog: Arc<dyn CatalogAccess>,
+    /// The rules for what callers read, if there are any.
+    pub rules: Option<Arc<Authenticator>>,
 }
 
 impl BlockingHost for BlockingHandle {
@@ -237,6 +240,10 @@ impl BlockingHost for BlockingHandle {
 
     fn request(&self) -> &RequestInfo {
         &self.request
+    }
+
+    fn may_read(&self, uri: &str) -> bool {
+        self.rules.as_ref().is_none_or(|rules| rules.may_read(self.request.principal(), uri))
     }
 
     fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value) {

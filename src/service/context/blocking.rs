@@ -27,6 +27,11 @@ pub trait BlockingHost: Send + Sync {
     /// The request.
     fn request(&self) -> &RequestInfo;
 
+    /// Returns whether rules admit that the caller reads the resource `uri`, in normal form.
+    fn may_read(&self, _uri: &str) -> bool {
+        true
+    }
+
     /// Sends a log message; see [`BlockingContext::log`].
     fn log(&self, level: LoggingLevel, logger: Option<&str>, data: serde_json::Value);
 
@@ -97,6 +102,12 @@ impl BlockingContext {
     /// [`RequestInfo::extension`].
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.request().extension()
+    }
+
+    /// Returns whether rules admit that the caller reads the resource `uri`, in normal form.
+    #[cfg(feature = "files")]
+    pub(crate) fn may_read(&self, uri: &str) -> bool {
+        self.host.may_read(uri)
     }
 
     /// Sends a log message; see [`RequestContext::log`](crate::service::RequestContext::log). Cost:

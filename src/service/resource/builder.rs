@@ -44,6 +44,8 @@ pub(super) struct ResourceDefinition {
     pub(super) listed_variable: Option<Box<str>>,
     /// The shard state that the handler needs.
     pub(super) required_state: Option<StateType>,
+    /// The URI of what it is a link to.
+    pub(super) target_uri: Option<Box<str>>,
 }
 
 impl ResourceDefinition {
@@ -61,6 +63,7 @@ impl ResourceDefinition {
             completion_forwarder: None,
             listed_variable: None,
             required_state: None,
+            target_uri: None,
         }
     }
 
@@ -132,6 +135,13 @@ impl<T, S: 'static> ResourceBuilder<T, S> {
     /// Description for people and models. Default none.
     pub fn description(mut self, description: impl Into<Box<str>>) -> Self {
         self.definition.metadata.description = Some(description.into());
+        self
+    }
+
+    /// The URI of what it is a link to: rules for that apply to the link, too.
+    #[cfg(feature = "files")]
+    pub(crate) fn leads_to(mut self, uri: impl Into<Box<str>>) -> Self {
+        self.definition.target_uri = Some(uri.into());
         self
     }
 

@@ -61,6 +61,11 @@ impl Resource {
         &self.definition.uri
     }
 
+    /// URI of what it is a link to; `None` if it is no link.
+    pub(crate) fn target_uri(&self) -> Option<&str> {
+        self.definition.target_uri.as_deref()
+    }
+
     /// Name of the resource.
     pub fn name(&self) -> &str {
         &self.definition.metadata.name

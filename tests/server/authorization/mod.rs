@@ -23,6 +23,7 @@ mod introspection;
 mod introspection_flood;
 mod issuer;
 mod key_sets;
+mod links;
 mod message_tokens;
 mod proof_key;
 mod reload;
