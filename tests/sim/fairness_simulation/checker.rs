@@ -1,7 +1,7 @@
 //! What is fair: how long an honest client may wait, whose places it loses, and how many a caller
 //! may have.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -59,8 +59,20 @@ impl PlaceLimits {
     }
 }
 
-/// What each caller has, at one time.
-type HeldByCaller = HashMap<(PlaceKind, Holder), usize>;
+/// What each caller has, at one time: by the index of the kind in [`KINDS`].
+type HeldByCaller = BTreeMap<(usize, Holder), usize>;
+
+const KINDS: [PlaceKind; 5] = [
+    PlaceKind::Connection(Transport::Tcp),
+    PlaceKind::Connection(Transport::Http),
+    PlaceKind::Session,
+    PlaceKind::ParitySession,
+    PlaceKind::Task,
+];
+
+fn index_of(kind: PlaceKind) -> usize {
+    KINDS.iter().position(|known| *known == kind).unwrap_or(KINDS.len())
+}
 
 /// Decides what is fair.
 #[derive(Debug)]
@@ -72,7 +84,7 @@ pub(crate) struct FairnessChecker {
 }
 
 impl FairnessChecker {
-    pub(crate) fn new(limits: PlaceLimits) -> Self {
+    pub(crate) const fn new(limits: PlaceLimits) -> Self {
         Self { limits, held: HeldByCaller::new(), slowest: Duration::ZERO }
     }
 
@@ -85,23 +97,24 @@ impl FairnessChecker {
     pub(crate) fn record_places(&mut self, places: &[HeldPlace]) -> Result<(), String> {
         let mut held = HeldByCaller::new();
         for place in places {
-            *held.entry((place.kind, place.holder)).or_default() += 1;
+            *held.entry((index_of(place.kind), place.holder)).or_default() += 1;
         }
         let before = std::mem::replace(&mut self.held, held);
         let total = |held: &HeldByCaller, kind| {
             let places = held.iter().filter(|((of, _), _)| *of == kind);
             places.map(|(_, count)| *count).sum::<usize>()
         };
-        for ((kind, holder), count) in &self.held {
+        for ((index, holder), count) in &self.held {
+            let kind = KINDS.get(*index).ok_or("a place of another kind")?;
             let places_max = self.limits.of(*kind);
-            let all = total(&self.held, *kind);
+            let all = total(&self.held, *index);
             if all > places_max {
                 return Err(format!("{all} places of {kind:?}, of {places_max}"));
             }
             let share_max = if *kind == PlaceKind::Session {
                 // At the limit an eighth, of which no more are taken from others.
-                let had = before.get(&(*kind, *holder)).copied().unwrap_or_default();
-                let was_full = total(&before, *kind) == places_max;
+                let had = before.get(&(*index, *holder)).copied().unwrap_or_default();
+                let was_full = total(&before, *index) == places_max;
                 if was_full { had.max(places_max / 8 + 1) } else { places_max }
             } else {
                 self.limits.share.of(places_max)
@@ -127,8 +140,9 @@ impl FairnessChecker {
         idle: Duration,
     ) -> Result<(), String> {
         let mut networks: BTreeMap<u128, usize> = BTreeMap::new();
+        let index = index_of(kind);
         for ((of, holder), count) in &self.held {
-            if *of == kind
+            if *of == index
                 && let Holder::Address(address) = holder
             {
                 *networks.entry(network(address.ip())).or_default() += count;

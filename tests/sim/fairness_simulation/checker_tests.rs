@@ -23,13 +23,13 @@ fn checker() -> FairnessChecker {
 }
 
 fn address(text: &str) -> IpAddr {
-    text.parse().unwrap()
+    text.parse().expect("an address")
 }
 
 /// Places of a kind, so many of each address.
 fn places(kind: PlaceKind, held: &[(&str, usize)]) -> Vec<HeldPlace> {
     let of = |(text, count): &(&str, usize)| {
-        let holder = Holder::Address(ClientAddress::new(address(text)).unwrap());
+        let holder = Holder::Address(ClientAddress::of(address(text)));
         vec![HeldPlace { kind, holder }; *count]
     };
     held.iter().flat_map(of).collect()

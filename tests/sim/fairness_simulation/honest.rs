@@ -200,7 +200,7 @@ impl<'a> HonestClient<'a> {
             Step::Initialized => (messages::initialized(), Envelope::Legacy(session)),
             Step::Handshake => (messages::handshake(), Envelope::Parity(None)),
             Step::Call if is_parity => {
-                let call = messages::parity(id, "tools/call", messages::echo(&text));
+                let call = messages::parity(id, "tools/call", &messages::echo(&text));
                 (call, Envelope::Parity(session))
             }
             Step::Call if is_legacy => {

@@ -92,7 +92,7 @@ pub(crate) fn handshake() -> Value {
 }
 
 /// A request of the parity dialect.
-pub(crate) fn parity(id: u64, method: &str, params: Value) -> Value {
+pub(crate) fn parity(id: u64, method: &str, params: &Value) -> Value {
     json!({"type": "request", "id": id, "method": method, "params": params})
 }
 

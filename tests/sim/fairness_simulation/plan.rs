@@ -237,7 +237,7 @@ impl FairnessPlan {
             )
         });
         let honest = honest.collect();
-        let newcomers = (0..1 + random.below(3)).map(|number| {
+        let newcomers = (0..=random.below(3)).map(|number| {
             let arrives_at = attack + Duration::from_millis(random.below(50) as u64);
             let kind = HonestKind::ALL[random.below(8)];
             HonestPlan::draw(100 + number, kind, has_tokens, arrives_at, random)
@@ -263,7 +263,7 @@ impl HostilePlan {
             kind => kind.is_of_no_use() || !has_tokens || token.is_some(),
         };
         let all: Vec<HostileKind> = HostileKind::ALL.into_iter().filter(may_have).collect();
-        let kinds = (0..1 + random.below(4)).map(|_| all[random.below(all.len())]).collect();
+        let kinds = (0..=random.below(4)).map(|_| all[random.below(all.len())]).collect();
         let is_large = addresses.len() > NETWORKS_MAX;
         Self {
             addresses,
