@@ -6,7 +6,9 @@
 
 use corelane_protocol::eras::{InitializeRequestParams, Lifecycle, Method, RequestMetaObject};
 use corelane_protocol::error::Error;
-use corelane_protocol::json::{PADDING_BYTES, PaddedText, ParseError, Parser, Value, whole_number};
+use corelane_protocol::json::{
+    PADDING_BYTES, PaddedBuffer, PaddedText, ParseError, Parser, Value, whole_number,
+};
 use corelane_protocol::jsonrpc::{ID_BYTES_MAX, Id, InvalidMessage, Message};
 use corelane_protocol::message_head::MessageHead;
 use corelane_protocol::model::{
@@ -27,6 +29,7 @@ use corelane_protocol::revision::Revision;
 ///
 /// Panics if a property does not hold.
 pub(crate) fn check_message(parser: &mut Parser, bytes: &[u8]) -> bool {
+    check_apart(parser, bytes);
     let mut text = padded(bytes);
     let reference = serde_json::from_slice::<serde_json::Value>(bytes);
     let is_rejected = reference.is_err();
@@ -56,10 +59,27 @@ pub(crate) fn check_message(parser: &mut Parser, bytes: &[u8]) -> bool {
     true
 }
 
+/// Checks that a text that is parsed apart has the values that it has otherwise.
+fn check_apart(parser: &mut Parser, bytes: &[u8]) {
+    let read = |parser: &mut Parser, buffer: &mut PaddedBuffer| {
+        parser.read(&mut buffer.text(), |document| {
+            let mut encoded = Vec::new();
+            document.root().write(&mut encoded);
+            encoded
+        })
+    };
+    let expected = read(parser, &mut PaddedBuffer::copy_of(bytes));
+    let mut apart = PaddedBuffer::copy_of(bytes);
+    let parsed = parser.parse_apart(&mut apart);
+    assert_eq!(parsed.is_ok(), apart.is_parsed(), "only a text that is accepted is parsed");
+    assert_eq!(parsed.and_then(|()| read(parser, &mut apart)), expected, "parsed apart");
+}
+
 /// Repairs a text that was rejected because of `error`, and reads the head of what remains.
 fn check_repair(parser: &mut Parser, mut text: Vec<u8>, bytes: &[u8], error: ParseError) {
     let length = bytes.len();
     let original = MessageHead::read(bytes);
+    assert_eq!(MessageHead::read(&original.to_text()), original, "a head has changed");
     let is_repaired = parser.repair(&mut PaddedText::new(&mut text, length), error);
     let head = MessageHead::read(&text[..length]);
     if is_repaired {

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
+use crate::json::ObjectWriter;
 use crate::jsonrpc::{ID_BYTES_MAX, Id, IdBuf};
 
 /// The members of a message that name it.
@@ -52,6 +53,23 @@ impl MessageHead {
         }
         head.id = head.id.filter(|_| ids == 1);
         head
+    }
+
+    /// Returns a short text with the same head.
+    pub fn to_text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        let mut members = ObjectWriter::open(&mut text);
+        if let Some(id) = self.id() {
+            id.write(members.key("id"));
+        }
+        if self.has_method {
+            members.string("method", "");
+        }
+        if self.has_outcome {
+            members.raw("result", b"null");
+        }
+        members.close();
+        text
     }
 
     /// Returns the id, if it can be read.

@@ -25,15 +25,20 @@ mod deserialize;
 
 mod prescan;
 
+mod error;
+
+mod parsed;
+
 mod padded_text;
 
 mod repair;
 
 mod parser;
 
+pub use error::ParseError;
 pub use object::ObjectWriter;
 pub use padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText, SourcePlace, padding_of};
-pub use parser::{Document, ParseError, Parser};
+pub use parser::{Document, Parser};
 pub use prescan::{LARGE_TEXT_BYTES, ParseLimits};
 pub use value::{Array, DuplicateKey, Items, Members, Object, Value, ValueKind, whole_number};
 pub use write::write_timestamp;

@@ -1,6 +1,8 @@
 //! JSON text with the padding that the parser needs, and its place in memory: the text as it was
 //! received, beside its parsed values.
 
+use super::error::ParseError;
+use super::parsed::ParsedText;
 use super::prescan::{LONG_STRING_TEXT_BYTES_MIN, PRESCAN_BYTES_MIN};
 use super::value::Value;
 
@@ -17,6 +19,8 @@ pub struct PaddedText<'a> {
     length: usize,
     /// All bytes behind the text are free to be overwritten.
     has_spare: bool,
+    /// What parsing it has found, if that is done.
+    parsed: Option<&'a ParsedText>,
 }
 
 impl<'a> PaddedText<'a> {
@@ -28,7 +32,7 @@ impl<'a> PaddedText<'a> {
     #[inline]
     pub fn new(bytes: &'a mut [u8], length: usize) -> Self {
         assert!(bytes.len() >= length + PADDING_BYTES, "PADDING_BYTES of padding must follow text");
-        Self { bytes, length, has_spare: false }
+        Self { bytes, length, has_spare: false, parsed: None }
     }
 
     /// Returns the text `bytes[..length]`; what follows it may be overwritten.
@@ -50,7 +54,8 @@ impl<'a> PaddedText<'a> {
     /// Returns the same text for a shorter time.
     #[inline]
     pub const fn reborrow(&mut self) -> PaddedText<'_> {
-        PaddedText { bytes: self.bytes, length: self.length, has_spare: self.has_spare }
+        let Self { length, has_spare, parsed, .. } = *self;
+        PaddedText { bytes: self.bytes, length, has_spare, parsed }
     }
 
     /// Returns the part from `start` to `end`; what follows it is its padding.
@@ -62,7 +67,7 @@ impl<'a> PaddedText<'a> {
     pub fn part(&mut self, start: usize, end: usize) -> PaddedText<'_> {
         assert!(start <= end && end <= self.length, "the part is not within the text");
         let has_spare = self.has_spare && end == self.length;
-        PaddedText { bytes: &mut self.bytes[start..], length: end - start, has_spare }
+        PaddedText { bytes: &mut self.bytes[start..], length: end - start, has_spare, parsed: None }
     }
 
     /// Returns the text without its padding, for changes in place.
@@ -86,13 +91,19 @@ impl<'a> PaddedText<'a> {
         assert!(middle <= end && end <= self.length, "the part is not within the text");
         let has_spare = self.has_spare && end == self.length;
         let (before, bytes) = self.bytes[start..].split_at_mut(middle - start);
-        (before, PaddedText { bytes, length: end - middle, has_spare })
+        (before, PaddedText { bytes, length: end - middle, has_spare, parsed: None })
     }
 
     /// Returns the buffer with the padding, and the length of the text.
     #[inline]
     pub(super) const fn into_parts(self) -> (&'a mut [u8], usize) {
         (self.bytes, self.length)
+    }
+
+    /// Returns what parsing it has found, if that is done.
+    #[inline]
+    pub(super) const fn parsed(&self) -> Option<&'a ParsedText> {
+        self.parsed
     }
 
     /// Returns whether all bytes behind the text may be overwritten.
@@ -112,6 +123,7 @@ pub const fn padding_of(length: usize) -> usize {
 pub struct PaddedBuffer {
     bytes: Vec<u8>,
     length: usize,
+    parsed: Option<Box<ParsedText>>,
 }
 
 impl PaddedBuffer {
@@ -119,7 +131,36 @@ impl PaddedBuffer {
     pub fn new(mut text: Vec<u8>) -> Self {
         let length = text.len();
         text.resize(length + padding_of(length), 0);
-        Self { bytes: text, length }
+        Self { bytes: text, length, parsed: None }
+    }
+
+    /// Returns the text `bytes[..length]`; what follows it may be overwritten.
+    ///
+    /// # Panics
+    ///
+    /// Panics if fewer than [`PADDING_BYTES`] bytes follow it.
+    pub fn from_padded(bytes: Vec<u8>, length: usize) -> Self {
+        assert!(bytes.len() >= length + PADDING_BYTES, "PADDING_BYTES of padding must follow text");
+        Self { bytes, length, parsed: None }
+    }
+
+    /// Replaces a text that is rejected because of `error` by `text`.
+    pub fn reject(&mut self, error: ParseError, text: Vec<u8>) {
+        *self = Self { parsed: Some(Box::new(ParsedText::Rejected(error))), ..Self::new(text) };
+    }
+
+    pub(super) fn set_parsed(&mut self, parsed: ParsedText) {
+        self.parsed = Some(Box::new(parsed));
+    }
+
+    /// Returns whether it was [parsed apart](super::Parser::parse_apart), or rejected.
+    pub const fn is_parsed(&self) -> bool {
+        self.parsed.is_some()
+    }
+
+    /// Returns the capacity of the buffer.
+    pub const fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Returns a copy of `text`.
@@ -136,7 +177,8 @@ impl PaddedBuffer {
 
     /// Returns the text to be parsed.
     pub fn text(&mut self) -> PaddedText<'_> {
-        PaddedText::with_spare(&mut self.bytes, self.length)
+        let parsed = self.parsed.as_deref();
+        PaddedText { bytes: &mut self.bytes, length: self.length, has_spare: true, parsed }
     }
 
     /// Returns the buffer, for reuse.

@@ -5,7 +5,9 @@
 //! [`ParseLimits::retained_text_bytes_max`] the memory is returned to the allocator, unless it is
 //! kept by [`Parser::keep_large`].
 
-use super::padded_text::{PADDING_BYTES, PaddedText};
+use super::error::ParseError;
+use super::padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText};
+use super::parsed::{ParsedText, PlacedNode};
 use super::prescan::{
     LONG_STRING_TEXT_BYTES_MIN, NESTING_LIMIT_MAX, PRESCAN_BYTES_MIN, ParseLimits, PrescanError,
     find_long_string, prescan,
@@ -15,40 +17,7 @@ use super::value::Value;
 use simd_json::{Buffers, Deserializer, Error, ErrorType, Implementation, Node, Tape};
 use std::ops::Range;
 
-/// Why a text was rejected. A text with several faults is rejected for one of them.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ParseError {
-    /// Arrays and objects nested deeper than [`ParseLimits::nesting_max`].
-    Depth,
-    /// Not JSON, a lone surrogate, or a number beyond the range of a double.
-    Syntax,
-    /// More keys, values and brackets than [`ParseLimits::tokens_max`].
-    Tokens,
-    /// Not JSON, detected before any value was decoded: an unterminated string, a control
-    /// character inside one, an empty text. The text may also not be UTF-8; nothing is decoded yet,
-    /// so that this can be checked.
-    Structure,
-    /// Not UTF-8.
-    Utf8,
-}
-
-impl ParseError {
-    /// Returns whether `text`, which was rejected for this reason and is
-    /// [repaired](Parser::repair), is not UTF-8.
-    #[cold]
-    pub fn is_invalid_utf8(self, text: &[u8]) -> bool {
-        match self {
-            Self::Utf8 => true,
-            // UTF-8 was checked before.
-            Self::Syntax => false,
-            Self::Depth | Self::Structure | Self::Tokens => {
-                simdutf8::basic::from_utf8(text).is_err()
-            }
-        }
-    }
-}
-
-/// Reusable memory for parsing. One per shard.
+/// Reusable memory for parsing. One per shard, and one per text that is parsed apart.
 pub struct Parser {
     buffers: Buffers,
     nodes: Vec<Node<'static>>,
@@ -114,12 +83,55 @@ impl Parser {
     /// then until [`Parser::repair`], which also frees the memory of a large one.
     #[inline]
     pub fn parse<'a>(&'a mut self, text: PaddedText<'a>) -> Result<Document<'a>, ParseError> {
-        let has_spare = text.has_spare();
+        let (has_spare, parsed) = (text.has_spare(), text.parsed());
         let (text, length) = text.into_parts();
-        if length >= LONG_STRING_TEXT_BYTES_MIN {
+        if length >= LONG_STRING_TEXT_BYTES_MIN || parsed.is_some() {
+            if let Some(parsed) = parsed {
+                return self.restore(parsed, text, length);
+            }
             return self.parse_long(text, length, has_spare);
         }
         self.fill_tape(text, length, length)
+    }
+
+    /// Parses `buffer` for another parser, which then reads it without parsing it again: its text
+    /// is that of [`PaddedBuffer::text`], and is not to be copied any more, since parsing has
+    /// changed it. A text that is rejected is repaired as [`Parser::read`] does.
+    ///
+    /// Cost: that of [`Parser::parse`]; reading it costs a few nanoseconds for each value and a
+    /// check of UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// See [`ParseError`]. The values of the text are then what they were before it was parsed.
+    pub fn parse_apart(&mut self, buffer: &mut PaddedBuffer) -> Result<(), ParseError> {
+        let mut text = buffer.text();
+        let address = text.as_bytes().as_ptr().addr();
+        let placed = self.read(&mut text, |document| {
+            document.nodes.iter().map(|node| PlacedNode::new(node, address)).collect()
+        });
+        buffer.set_parsed(ParsedText::Nodes(placed?));
+        Ok(())
+    }
+
+    /// Returns the document of a text that was parsed apart.
+    #[cold]
+    fn restore<'a>(
+        &'a mut self,
+        parsed: &ParsedText,
+        text: &'a mut [u8],
+        length: usize,
+    ) -> Result<Document<'a>, ParseError> {
+        let placed = match parsed {
+            ParsedText::Nodes(placed) => placed,
+            ParsedText::Rejected(error) => return Err(*error),
+        };
+        let text: &'a [u8] = text;
+        let mut nodes = Tape::<'a>(std::mem::take(&mut self.nodes)).0;
+        for node in placed {
+            nodes.push(node.restore(text)?);
+        }
+        Ok(Document { nodes, parser: self, length })
     }
 
     /// Parses `text`, once more after each repair, and passes its document to `read`.
@@ -216,6 +228,10 @@ impl Parser {
     /// Cost: linear in the text.
     #[cold]
     pub fn repair(&mut self, text: &mut PaddedText<'_>, error: ParseError) -> bool {
+        if text.parsed().is_some() {
+            // It was repaired where it was parsed.
+            return false;
+        }
         let Changes { moved, decoded, .. } = std::mem::take(&mut self.changes);
         let bytes = text.as_bytes_mut();
         let rest = moved.as_ref().map_or(0, Range::len);
@@ -363,7 +379,6 @@ fn convert_error(error: &Error) -> ParseError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::PaddedBuffer;
 
     fn padded(text: &[u8]) -> Vec<u8> {
         let mut bytes = text.to_vec();

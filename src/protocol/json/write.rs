@@ -28,10 +28,31 @@ pub fn escaped(out: &mut Vec<u8>, text: &str) {
     loop {
         let clean = unescaped_prefix_len(rest);
         out.extend_from_slice(&rest[..clean]);
-        let Some(&byte) = rest.get(clean) else { return };
-        write_escape(out, byte);
-        rest = &rest[clean + 1..];
+        if clean == rest.len() {
+            return;
+        }
+        rest = write_escapes(out, &rest[clean..]);
     }
+}
+
+/// Appends `text` byte by byte, until some of it in succession needs no escape: a text with one has
+/// often many. Returns the rest.
+#[cold]
+fn write_escapes<'t>(out: &mut Vec<u8>, mut text: &'t [u8]) -> &'t [u8] {
+    let mut clean = 0;
+    while clean < WORD_BYTES
+        && let Some((&byte, rest)) = text.split_first()
+    {
+        if byte < 0x20 || byte == b'"' || byte == b'\\' {
+            write_escape(out, byte);
+            clean = 0;
+        } else {
+            out.push(byte);
+            clean += 1;
+        }
+        text = rest;
+    }
+    text
 }
 
 /// Appends the UTF-8 bytes `out[start..end]` as a JSON string, so that a value that was just
@@ -236,8 +257,7 @@ const fn first_escape(word: [u8; WORD_BYTES]) -> Option<usize> {
     if marks == 0 { None } else { Some(marks.trailing_zeros() as usize / 8) }
 }
 
-/// Appends the escape of one byte that [`first_escape`] found.
-#[cold]
+/// Appends the escape of one byte that needs one.
 fn write_escape(out: &mut Vec<u8>, byte: u8) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let short = match byte {
