@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench hostile -- [--scene NAME] [--origin NAME] [--seconds 4] [--memory 256]
-//!     [--rounds 1] [--priority idle|other|equal] [--program PATH]
+//!     [--rounds 1] [--priority idle|other|equal] [--program PATH] [--other-server]
 //! ```
 //!
 //! For each scene and each origin a `corelane` process serves the demo services and a directory.
@@ -23,6 +23,10 @@
 //! `--priority equal` they have the priority of everything else. On a machine with other load,
 //! start the bench with a real-time policy, and the hostile peers with `--priority other`:
 //! `chrt --rr 1 cargo bench --bench hostile -- --priority other`.
+//!
+//! With `--other-server` the hostile peers attack another server of the same machine, whose
+//! processor they share: what the honest clients of the first one see then is the least that is
+//! possible beside these peers.
 //!
 //! With the memory guard, memory is short from 1 % of the machine's on. Its latencies begin once it
 //! is, and no honest client of it opens new connections, which are refused then.
@@ -126,6 +130,7 @@ fn measure(arguments: &[String], has_namespace: bool) -> io::Result<ExitCode> {
         span: Duration::from_secs(number("--seconds", 4)?.clamp(1, 60)),
         rounds: usize::try_from(number("--rounds", 1)?.clamp(1, 100)).map_err(io::Error::other)?,
         priority,
+        attacks_other: arguments.iter().any(|argument| argument == "--other-server"),
         memory_bytes_max: number("--memory", 256)?.clamp(16, 1 << 20) << 20,
     };
     if !Path::new(measurement.program).exists() {

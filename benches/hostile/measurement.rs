@@ -32,6 +32,8 @@ pub(crate) struct Measurement<'a> {
     pub(crate) priority: Priority,
     /// The memory limit of the server.
     pub(crate) memory_bytes_max: u64,
+    /// The hostile peers attack another server on the same machine.
+    pub(crate) attacks_other: bool,
 }
 
 /// The calls of one kind of honest client.
@@ -90,7 +92,12 @@ impl Measurement<'_> {
     fn measure(&self, scene: Scene, origin: Origin, memory_bytes_max: u64) -> io::Result<Measured> {
         let endpoint = IntrospectionEndpoint::start()?;
         let server = self.start_server(scene, origin, memory_bytes_max, &endpoint)?;
+        let other = self
+            .attacks_other
+            .then(|| self.start_server(scene, origin, memory_bytes_max, &endpoint));
+        let other = other.transpose()?;
         let directory = self.files.path();
+        let attacked_addresses = addresses(other.as_ref().unwrap_or(&server))?;
         let addresses = addresses(&server)?;
         let tls = scene.has_tls().then(|| tls_client(directory)).transpose()?;
         let service = Service { addresses, from: origin.honest(), tls };
@@ -114,6 +121,7 @@ impl Measurement<'_> {
             let quiet = server.cpu_time()?.saturating_sub(begin);
             server.reset_resident_peak()?;
             let attackers = origin.attackers();
+            let addresses = attacked_addresses;
             let target = Target { addresses, directory, memory_bytes_max, attackers };
             let attackers = Attackers::start(scene, origin, &target, self.priority)?;
             schedule.wait_for_end_of(Phase::Onset);

@@ -74,6 +74,10 @@ pub(crate) enum Scene {
     UnreadWebSocket,
     /// Messages of 15 MiB in calls that end at once.
     Echoes,
+    /// The same with arguments that consist of escapes.
+    Escapes,
+    /// Messages with as many values as possible, and with more.
+    Values,
     /// Slow calls with arguments of 15 MiB.
     Arguments,
     /// `inputResponses` whose parsed form is large, in slow calls.
@@ -117,7 +121,7 @@ enum Authentication {
 }
 
 impl Scene {
-    pub(crate) const ALL: [Self; 35] = [
+    pub(crate) const ALL: [Self; 37] = [
         Self::None,
         Self::SilentTcp,
         Self::SilentHttp,
@@ -146,6 +150,8 @@ impl Scene {
         Self::UnreadHttp,
         Self::UnreadWebSocket,
         Self::Echoes,
+        Self::Escapes,
+        Self::Values,
         Self::Arguments,
         Self::InputResponses,
         Self::Elicitations,
@@ -186,6 +192,8 @@ impl Scene {
             Self::UnreadHttp => "unread-http",
             Self::UnreadWebSocket => "unread-websocket",
             Self::Echoes => "large-messages",
+            Self::Escapes => "escapes",
+            Self::Values => "values",
             Self::Arguments => "arguments",
             Self::InputResponses => "input-responses",
             Self::Elicitations => "elicitations",

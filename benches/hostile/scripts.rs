@@ -102,7 +102,9 @@ impl Scene {
     /// Returns the scripts of the scenes with long calls and large messages.
     fn scripts_of_calls(self, target: &Target<'_>) -> Vec<Script> {
         match self {
-            Self::Echoes => vec![echoes()],
+            Self::Echoes => vec![echoes(&text(LARGE_BYTES))],
+            Self::Escapes => vec![echoes(&r"\n".repeat(LARGE_BYTES / 2))],
+            Self::Values => vec![values(TOKENS_MAX / 4 - 100), values(LARGE_BYTES / 4)],
             Self::Arguments => {
                 let arguments = format!(r#"{{"seconds":600,"label":"{}"}}"#, text(LARGE_BYTES));
                 let call = tool("slow_compute", &arguments, META);
@@ -127,9 +129,12 @@ impl Scene {
             }
             Self::MemoryPressure => {
                 let leaves_after = Some(Duration::ZERO);
-                vec![half_of_limit(target), Script { sends: 1, leaves_after, ..echoes() }]
+                vec![
+                    half_of_limit(target),
+                    Script { sends: 1, leaves_after, ..echoes(&text(LARGE_BYTES)) },
+                ]
             }
-            Self::PressureMessages => vec![half_of_limit(target), echoes()],
+            Self::PressureMessages => vec![half_of_limit(target), echoes(&text(LARGE_BYTES))],
             _ => Vec::new(),
         }
     }
@@ -306,10 +311,18 @@ fn half_of_limit(target: &Target<'_>) -> Script {
 }
 
 /// Eight connections that send large messages, which are sent back.
-fn echoes() -> Script {
-    let arguments = format!(r#"{{"message":"{}"}}"#, text(LARGE_BYTES));
-    let call = tool("echo", &arguments, META);
+fn echoes(message: &str) -> Script {
+    let call = tool("echo", &format!(r#"{{"message":"{message}"}}"#), META);
     Script { connections: 8, sends: usize::MAX, ..Script::lines(call) }
+}
+
+/// The default of `json_tokens_max`.
+const TOKENS_MAX: usize = 524_288;
+
+/// Messages with `count` arrays of one value, of four tokens each.
+fn values(count: usize) -> Script {
+    let arguments = format!(r#"{{"message":"small","values":[{}1]}}"#, "[1],".repeat(count));
+    Script { connections: 4, sends: usize::MAX, ..Script::lines(tool("echo", &arguments, META)) }
 }
 
 /// Half messages of 1.5 times the memory limit together.
