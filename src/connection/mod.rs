@@ -325,6 +325,14 @@ impl<S> Connections<S> {
         entry.map_or(ConnectionEvent::None, |mut entry| output::try_resume(&mut entry))
     }
 
+    /// Resumes reading a connection whose input was [held](ConnectionTable::hold_input), unless its
+    /// output exceeds the limit; then it is resumed as soon as that is sent. On `Resume` the caller
+    /// does what it does after [`Connections::try_resume`].
+    pub fn end_hold(&mut self, key: Key, now: Instant) -> ConnectionEvent {
+        let entry = Entry::find(self, key);
+        entry.map_or(ConnectionEvent::None, |mut entry| output::end_hold(&mut entry, now))
+    }
+
     /// Handles the end of stream or the failure of a receive.
     pub fn handle_end_of_stream<R: Ring>(
         &mut self,

@@ -97,6 +97,25 @@ pub(super) fn try_resume<S>(entry: &mut Entry<'_, S>) -> ConnectionEvent {
     ConnectionEvent::Resume(entry.key)
 }
 
+/// Resumes reading a connection whose input was held for another reason than its output, unless
+/// that exceeds the limit.
+pub(super) fn end_hold<S>(entry: &mut Entry<'_, S>, now: Instant) -> ConnectionEvent {
+    let connection = &mut *entry.connection;
+    if !connection.waits_to_be_read() {
+        return ConnectionEvent::None;
+    }
+    connection.reading.set_paused(false);
+    if connection.queued_bytes() <= connection.queue_bytes_max(&entry.shared.options) {
+        return ConnectionEvent::Resume(entry.key);
+    }
+    if connection.is_websocket() {
+        start_backpressure(entry, now);
+    } else {
+        apply_backpressure(entry);
+    }
+    ConnectionEvent::None
+}
+
 /// Submits the buffered output of one connection, unless a send is in flight.
 pub(super) fn submit<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
     let connection = &mut *entry.connection;

@@ -43,6 +43,7 @@ mod websocket;
 
 mod shard_message;
 
+mod parse_threads;
 mod waiting_requests;
 
 mod outbox;

@@ -93,7 +93,8 @@ pub struct HeldMemory {
     pub subscriptions: usize,
     /// What is kept of peers for their handlers: `clientInfo`, header fields of WebSocket upgrades.
     pub facts: usize,
-    /// Buffers and memory of the parser that are kept for the next large messages.
+    /// Large messages that threads parse, and buffers and memory of the parser that are kept for
+    /// the next ones.
     pub kept: usize,
 }
 

@@ -13,6 +13,7 @@ mod executors;
 mod files;
 mod http;
 mod in_process;
+mod large_messages;
 mod malformed;
 mod mcp_schema;
 mod overload;

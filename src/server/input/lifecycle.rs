@@ -75,6 +75,8 @@ impl Shard {
             self.abort_exchange(key);
         }
         if let Some(line) = self.transports.connections.table.last_line(key) {
+            // The input ends when a large one is dispatched.
+            let Some(line) = self.parse_text(key, line) else { return };
             self.dispatch_kept_line(key, line);
             if self.dispatcher.held.contains(key) {
                 // Ends when it is answered.
@@ -180,8 +182,10 @@ impl Shard {
             let mut parity = self.parity_path();
             parity.detach(session);
         }
-        let Self { dispatcher, outbox, now, .. } = self;
+        let Self { transports: Transports { large_messages, .. }, dispatcher, outbox, now, .. } =
+            self;
         let peer = Some((PeerId::Connection(key), None));
+        large_messages.remove(key);
         dispatcher.held.take(key);
         dispatcher.facts.release(&mut state);
         dispatcher.deferred.fail_client_requests(peer, *now, outbox);
@@ -440,12 +444,13 @@ impl Shard {
         let mut held_bytes = accounted.total() - accounted.connections;
         let mut holders = Vec::new();
         for (key, connection) in transports.connections.table.iter() {
+            let large_bytes = transports.large_messages.bytes_of(key);
             let bytes = freeable_bytes(connection, &dispatcher.deferred);
             if connection.is_closed() {
                 held_bytes = held_bytes.saturating_sub(bytes - connection.held_bytes());
             } else {
                 held_bytes += connection.held_bytes();
-                let key = HolderKey::Connection(key);
+                let (key, bytes) = (HolderKey::Connection(key), bytes + large_bytes);
                 holders.push(Holder { key, client: connection.state.client, bytes });
             }
         }
@@ -480,7 +485,7 @@ impl Shard {
         let Some(connection) = connections.table.get_mut(key) else { return };
         let codec = connection.codec();
         let transport = connection.state.transport;
-        let held_bytes = connection.held_bytes();
+        let held_bytes = connection.held_bytes() + transports.large_messages.bytes_of(key);
         // The only connection of a server is not closed: it loses the current message.
         if transport.is_only_connection() {
             if connections.skip_line(key) {
@@ -489,6 +494,7 @@ impl Shard {
             }
             return;
         }
+        transports.large_messages.remove(key);
         let holds_output = connection.queued_bytes() > held_bytes / 2;
         // The rest of an HTTP response cannot be replaced by an error.
         let is_begun = connection.sending_bytes() > 0 || codec == Codec::Http;

@@ -1,14 +1,16 @@
 //! Input: from what a connection has received to the dispatcher.
 //!
-//! Connections are opened and closed (`lifecycle`, `endings`, `places`,
-//! `evictions`), and read here: what the
-//! ring has received, and what waited for output to be sent, for the response to the request before
-//! (`stdio.sequential`), or for the answer about its token. Their input is read by its codec:
-//! `texts` of lines and WebSocket messages, `http` requests.
+//! Connections are opened and closed (`lifecycle`, `endings`, `places`, `evictions`), and read
+//! here: what the ring has received, and what waited for output to be sent, for the response to the
+//! request before (`stdio.sequential`), or for the answer about its token. Their input is read by
+//! its codec: `texts` of lines and WebSocket messages, `http` requests. Large messages are parsed
+//! apart (`large`).
 //!
 //! Invariants: a response is framed where the dispatcher has written it; input that is not a
 //! message gets an error, and costs its connection nothing else unless it violates a limit; the
 //! memory of a connection is accounted after input and output.
+
+mod large;
 
 mod texts;
 
@@ -41,6 +43,7 @@ use super::dispatch::MessageContext;
 use super::outbox::{Outbox, OutgoingMessage};
 use super::reply_to::{Outcome, PeerId, ReplyTo};
 use super::shard::{Shard, Transports};
+use super::shard_message::{LargeMessage, ParsedMessage};
 use crate::connection::{CloseReason, Codec, Connection, ConnectionEvent};
 
 impl Shard {
@@ -225,6 +228,7 @@ impl Shard {
             ConnectionEvent::None => {}
             ConnectionEvent::Resume(key)
                 if self.transports.large_work.is_postponed(key)
+                    || self.transports.large_messages.is_on_thread(key)
                     || self.transports.input_pool.is_waiting(key) =>
             {
                 self.transports.connections.table.hold_input(key);
@@ -356,6 +360,11 @@ impl Shard {
 
     /// Starts requests that wait before further input is read. Returns whether none may be read.
     fn holds_back_input<R: Ring>(&mut self, ring: &mut R, key: Key) -> bool {
+        if let Some(parsed) = self.transports.large_messages.take(key)
+            && self.dispatch_parsed(key, *parsed)
+        {
+            return true;
+        }
         if let Some(text) = self.dispatcher.held.take(key) {
             // It does not wait for those that came after it.
             self.dispatcher.waiting.begin_start();
@@ -397,5 +406,56 @@ impl Shard {
             self.finish_input(key);
         }
         failed
+    }
+}
+
+impl Shard {
+    /// Handles a message that a thread has parsed.
+    #[cold]
+    pub(in crate::server) fn handle_parsed<R: Ring>(
+        &mut self,
+        ring: &mut R,
+        parsed: Box<ParsedMessage>,
+    ) {
+        if let Some(key) = parsed.message.connection() {
+            self.transports.large_messages.keep(key, parsed);
+            // Dispatches it, once the output of the connection allows.
+            let next = self.transports.connections.end_hold(key, self.now);
+            self.handle_connection_event(ring, next);
+            return;
+        }
+        self.transports.large_messages.end(parsed.bytes);
+        if let LargeMessage::Session(message) = parsed.message {
+            self.handle_session_message(*message);
+        }
+    }
+
+    /// Dispatches a parsed message of a connection. Returns whether the connection waits again, for
+    /// the answer about a token.
+    #[cold]
+    fn dispatch_parsed(&mut self, key: Key, parsed: ParsedMessage) -> bool {
+        let ParsedMessage { message, bytes } = parsed;
+        let waits = match message {
+            LargeMessage::Text { text, .. } => {
+                self.dispatch_kept_line(key, text);
+                self.dispatcher.held.contains(key)
+            }
+            LargeMessage::Request(request) => match self.handle_parsed_request(key, request) {
+                None => false,
+                Some(request) => {
+                    let message = LargeMessage::Request(request);
+                    let parsed = Box::new(ParsedMessage { message, bytes });
+                    self.transports.large_messages.restore(key, parsed);
+                    self.transports.connections.table.hold_input(key);
+                    return true;
+                }
+            },
+            LargeMessage::Session(message) => {
+                self.handle_session_message(*message);
+                false
+            }
+        };
+        self.transports.large_messages.end(bytes);
+        waits
     }
 }

@@ -163,7 +163,10 @@ impl Shard {
                 Ok(()) => self.outbox.counters.connections.accepted += 1,
                 Err(reason) => self.reject_open(ring, key, reason),
             }
-        } else if !connection.is_inside_message() && !self.dispatcher.held.contains(key) {
+        } else if !connection.is_inside_message()
+            && !self.dispatcher.held.contains(key)
+            && !self.transports.large_messages.contains(key)
+        {
             self.reject_open(ring, key, RefusalReason::ConnectionLimit);
         }
     }

@@ -40,11 +40,17 @@ impl Shard {
             let connections = &mut self.transports.connections;
             match connections.next_line(key, input.as_bytes(), &mut from, self.now) {
                 LineEvent::InPlace { start, end } => {
+                    if self.transports.large_messages.takes(end - start)
+                        && self.parse_copy(key, &input.as_bytes()[start..end])
+                    {
+                        continue;
+                    }
                     self.dispatch_line(key, input.part(start, end));
                 }
                 LineEvent::Assembled => {
-                    let mut line = connections.table.take_line(key);
+                    let line = connections.table.take_line(key);
                     let bytes = line.as_bytes().len();
+                    let Some(mut line) = self.parse_text(key, line) else { continue };
                     self.transports.enlarge_output(key, bytes);
                     self.dispatch_line(key, line.text());
                     self.transports.reduce_output(key, bytes);
@@ -97,8 +103,14 @@ impl Shard {
                     self.read_compressed(key, &input.as_bytes()[start..end])
                 }
                 MessageEvent::Assembled { is_compressed } => {
-                    let mut message = connections.table.take_message(key);
+                    let message = connections.table.take_message(key);
                     let bytes = message.as_bytes().len();
+                    let message = if is_compressed {
+                        Some(message)
+                    } else {
+                        self.parse_message(key, message)
+                    };
+                    let Some(mut message) = message else { continue };
                     self.transports.enlarge_output(key, bytes);
                     let rest = if is_compressed {
                         self.read_compressed(key, message.as_bytes())
@@ -145,7 +157,10 @@ impl Shard {
         let (mut start, mut end) = (range.start, range.end);
         loop {
             let mut text = message.part(start, end);
-            if let Err(error) = self.dispatch_text(key, &mut text)
+            let is_apart = self.transports.large_messages.takes(end - start)
+                && self.parse_copy(key, text.as_bytes());
+            if !is_apart
+                && let Err(error) = self.dispatch_text(key, &mut text)
                 && !self.reject_text(key, &text, error)
             {
                 return None;
@@ -154,7 +169,7 @@ impl Shard {
                 self.transports.websockets.counters.bytes_in += length as u64;
                 return None;
             }
-            if self.is_queue_full(key) {
+            if is_apart || self.is_queue_full(key) {
                 self.transports.websockets.counters.bytes_in += end as u64;
                 return Some(self.append_rest(key, &message.as_bytes()[end..]));
             }

@@ -22,6 +22,21 @@ options! {
         #[source = "RFC 8259, section 9"]
         pub nesting_max: usize = 64, tiny 8;
 
+        /// Keys, values, brackets, commas and colons of one message; a message with more gets error
+        /// -32600. Messages up to 64 KiB have fewer.
+        #[option("json_tokens_max", Count { min: 65_536, max: 16_777_216 }, restart)]
+        #[cost = "up to 32 bytes each while a message is parsed, and the time of its handler"]
+        #[source = "RFC 8259, section 9"]
+        pub json_tokens_max: usize = 524_288, tiny 65_536;
+
+        /// Size of a message from which on a thread in the background parses it, so that the
+        /// messages of others do not wait.
+        ///
+        /// Nothing more is read from its connection meanwhile.
+        #[option("parse_on_thread_bytes", Bytes { min: 1024, max: GIB }, restart)]
+        #[cost = "a larger one delays all clients of a shard, by up to 10 ms a MiB"]
+        pub parse_on_thread_bytes: usize = 256 * 1024, tiny 1 << 30;
+
         /// Time for which a connection is open; 0 is no limit. Then nothing more is read, what runs
         /// is answered, streams end with their result, and it is closed.
         ///

@@ -13,6 +13,7 @@ mod legacy;
 
 use bytes::Bytes;
 use corelane_base::slab::Key;
+use corelane_protocol::json::PaddedBuffer;
 use corelane_transport::http::sse::EventId;
 
 pub(super) use self::legacy::{begin_session_message, dispatch_session_text};
@@ -21,10 +22,29 @@ use super::reply_to::Outcome;
 use super::session_store::{LISTENING_STREAM, SessionStreams};
 use super::shard::{Shard, Transports};
 use super::shard_message::{
-    CarrierAddress, ExchangeAddress, HttpOutput, SessionCaller, SessionMessage, SessionOp,
+    CarrierAddress, ExchangeAddress, HttpOutput, LargeMessage, SessionCaller, SessionMessage,
+    SessionOp,
 };
 
 impl Shard {
+    /// Has a thread parse the large message that a request for a session is for. Returns what is to
+    /// be handled now.
+    #[inline]
+    fn parse_posted(&mut self, mut message: SessionMessage) -> Option<SessionMessage> {
+        let large_messages = &mut self.transports.large_messages;
+        let is_large = |text: &mut PaddedBuffer| {
+            !text.is_parsed() && large_messages.takes(text.as_bytes().len())
+        };
+        if !message.posted_text().is_some_and(is_large) {
+            return Some(message);
+        }
+        let message = LargeMessage::Session(Box::new(message));
+        match large_messages.spawn(message.client_of_session(), message) {
+            Err(LargeMessage::Session(message)) => Some(*message),
+            Err(_) | Ok(()) => None,
+        }
+    }
+
     /// Handles the deadlines of exchanges and of sessions.
     pub(super) fn expire_sessions(&mut self) {
         if self.transports.http.is_active() {
@@ -52,6 +72,7 @@ impl Shard {
 
     /// Handles a message of another shard, or of this one.
     pub(super) fn handle_session_message(&mut self, message: SessionMessage) {
+        let Some(message) = self.parse_posted(message) else { return };
         match message {
             SessionMessage::Request { session, exchange, caller, op } => {
                 self.handle_session_request(session, exchange, &caller, op);

@@ -124,6 +124,35 @@ impl fmt::Debug for Shard {
     }
 }
 
+impl Shard {
+    /// Returns a shard without work.
+    pub(super) fn new(
+        id: ShardId,
+        transports: Transports,
+        dispatcher: Dispatcher,
+        parser: Parser,
+        limits: Arc<ShardLimits>,
+        inbox: Inbox<ShardMessage>,
+        outbox: Outbox,
+    ) -> Self {
+        Self {
+            id,
+            transports,
+            parser,
+            dispatcher,
+            broadcaster: Broadcaster::default(),
+            phase: ShardPhase::new(limits.drain),
+            inbox,
+            outbox,
+            unsent_messages: UnsentMessages::default(),
+            messages: Vec::new(),
+            events: Vec::new(),
+            limits,
+            now: Instant::ORIGIN,
+        }
+    }
+}
+
 /// Logs how many messages were refused, at the end of a turn.
 #[derive(Debug, Default)]
 pub(super) struct UnsentMessages {
@@ -204,7 +233,9 @@ impl From<&Shard> for MemoryReport {
             task_results,
             subscriptions: dispatcher.subscriptions.recount_bytes(),
             facts: of_connections.chain(of_sessions).sum::<usize>() + parity_facts,
-            kept: transports.connections.shared.pool.large_bytes() + shard.parser.large_bytes(),
+            kept: transports.connections.shared.pool.large_bytes()
+                + shard.parser.large_bytes()
+                + transports.large_messages.held_bytes(),
         };
         let bytes_max = dispatcher.handlers.memory.limit().bytes_max();
         let accounted = held_memory(transports, dispatcher);

@@ -22,6 +22,7 @@ use crate::server::memory::HolderSearch;
 use crate::server::memory::input_pool::InputPool;
 use crate::server::outbox::Outbox;
 use crate::server::parity::{ParityPath, ParitySessions};
+use crate::server::parse_threads::LargeMessages;
 use crate::server::reply_to::{Outcome, PeerId};
 use crate::server::shard_message::ShardLimits;
 use crate::server::websocket::WebSocketTransport;
@@ -38,6 +39,7 @@ pub struct Transports {
     pub websockets: WebSocketTransport,
     pub holder_search: HolderSearch,
     pub large_work: LargeWork,
+    pub large_messages: LargeMessages,
     /// Incomplete messages of unproven peers.
     pub input_pool: InputPool,
     /// Begins and ends of connections that are handled behind the input of open ones.
@@ -220,10 +222,12 @@ impl Transports {
         self.large_work.free_memory();
     }
 
-    /// Returns the bytes that are kept for large messages.
+    /// Returns the bytes of large messages apart from their connections, and those that are kept
+    /// for the next ones.
     #[inline]
     pub const fn kept_bytes(&self) -> usize {
-        self.connections.shared.pool.large_bytes() + self.large_work.parser_bytes()
+        let kept = self.connections.shared.pool.large_bytes() + self.large_work.parser_bytes();
+        kept + self.large_messages.held_bytes()
     }
 
     /// Records the end of a turn that began at `now`.

@@ -3,6 +3,8 @@
 mod limits;
 mod session_message;
 
+mod large_message;
+
 mod broadcast;
 
 #[cfg(feature = "tower")]
@@ -23,6 +25,7 @@ use serde_json::{Map, Value};
 
 pub(super) use self::broadcast::Broadcast;
 pub use self::broadcast::Busy;
+pub(super) use self::large_message::{LargeMessage, LargeRequest, ParsedMessage};
 pub(super) use self::limits::{
     ConnectionsMax, DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits,
     ShardLimits, StreamLimits, TaskLimits,
@@ -61,6 +64,8 @@ pub(super) enum ShardMessage {
     Progress(Progress),
     /// A part of the result of a blocking handler.
     Partial(Box<PartialResult>),
+    /// A thread has parsed a message.
+    Parsed(Box<ParsedMessage>),
     /// About a session, and the exchange or connection that it is used with.
     Session(Box<SessionMessage>),
     Task(Box<TaskMessage>),
@@ -98,8 +103,11 @@ const LARGE_RESULT_BYTES: usize = 256 << 10;
 impl ShardMessage {
     /// Returns whether it takes long to handle.
     pub(super) fn has_large_result(&self) -> bool {
-        let Self::Finished { charge: Some(charge), .. } = self else { return false };
-        charge.bytes() >= LARGE_RESULT_BYTES
+        match self {
+            Self::Finished { charge: Some(charge), .. } => charge.bytes() >= LARGE_RESULT_BYTES,
+            Self::Parsed(_) => true,
+            _ => false,
+        }
     }
 }
 

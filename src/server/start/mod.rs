@@ -76,6 +76,7 @@ use super::failure_limit::FailureLimit;
 use super::http::SharedGauges;
 use super::options::Options;
 use super::overload::RunningCalls;
+use super::parse_threads::ParseThreads;
 use super::rate::RateSource;
 use super::secret_file::find_readable_secrets;
 use super::shard_message::Broadcast;
@@ -521,8 +522,9 @@ impl Server {
         let (endpoints, sender) = build_mesh(shards, &engine.mesh);
         let guards = RequestGuards::load(&options, self.services.catalog.server_info())?;
         let connections = ConnectionCounts::default();
-        let half_closed = Arc::<SharedCounter>::default();
+        let (half_closed, running) = (Arc::<SharedCounter>::default(), RunningCalls::default());
         let blocking = Arc::new(blocking_pool(&options));
+        let parse_threads = ParseThreads::new(&options);
         let facts = ServerFacts {
             state_type: self.services.state_factory.state_type(),
             knows_callers: auth.knows_callers(),
@@ -542,7 +544,6 @@ impl Server {
         let audit = AuditLog::open(&options).map(Arc::new).map_err(io::Error::other)?;
         let gauges = self.gauges(&connections, Arc::clone(&traces), &audit, Arc::clone(&auth));
         let proxies = ListenerProxies::load(&options).map_err(io::Error::other)?;
-        let running = RunningCalls::default();
         let builder = |endpoint| ShardBuilder {
             entropy,
             replay_filter: Arc::clone(&replay_filter),
@@ -555,6 +556,7 @@ impl Server {
             half_closed: Arc::clone(&half_closed),
             gauges: gauges.clone(),
             blocking_pool: Arc::clone(&blocking),
+            parse_threads: parse_threads.clone(),
             update_executor: update_executor.clone(),
             catalog_writer: Arc::clone(&catalog_writer),
             auth: auth.shard_part(&entropy.secret, requires_scopes).limited_by(rate.failures()),

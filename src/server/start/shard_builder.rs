@@ -8,14 +8,14 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use corelane_base::time::{Instant, WallClock};
+use corelane_base::time::WallClock;
 use corelane_engine::driver_pair::DriverFactory;
 use corelane_engine::executor::Executor;
 use corelane_engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
 use corelane_engine::process::Entropy;
 use corelane_engine::ring::{Listener, Ring, Socket, Waker};
 use corelane_engine::shard_loop::ShardLoop;
-use corelane_protocol::json::{self, Parser};
+use corelane_protocol::json::Parser;
 use corelane_transport::http::checks::{CheckProfile, EndpointPaths, OperatorEndpoints};
 use corelane_transport::websocket::handshake::HandshakeOptions;
 #[cfg(all(feature = "tokio", feature = "signals"))]
@@ -50,11 +50,10 @@ use crate::server::outbox::Outbox;
 use crate::server::overload::{Overload, OverloadRules, RunningCalls};
 use crate::server::owner_id::{OwnerIds, ShardSet};
 use crate::server::parity::{ParitySessions, ParitySettings, ResumeTokens};
+use crate::server::parse_threads::{LargeMessages, ParseThreads};
 use crate::server::rate::RateSource;
 use crate::server::session_store::SessionStore;
-use crate::server::shard::{
-    Broadcaster, HalfClosed, LargeWork, Shard, ShardPhase, Transports, UnsentMessages,
-};
+use crate::server::shard::{HalfClosed, LargeWork, Shard, Transports};
 use crate::server::shard_message::{ShardLimits, ShardMessage, send_blocking};
 use crate::server::subscriptions::{ResourceWatch, SubscriptionRegistry};
 use crate::server::tasks::{TaskTable, Tasks};
@@ -139,6 +138,7 @@ pub struct ShardBuilder {
     pub(in crate::server) half_closed: Arc<SharedCounter>,
     pub(in crate::server) gauges: SharedGauges,
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
+    pub(in crate::server) parse_threads: ParseThreads,
     pub(in crate::server) update_executor: UpdateExecutor,
     pub(in crate::server) catalog_writer: Arc<CatalogWriter>,
     pub(in crate::server) auth: Authentication,
@@ -253,6 +253,7 @@ impl ShardBuilder {
 
     fn build_shard<R: Ring>(self, ring: &R, executor: Rc<dyn Executor>) -> Shard {
         let limits = shard_limits(&self.options, self.sender.shards().count());
+        let parser = Parser::new(self.parse_threads.limits());
         let shards = u16::try_from(self.sender.shards().count()).unwrap_or(u16::MAX);
         let Self { catalog_writer, blocking_pool: blocking, sender, .. } = self;
         let (shard, filter, running) = (self.endpoint.shard(), self.replay_filter, self.running);
@@ -288,7 +289,7 @@ impl ShardBuilder {
             held: HeldMessages::default(),
             dialects: served_dialects(&self.options),
             facts: FactsMemory::new(self.services.keeps_session_slots),
-            auth: self.auth.verifying_for(proof_report(sender, shard)),
+            auth: self.auth.verifying_for(proof_report(sender.clone(), shard)),
             audit: self.audit,
             rate: self.rate.shard_part(shard, shards, &self.proxies.trusted),
             shard_count: shards,
@@ -301,25 +302,14 @@ impl ShardBuilder {
             websockets: websockets(&self.options, &limits),
             holder_search: HolderSearch::default(),
             large_work: LargeWork::default(),
+            large_messages: LargeMessages::new(self.parse_threads, sender, shard),
             input_pool: InputPool::new(limits.input),
             late_completions: VecDeque::new(),
             parity: parity_sessions(&self.options, &self.entropy, shard, shards),
         };
-        Shard {
-            id: shard,
-            transports,
-            parser: parser(&self.options),
-            dispatcher,
-            broadcaster: Broadcaster::default(),
-            phase: ShardPhase::new(limits.drain),
-            inbox: self.endpoint.open(ring.waker()),
-            outbox: Outbox::with_tracer(self.traces.tracer(&self.entropy, shard)),
-            unsent_messages: UnsentMessages::default(),
-            messages: Vec::new(),
-            events: Vec::new(),
-            limits: Arc::new(limits),
-            now: Instant::ORIGIN,
-        }
+        let inbox = self.endpoint.open(ring.waker());
+        let outbox = Outbox::with_tracer(self.traces.tracer(&self.entropy, shard));
+        Shard::new(shard, transports, dispatcher, parser, Arc::new(limits), inbox, outbox)
     }
 }
 
@@ -357,11 +347,6 @@ fn http_parts(
 fn websockets(options: &Options, limits: &ShardLimits) -> WebSocketTransport {
     let accepts = HandshakeOptions { deflate: options.websocket.deflate };
     WebSocketTransport::new(limits.websocket, accepts)
-}
-
-fn parser(options: &Options) -> Parser {
-    let nesting_max = options.limits.nesting_max;
-    Parser::new(json::ParseLimits { nesting_max, ..json::ParseLimits::default() })
 }
 
 fn slow_handlers(options: &Options, ShardId(shard): ShardId) -> SlowHandlers {

@@ -53,6 +53,7 @@ impl Shard {
             ShardMessage::CatalogUpdated { key, result } => {
                 dispatcher.handlers.pending_updates.complete(key, result, now, outbox);
             }
+            ShardMessage::Parsed(parsed) => self.handle_parsed(ring, parsed),
             ShardMessage::Session(message) => self.handle_session_message(*message),
             ShardMessage::Task(message) => match *message {
                 TaskMessage::Changed { task, version, caller, tail } => {

@@ -46,6 +46,7 @@ fn catalog(gate: &Gate) -> Catalog {
 /// Runs `test` with a server of [`LIMIT_BYTES`] for each ring backend.
 fn on_small_servers(test: impl Fn(TestServer)) {
     over_each_ring(all_transports(), |mut options| {
+        options.limits.json_tokens_max = 2 << 20;
         options.limits.memory_bytes_max = LIMIT_BYTES;
         test(TestServer::with_gate(options, catalog));
     });

@@ -42,7 +42,9 @@ use crate::connection::restore_request;
 use crate::guard::origin::RejectedHeader;
 use crate::server::connection_state::{EchoedFields, ResponseFormat, Standing};
 use crate::server::http::HttpTransport;
+use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
+use crate::server::shard_message::LargeRequest;
 
 /// Requests of one connection that are handled before those of others.
 const REQUESTS_AT_ONCE_MAX: u32 = 8;
@@ -125,6 +127,11 @@ impl Shard {
                     let Some(request) = self.transports.connections.table.take_request(key) else {
                         return length;
                     };
+                    let is_apart = self.transports.large_messages.takes(request.body.len())
+                        && self.dispatches_body(key, &request);
+                    let request =
+                        if is_apart { self.parse_body(key, request) } else { Some(request) };
+                    let Some(request) = request else { return from };
                     let Assembled { mut bytes, head, body } = request;
                     let (before, text) = bytes.split_at_mut(body.start);
                     let text = PaddedText::with_spare(text, body.len());
@@ -219,6 +226,49 @@ impl Shard {
             kind => plain::handle(self, &incoming, kind),
         }
         false
+    }
+
+    /// Returns whether the message in a request is dispatched on this shard: it has no session, or
+    /// one of this shard. Otherwise its text is passed on.
+    #[cold]
+    fn dispatches_body(&mut self, key: Key, request: &Assembled) -> bool {
+        let Assembled { bytes, head, body } = request;
+        let bytes = &bytes[..body.start];
+        let format = response_format(&self.transports.http, head);
+        let (request_id, is_limited) = (None, false);
+        let incoming = IncomingRequest { key, head, bytes, format, request_id, is_limited };
+        let standing = self.standing(key);
+        let session = match check_head(&mut self.transports.http, standing, &incoming) {
+            Ok(RequestKind::Post { session_id, .. }) => session_id,
+            Ok(RequestKind::LegacyMessage { session_id }) => Some(session_id),
+            Ok(_) | Err(_) => return false,
+        };
+        session.is_none_or(|session| {
+            SessionId::parse(session).is_some_and(|id| self.transports.http.owns(id))
+        })
+    }
+
+    /// Handles a request whose body is parsed. Returns it if it has to be handled again, once the
+    /// authorization server has said what its token is.
+    #[cold]
+    pub(super) fn handle_parsed_request(
+        &mut self,
+        key: Key,
+        mut request: Box<LargeRequest>,
+    ) -> Option<Box<LargeRequest>> {
+        let LargeRequest { head, head_bytes, text, .. } = &mut *request;
+        let bytes = text.as_bytes().len();
+        // Reserves the output buffer, as input does.
+        self.transports.connections.outgoing(key)?;
+        self.transports.enlarge_output(key, bytes);
+        let waits = self.handle_request(key, head, head_bytes, text.text());
+        self.transports.reduce_output(key, bytes);
+        if waits {
+            return Some(request);
+        }
+        self.transports.connections.shared.pool.put(request.text.into_buffer());
+        self.transports.connections.apply_backpressure(key);
+        None
     }
 
     /// Processes a head whose body is still to come: rejects the request by its head, or sends
