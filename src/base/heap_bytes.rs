@@ -145,17 +145,17 @@ impl<T: HeapBytes> HeapBytes for Arc<T> {
     }
 }
 
-impl HeapBytes for [u8; 16] {
-    fn heap_bytes(&self) -> usize {
-        0
-    }
+macro_rules! inline_bytes {
+    ($($type:ty),*) => {
+        $(impl HeapBytes for $type {
+            fn heap_bytes(&self) -> usize {
+                0
+            }
+        })*
+    };
 }
 
-impl HeapBytes for [u8; 32] {
-    fn heap_bytes(&self) -> usize {
-        0
-    }
-}
+inline_bytes!([u8; 16], [u8; 32], u64);
 
 impl<T: HeapBytes> HeapBytes for VecDeque<T> {
     fn heap_bytes(&self) -> usize {
@@ -171,6 +171,14 @@ impl<K: HeapBytes, V: HeapBytes, S> HeapBytes for HashMap<K, V, S> {
     fn heap_bytes(&self) -> usize {
         let items = self.iter().map(|(key, value)| key.heap_bytes() + value.heap_bytes());
         map_bytes(self) + items.sum::<usize>()
+    }
+}
+
+/// Returns the bytes of the capacity of a buffer.
+pub const fn buffer_bytes(buffer: &Vec<u8>) -> usize {
+    match buffer.capacity() {
+        0 => 0,
+        capacity => ALLOCATION_BYTES + capacity,
     }
 }
 

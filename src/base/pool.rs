@@ -22,6 +22,25 @@ const LARGE_SPARE_BYTES: usize = 4 << 10;
 /// Length from which on a message that is received in parts grows by a quarter.
 pub const GROWS_BY_QUARTER_MIN: usize = 64 << 10;
 
+/// Unit in which the capacity of a large buffer is counted.
+pub const CAPACITY_UNIT: usize = 4 << 10;
+
+/// Returns the capacity of a buffer with large content in units, and 0 for any other.
+#[inline]
+pub const fn large_capacity(length: usize, capacity: usize) -> usize {
+    if length > SMALL_BYTES_MAX { capacity.div_ceil(CAPACITY_UNIT) } else { 0 }
+}
+
+/// Returns the bytes that a buffer of output counts for: with large content its whole capacity. A
+/// large one with little content is one of the pool.
+#[inline]
+pub const fn counted_bytes(length: usize, capacity: usize) -> usize {
+    match large_capacity(length, capacity) {
+        0 => length,
+        units => units * CAPACITY_UNIT,
+    }
+}
+
 /// Reserves room for `additional` bytes of a message that is received in parts, and is not longer
 /// than `length_max`. That of a large message is little more than the message.
 #[inline]

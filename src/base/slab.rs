@@ -6,6 +6,8 @@
 
 use std::num::NonZeroU32;
 
+use crate::heap_bytes;
+
 /// Names one value of a [`Slab`]: a slot and its generation. An optional key takes no more than a
 /// key.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -13,6 +15,8 @@ pub struct Key {
     index: u32,
     generation: NonZeroU32,
 }
+
+heap_bytes!(Key {} inline { index, generation });
 
 impl Key {
     /// Returns the slot index, unique among the values in the slab at any one time.
@@ -76,9 +80,12 @@ impl<T> Slab<T> {
         Self { slots: Vec::new(), free_head: NO_SLOT, len: 0, slots_max }
     }
 
+    /// Bytes of one slot, without what its value owns.
+    pub const SLOT_BYTES: usize = size_of::<Slot<T>>();
+
     /// Returns the bytes of the slots, without what their values own.
     pub const fn allocated_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot<T>>()
+        self.slots.capacity() * Self::SLOT_BYTES
     }
 
     /// Inserts `value` and returns its key, or returns the value as an error if the slab is full.

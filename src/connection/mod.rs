@@ -199,6 +199,14 @@ impl<S> Connections<S> {
         }
     }
 
+    /// Returns the bytes of the tables, without what the connections hold, and those of the buffers
+    /// for reuse.
+    pub fn place_bytes(&self) -> usize {
+        let SharedResources { pool, timers, flush_queue, .. } = &self.shared;
+        let queue = flush_queue.capacity() * size_of::<Key>();
+        self.table.allocated_bytes() + timers.allocated_bytes() + queue + pool.retained_bytes()
+    }
+
     /// Returns the next timer deadline.
     pub fn deadline(&self) -> Option<Instant> {
         self.shared.timers.next_deadline()

@@ -82,6 +82,14 @@ impl<T: Copy> TimerWheel<T> {
         }
     }
 
+    /// Bytes of one entry.
+    pub const ENTRY_BYTES: usize = size_of::<Entry<T>>();
+
+    /// Returns the bytes of the entries.
+    pub const fn allocated_bytes(&self) -> usize {
+        self.entries.capacity() * Self::ENTRY_BYTES
+    }
+
     /// Inserts `payload`, to expire at `deadline`, or at the next check if that has passed.
     ///
     /// # Panics

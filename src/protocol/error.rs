@@ -8,6 +8,8 @@ use crate::revision::Revision;
 use std::borrow::Cow;
 use std::fmt;
 
+use corelane_base::heap_bytes;
+
 /// Kind of an error. Each has one row in [`ErrorKind::properties`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum ErrorKind {
@@ -130,6 +132,8 @@ pub struct Error {
     /// The `data` member, encoded as JSON.
     pub data: Option<Box<str>>,
 }
+
+heap_bytes!(Error { message, data } inline { kind, code });
 
 impl Error {
     /// Creates an error of `kind`.

@@ -112,6 +112,11 @@ impl RequestsInFlight {
         std::mem::take(&mut self.requests).into_iter().filter_map(|request| request.key.call())
     }
 
+    /// Returns the bytes of the table, without the ids.
+    pub const fn allocated_bytes(&self) -> usize {
+        self.requests.capacity() * size_of::<InFlight>()
+    }
+
     /// Returns whether no request is in flight.
     #[inline]
     pub const fn is_empty(&self) -> bool {

@@ -11,6 +11,8 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use corelane_base::heap_bytes::HeapBytes;
+
 use crate::error::Error;
 use crate::json::{Object, Value, ValueKind, whole_number, write};
 
@@ -160,6 +162,15 @@ enum OwnedId {
     Text(Box<str>),
     Unsigned(u64),
     Whole(i64),
+}
+
+impl HeapBytes for IdBuf {
+    fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            OwnedId::Signed(_) | OwnedId::Unsigned(_) | OwnedId::Whole(_) => 0,
+            OwnedId::Text(text) => text.heap_bytes(),
+        }
+    }
 }
 
 impl PartialEq for IdBuf {

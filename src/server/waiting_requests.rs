@@ -15,6 +15,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::{HeapBytes, buffer_bytes};
 use corelane_base::slab::Key;
 use corelane_protocol::in_flight::{RequestKey, RequestsInFlight};
 use corelane_protocol::json::{PaddedBuffer, Value, write};
@@ -60,6 +62,25 @@ struct WaitingRequest {
     charge: HandlerCharge,
 }
 
+heap_bytes!(
+    WaitingRequest { id }
+    counted { text: Self::text_bytes }
+    // The account itself.
+    elsewhere { charge }
+);
+
+impl WaitingRequest {
+    const fn text_bytes(&self) -> usize {
+        buffer_bytes(&self.text)
+    }
+}
+
+/// Returns what is charged for a request that waits: it is stored with its id, which is in flight.
+pub(super) fn waiting_bytes(id: Id<'_>, text: &Vec<u8>) -> usize {
+    let id = if let Id::Text(id) = id { id.heap_bytes() } else { 0 };
+    size_of::<WaitingRequest>() + 2 * id + buffer_bytes(text)
+}
+
 impl WaitingRequests {
     /// Returns an empty queue. Unless it `is_enabled`, no request has to wait.
     pub(super) const fn new(is_enabled: bool, limits: WaitingLimits) -> Self {
@@ -82,6 +103,14 @@ impl WaitingRequests {
     /// Returns whether so much waits that nothing more is read.
     pub(super) fn is_full(&self) -> bool {
         self.bytes > self.limits.bytes_max || self.queue.len() >= self.limits.requests_max
+    }
+
+    /// Returns what is charged for the waiting requests, from what is stored.
+    pub(super) fn recount_bytes(&self) -> usize {
+        let counted = |request: &WaitingRequest| {
+            size_of::<WaitingRequest>() + request.id.heap_bytes() + request.heap_bytes()
+        };
+        self.queue.iter().map(counted).sum()
     }
 
     /// Returns the bytes of the waiting requests.
@@ -176,6 +205,24 @@ struct HeldMessage {
     _charge: HandlerCharge,
 }
 
+heap_bytes!(
+    HeldMessage {}
+    counted { text: Self::text_bytes }
+    // The account itself.
+    elsewhere { _charge }
+);
+
+impl HeldMessage {
+    const fn text_bytes(&self) -> usize {
+        buffer_bytes(&self.text)
+    }
+}
+
+/// Returns what is charged for a message that is held.
+pub(super) const fn held_message_bytes(text: &Vec<u8>) -> usize {
+    size_of::<(Key, HeldMessage)>() + buffer_bytes(text)
+}
+
 impl HeldMessages {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
@@ -185,6 +232,12 @@ impl HeldMessages {
     /// Returns the number of messages that wait.
     pub(super) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Returns what is charged for the messages, from what is stored.
+    pub(super) fn recount_bytes(&self) -> usize {
+        let texts = self.0.values().map(HeapBytes::heap_bytes);
+        self.0.len() * size_of::<(Key, HeldMessage)>() + texts.sum::<usize>()
     }
 
     /// Returns whether a message of a connection waits.
@@ -231,8 +284,8 @@ mod tests {
 
         fn push(&mut self, id: i64, text: &str) {
             assert!(self.waiting.must_queue(&self.in_flight));
-            let charge = self.memory.charge(text.len(), || 0).unwrap();
             let text = text.as_bytes().to_vec();
+            let charge = self.memory.charge(text.len(), || 0).unwrap();
             self.waiting.push(Id::Signed(id), text, charge, &mut self.in_flight);
         }
 

@@ -83,12 +83,15 @@ pub struct HeldMemory {
     pub connections: usize,
     /// Legacy HTTP sessions with their stored events.
     pub sessions: usize,
-    /// Arguments of calls and tasks, open requests to clients, and stored responses to them.
+    /// Running handlers with the arguments of calls and tasks, open requests to clients, and stored
+    /// responses to them.
     pub handlers: usize,
     /// Results of blocking handlers before they are output.
     pub blocking_results: usize,
     /// Results of tasks.
     pub task_results: usize,
+    /// Tasks without their results and what their handlers hold.
+    pub tasks: usize,
     /// Subscription streams with their names.
     pub subscriptions: usize,
     /// What is kept of peers for their handlers: `clientInfo`, header fields of WebSocket upgrades.
@@ -103,9 +106,10 @@ impl HeldMemory {
     #[inline]
     pub const fn total(&self) -> usize {
         let Self { connections, sessions, handlers, .. } = *self;
-        let Self { blocking_results, task_results, subscriptions, facts, kept, .. } = *self;
+        let Self { blocking_results, task_results, tasks, .. } = *self;
+        let Self { subscriptions, facts, kept, .. } = *self;
         let results = blocking_results + task_results;
-        connections + sessions + handlers + results + subscriptions + facts + kept
+        connections + sessions + handlers + results + tasks + subscriptions + facts + kept
     }
 }
 
@@ -116,7 +120,8 @@ pub struct MemoryReport {
     pub accounted: HeldMemory,
     /// As recounted from what is stored.
     pub stored: HeldMemory,
-    /// Bytes of the places of connections, which have a limit of their own.
+    /// Bytes of tables that are not accounted for their entries: of all places of connections,
+    /// which have a limit of their own, and of the places of others that are free.
     pub places: usize,
     /// Bytes of the stored ones that connections hold which are closed, or closing because of a
     /// limit: their last sends.

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use corelane_base::heap_bytes;
 use corelane_base::heap_bytes::HeapBytes;
-use corelane_base::pool::BufferPool;
+use corelane_base::pool::{BufferPool, counted_bytes};
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Operation, Ring, Socket};
 use corelane_engine::stream::Sending;
@@ -212,7 +212,11 @@ impl<S> Connection<S> {
     }
 
     const fn outgoing_bytes(&self) -> usize {
-        self.outgoing.len()
+        counted_bytes(self.outgoing.len(), self.outgoing.capacity())
+    }
+
+    const fn sending_bytes_held(&self) -> usize {
+        self.sending.held_bytes()
     }
 
     /// Returns the length of the incomplete message and of pending input.
@@ -396,7 +400,7 @@ heap_bytes!(
     counted {
         input: Self::input_bytes_held,
         outgoing: Self::outgoing_bytes,
-        sending: Self::sending_bytes,
+        sending: Self::sending_bytes_held,
     }
     inline {
         close_state, output_marks, reading, sockets, accounted_bytes, last_activity, pending_work,

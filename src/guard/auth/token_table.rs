@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use corelane_base::heap_bytes::HeapBytes;
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::{HeapBytes, map_bytes};
 use corelane_base::principal::Principal;
 use sha2::{Digest, Sha256};
 
@@ -42,12 +43,10 @@ struct VerifiedToken {
     is_used: bool,
 }
 
-impl VerifiedToken {
-    /// Returns the bytes of the owner.
-    fn bytes(&self) -> usize {
-        self.principal.heap_bytes()
-    }
-}
+heap_bytes!(
+    VerifiedToken { principal }
+    inline { digest, known_until, grace_until, is_unanswered, is_used }
+);
 
 /// A token that the authorization server has called valid, and is to be asked about again.
 #[derive(Clone, Debug)]
@@ -79,6 +78,12 @@ impl TokenTable {
         if bytes_max < OWNERS_BYTES_MIN { OWNERS_BYTES_MIN } else { bytes_max }
     }
 
+    /// Returns the bytes of the table with all tokens.
+    pub fn allocated_bytes(&self) -> usize {
+        let tokens = self.tokens.capacity() * size_of::<VerifiedToken>();
+        map_bytes(&self.places) + tokens + self.bytes
+    }
+
     /// Forgets the owners of all tokens. What is left is which tokens an authorization server has
     /// called valid.
     pub fn forget_owners(&mut self) {
@@ -86,7 +91,7 @@ impl TokenTable {
         for token in &mut self.tokens {
             (token.known_until, token.grace_until) = (0, Some(0));
         }
-        self.bytes = self.tokens.iter().map(VerifiedToken::bytes).sum();
+        self.bytes = self.tokens.iter().map(HeapBytes::heap_bytes).sum();
         let places = self.tokens.iter().enumerate();
         self.places = places.map(|(place, token)| (token.digest, place)).collect();
         self.hand = 0;
@@ -135,7 +140,7 @@ impl TokenTable {
         if let Some(place) = self.places.get(&digest) {
             self.remove(*place);
         }
-        let bytes = entry.bytes();
+        let bytes = entry.heap_bytes();
         if bytes > self.bytes_max() {
             // It is verified with each use.
             return;
@@ -153,7 +158,7 @@ impl TokenTable {
     fn remove(&mut self, place: usize) {
         let removed = self.tokens.swap_remove(place);
         self.places.remove(&removed.digest);
-        self.bytes -= removed.bytes();
+        self.bytes -= removed.heap_bytes();
         if let Some(moved) = self.tokens.get(place) {
             self.places.insert(moved.digest, place);
         }
@@ -301,7 +306,7 @@ mod tests {
         // Another owner of the same token takes the place of the first.
         table.insert(digest_of("199"), owner(1, 0), 10);
         assert_eq!(find(&mut table, "199", 0).as_deref(), Some("1"));
-        let held: usize = table.tokens.iter().map(VerifiedToken::bytes).sum();
+        let held: usize = table.tokens.iter().map(HeapBytes::heap_bytes).sum();
         assert_eq!((table.bytes, table.tokens.len()), (held, 31));
         table.forget_owners();
         assert_eq!((table.bytes, table.tokens.len()), (0, 0));

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::Authentication;
 use super::introspection::Introspector;
 use crate::guard::auth::access::AccessRules;
 use crate::guard::auth::api_keys::ApiKeys;
@@ -252,4 +253,11 @@ fn files(options: &AuthOptions) -> impl Iterator<Item = &Path> {
 /// Returns whether a key set is fetched.
 pub(super) fn is_url(location: &str) -> bool {
     location.contains("://")
+}
+
+impl Authentication {
+    /// Returns the bytes of the verified tokens, which have a limit of their own.
+    pub fn place_bytes(&self) -> usize {
+        self.verification.as_ref().map_or(0, |it| it.tokens.allocated_bytes())
+    }
 }

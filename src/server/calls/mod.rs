@@ -9,6 +9,8 @@ mod completion;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::{ALLOCATION_BYTES, HeapBytes};
 use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
 use corelane_engine::executor::Task;
@@ -53,6 +55,13 @@ pub(super) struct Call {
     timer_expired: bool,
 }
 
+heap_bytes!(
+    Call { open_requests, records }
+    inline { reply_to, revision, progress, deadline, is_awaited, timer_expired }
+    // The charge of the work has the ids; the catalog is that of the shard.
+    elsewhere { id, progress_token, work, catalog }
+);
+
 /// Where the end of a call is recorded.
 #[derive(Debug)]
 struct CallRecords {
@@ -64,6 +73,22 @@ struct CallRecords {
     request_id: Option<RequestIdBuf>,
     /// Its span, if that is exported.
     span: Option<Box<OpenSpan>>,
+}
+
+heap_bytes!(
+    CallRecords { request_id }
+    counted { audited: Self::audit_bytes, span: Self::span_bytes }
+    inline { permit }
+);
+
+impl CallRecords {
+    fn audit_bytes(&self) -> usize {
+        self.audited.as_ref().map_or(0, |it| ALLOCATION_BYTES + size_of_val(&**it))
+    }
+
+    fn span_bytes(&self) -> usize {
+        self.span.as_ref().map_or(0, |it| ALLOCATION_BYTES + size_of_val(&**it))
+    }
 }
 
 /// The running handler of a call.
@@ -228,6 +253,12 @@ impl CallTable {
         self.calls.iter().map(|(_, call)| call.work.argument_bytes()).sum()
     }
 
+    /// Returns the bytes of the table without what is charged for its calls. Cost: a pass over all.
+    pub(super) fn place_bytes(&self) -> usize {
+        let calls: usize = self.calls.iter().map(|(_, call)| call.heap_bytes()).sum();
+        self.calls.allocated_bytes() + self.timers.allocated_bytes() + calls
+    }
+
     /// Stores the queued job of a blocking handler.
     pub(super) fn attach_job(&mut self, call_id: CallId, job: BlockingHandler) {
         if let Some(Call { work: HandlerWork::Blocking { handler, .. }, .. }) =
@@ -237,12 +268,12 @@ impl CallTable {
         }
     }
 
-    /// Stores the task of a local handler.
-    pub(super) fn attach_task(&mut self, call_id: CallId, running: Task) {
-        if let Some(Call { work: HandlerWork::Local { task, .. }, .. }) =
+    /// Stores the task of a local handler, and what is charged for it.
+    pub(super) fn attach_task(&mut self, call_id: CallId, running: Task, charged_bytes: usize) {
+        if let Some(Call { work: HandlerWork::Local { task, argument_bytes, .. }, .. }) =
             self.calls.get_mut(call_id)
         {
-            *task = Some(running);
+            (*task, *argument_bytes) = (Some(running), charged_bytes);
         }
     }
 

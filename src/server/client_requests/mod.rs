@@ -29,7 +29,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use corelane_base::heap_bytes::HeapBytes;
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::{ALLOCATION_BYTES, HeapBytes};
 use corelane_base::time::Instant;
 use corelane_engine::timer::TimerWheel;
 use corelane_protocol::error::Error;
@@ -227,6 +228,17 @@ impl ClientRequests {
         self.open.values().map(ClientRequest::heap_bytes).sum()
     }
 
+    /// Returns the bytes of the tables, without what is charged for the requests. Nodes are two
+    /// thirds full on average.
+    pub(super) fn place_bytes(&self) -> usize {
+        let Self { open, held, timers, shard: _, timeout: _ } = self;
+        let nodes = open.len() * size_of::<(u64, ClientRequest)>() * 3 / 2;
+        let ids: usize = open.values().map(|it| it.id.heap_bytes()).sum();
+        let shared =
+            open.len() * (ALLOCATION_BYTES + size_of::<Oneshot>() + 2 * size_of::<usize>());
+        nodes + ids + shared + held.capacity() * size_of::<u64>() + timers.allocated_bytes()
+    }
+
     /// Returns the bytes that client requests hold.
     pub(super) fn held_bytes(&self, numbers: &[u64]) -> usize {
         let open = numbers.iter().filter_map(|number| self.open.get(number));
@@ -267,6 +279,14 @@ impl NewClientRequest {
     }
 }
 
+heap_bytes!(
+    ClientRequest { request }
+    counted { delivery: Self::text_bytes }
+    inline { reply_to, requester, sent_at, deadline }
+    // The places, as their number is limited; the account itself.
+    elsewhere { id, oneshot, charge }
+);
+
 impl ClientRequest {
     /// Discards what reading the response does not need: the request was written.
     fn discard_texts(&mut self) {
@@ -274,10 +294,12 @@ impl ClientRequest {
         self.charge.shrink(self.request.heap_bytes());
     }
 
-    /// Returns the bytes of its request and of its text.
-    fn heap_bytes(&self) -> usize {
-        let text = if let Delivery::Held(text) = &self.delivery { text.len() } else { 0 };
-        self.request.heap_bytes() + text
+    /// Returns the bytes of the text that waits.
+    fn text_bytes(&self) -> usize {
+        match &self.delivery {
+            Delivery::Queued | Delivery::Sent => 0,
+            Delivery::Held(text) => text.len(),
+        }
     }
 
     /// Passes the client's response to the handler.

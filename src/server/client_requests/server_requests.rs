@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::HeapBytes;
 use corelane_base::time::Instant;
 use corelane_protocol::json::Value;
 use corelane_protocol::jsonrpc::Id;
@@ -293,6 +295,8 @@ pub struct OpenRequests {
     /// Accepted URL elicitations, by `elicitationId` (2025-11-25).
     accepted_elicitations: Vec<Box<str>>,
 }
+
+heap_bytes!(OpenRequests { numbers, accepted_elicitations } inline { open_since });
 
 impl OpenRequests {
     /// Adds request `number`. Returns `false` if `open_max` are open.

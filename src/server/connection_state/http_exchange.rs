@@ -13,6 +13,7 @@
 //!
 //! Source: MCP 2026-07-28 and 2025-11-25, basic/transports, "Streamable HTTP".
 
+use corelane_base::heap_bytes;
 use corelane_base::time::Instant;
 use corelane_protocol::error::ErrorKind;
 use corelane_protocol::revision::Revision;
@@ -187,6 +188,11 @@ pub struct HttpExchange {
     /// Time of the last output, or of the beginning.
     pub last_output: Instant,
 }
+
+heap_bytes!(
+    HttpExchange { allowed_origin, request_id }
+    inline { serial, owner, format, is_streaming, is_complete, last_output }
+);
 
 impl HttpExchange {
     /// Returns the fields that the response repeats.

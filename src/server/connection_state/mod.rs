@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use corelane_base::client_address::ClientAddress;
 use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::{ALLOCATION_BYTES, HeapBytes};
 use corelane_base::principal::{Principal, is_same_caller};
 use corelane_base::time::Instant;
 use corelane_protocol::eras::{Lifecycle, LoggingLevel};
@@ -163,10 +164,17 @@ heap_bytes!(
         transport, client, dialect, lifecycle, log_level, violation, is_closing, standing,
         is_proven,
     }
-    // The tables of calls and of subscriptions, and the output of the connection. The ids of
-    // requests in flight and the fields of an exchange are limited by number.
+    // The table of subscriptions; the places, with the table of calls, which has the ids.
     elsewhere { in_flight, subscriptions, exchange }
 );
+
+impl ConnectionState {
+    /// Returns the bytes of what is limited by number: the table of requests in flight, without
+    /// their ids, and the exchange.
+    pub(super) fn place_bytes(&self) -> usize {
+        self.in_flight.allocated_bytes() + self.exchange.heap_bytes()
+    }
+}
 
 /// Streams of batches with outstanding responses, and the number of those responses.
 #[derive(Debug, Default)]
@@ -185,7 +193,26 @@ pub(super) struct HttpSession {
     pub(super) created_at: Instant,
 }
 
+heap_bytes!(
+    HttpSession {}
+    counted { batches: Self::batch_bytes }
+    inline { pending_work, is_legacy_sse, created_at }
+    // What is kept of its client has an account of its own.
+    elsewhere { state }
+);
+
 impl HttpSession {
+    fn batch_bytes(&self) -> usize {
+        let structs = ALLOCATION_BYTES + size_of::<OutstandingBatches>();
+        self.batches.as_ref().map_or(0, |it| structs + it.0.capacity() * size_of::<(u32, u32)>())
+    }
+
+    /// Returns the bytes of what is limited by number: the table of requests in flight, and the
+    /// batches.
+    pub(super) fn place_bytes(&self) -> usize {
+        self.heap_bytes() + self.state.place_bytes()
+    }
+
     /// A session that a client at `client` begins.
     pub(super) fn new(client: Option<ClientAddress>, created_at: Instant) -> Self {
         let state = ConnectionState::new(Transport::Http, client, Standing::Served);

@@ -24,7 +24,7 @@ use super::{Dispatcher, MessageContext, write_error};
 use crate::server::connection_state::{ConnectionState, MessageOrigin, PeerState};
 use crate::server::outbox::Effect;
 use crate::server::reply_to::{Outcome, PeerId};
-use crate::server::waiting_requests::encode_request;
+use crate::server::waiting_requests::{encode_request, held_message_bytes, waiting_bytes};
 use crate::service::{ClientInfo, RequestSource, SessionSlot, StoredClientInfo};
 use crate::telemetry::counters::RequestCounters;
 use crate::telemetry::label::Transport;
@@ -201,10 +201,10 @@ impl<'a> Request<'a> {
     }
 
     /// Returns the bytes that its ids take while it is in flight: that of the request is stored in
-    /// the call and with the peer.
+    /// the call, with the peer and with the handler.
     pub(super) fn id_bytes(&self) -> usize {
         let bytes = |id: Id<'_>| if let Id::Text(text) = id { text.heap_bytes() } else { 0 };
-        2 * bytes(self.id()) + self.progress_token().map_or(0, bytes)
+        3 * bytes(self.id()) + self.progress_token().map_or(0, bytes)
     }
 }
 
@@ -330,7 +330,7 @@ impl Dispatcher {
         text.shrink_to_fit();
         let Self { held, handlers, deferred, .. } = self;
         let held_bytes = |in_flight: &RequestsInFlight| deferred.calls.argument_bytes(in_flight);
-        let charge = handlers.charge(peer, text.capacity(), held_bytes)?;
+        let charge = handlers.charge(peer, held_message_bytes(&text), held_bytes)?;
         held.insert(key, text, charge);
         // It is counted again when it is dispatched.
         peer.outbox.counters.traffic.messages_in -= 1;
@@ -372,10 +372,11 @@ impl Dispatcher {
     ) -> Outcome {
         let Self { waiting, handlers, deferred, .. } = self;
         let text = encode_request(raw.id, raw.method, raw.params);
+        let bytes = waiting_bytes(raw.id, &text);
         let held_bytes = |in_flight: &RequestsInFlight| {
             deferred.calls.argument_bytes(in_flight) + waiting.held_bytes()
         };
-        let charge = match handlers.charge(peer, text.capacity(), held_bytes) {
+        let charge = match handlers.charge(peer, bytes, held_bytes) {
             Ok(charge) => charge,
             Err(error) => {
                 let revision = peer.state.lifecycle.revision();

@@ -249,7 +249,7 @@ impl DeferredWork {
         });
         let open_requests = call.open_requests.take().map(|it| *it).unwrap_or_default();
         client_requests.reassign(open_requests.numbers(), Requester::Task(key));
-        if let Some(task) = tasks.table.get_mut(key) {
+        if let Some(mut task) = tasks.table.get_mut(key) {
             task.caller.set_last_progress(call.progress);
             task.requests.client_requests = open_requests;
             task.set_handler(Some(call.work));
@@ -338,11 +338,12 @@ impl DeferredWork {
         self.calls.argument_bytes(in_flight) + requests.sum::<usize>()
     }
 
-    /// Returns the bytes that handlers and results of tasks hold, from what is stored.
-    pub fn recount_bytes(&self) -> (usize, usize) {
+    /// Returns the bytes that handlers hold, those of the results of tasks, and those of the tasks
+    /// besides, from what is stored.
+    pub fn recount_bytes(&self) -> [usize; 3] {
         let Self { calls, tasks, client_requests, .. } = self;
-        let (handlers, results) = tasks.table.recount_bytes();
-        (handlers + calls.all_argument_bytes() + client_requests.recount_bytes(), results)
+        let [handlers, results, tasks] = tasks.table.recount_bytes();
+        [handlers + calls.all_argument_bytes() + client_requests.recount_bytes(), results, tasks]
     }
 
     /// Handles a response of a client.
@@ -490,7 +491,7 @@ impl Requesters for CallsAndTasks<'_> {
                 Some(RequesterTarget { reply_to, revision, task: None })
             }
             Requester::Task(task) => {
-                let task = self.tasks.table.get_mut(task).filter(|task| !task.has_ended())?;
+                let task = self.tasks.table.get(task).filter(|task| !task.has_ended())?;
                 let (reply_to, revision) = (task.caller.reply_to(), task.caller.revision());
                 let task = Some(task.id_text().to_owned());
                 Some(RequesterTarget { reply_to, revision, task })
@@ -520,7 +521,7 @@ impl Requesters for CallsAndTasks<'_> {
         match requester {
             Requester::Call(call_id) => self.calls.record_accepted_url(call_id, elicitation_id),
             Requester::Task(task) => {
-                if let Some(task) = self.tasks.table.get_mut(task) {
+                if let Some(mut task) = self.tasks.table.get_mut(task) {
                     task.requests.client_requests.record_accepted_url(elicitation_id);
                 }
             }

@@ -17,7 +17,7 @@ use corelane_protocol::params::{
 };
 
 use super::admission::Request;
-use super::handlers::CallEnd;
+use super::handlers::{CallEnd, SHARED_BYTES};
 use super::tasks::CallMode;
 use super::{Dispatcher, MessageContext, write_request_error};
 use crate::server::calls::HandlerWork;
@@ -292,6 +292,8 @@ impl Dispatcher {
     ) -> Result<CallEnd, Error> {
         let LocalCall { work, request_state, transition, permit } = call;
         let state_bytes = request_state.as_ref().map_or(0, |state| state.held_bytes());
+        let inputs_bytes = SHARED_BYTES + size_of::<PendingInputs>();
+        let state_bytes = state_bytes + if request.revision.is_modern() { inputs_bytes } else { 0 };
         let calls = &self.deferred.calls;
         let held_bytes = |in_flight: &RequestsInFlight| calls.argument_bytes(in_flight);
         let handler = self.handlers.prepare(work, peer, request, state_bytes, held_bytes)?;
@@ -320,7 +322,7 @@ impl Dispatcher {
         } else {
             RequestCarrier::ServerRequest
         };
-        let task = self.handlers.start_local(
+        let started = self.handlers.start_local(
             handler,
             token,
             Requester::Call(call_id),
@@ -328,7 +330,7 @@ impl Dispatcher {
             transition,
             self.log_filter(request),
         );
-        self.deferred.calls.attach_task(call_id, task);
+        self.deferred.calls.attach_task(call_id, started.task, started.charged_bytes);
         Ok(CallEnd::Pending)
     }
 

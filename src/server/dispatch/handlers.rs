@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
+use corelane_base::heap_bytes::ALLOCATION_BYTES;
 use corelane_base::slab::Key;
 use corelane_engine::executor::{Executor, Task};
 use corelane_engine::mesh::{Sender, ShardId};
@@ -84,6 +85,45 @@ impl<W> NewHandler<W> {
     }
 }
 
+/// A local handler that runs, and what is charged for it.
+pub(super) struct StartedHandler {
+    pub(super) task: Task,
+    pub(super) charged_bytes: usize,
+}
+
+/// What a handler is started with.
+pub(super) trait HandlerStart {
+    /// What its handler takes besides its arguments and its future.
+    const HANDLER_BYTES: usize;
+}
+
+impl HandlerStart for LocalWork {
+    const HANDLER_BYTES: usize = REQUEST_BYTES
+        + SHARED_BYTES
+        + size_of::<HandlerState>()
+        + SHARED_BYTES
+        + size_of::<LocalContext>()
+        + SHARED_BYTES
+        + size_of::<CancellationToken>()
+        + SPAWNED_BYTES;
+}
+
+impl HandlerStart for BlockingWork {
+    const HANDLER_BYTES: usize = REQUEST_BYTES + JOB_BYTES;
+}
+
+/// What a handler knows of its request.
+const REQUEST_BYTES: usize = SHARED_BYTES + size_of::<RequestInfo>();
+
+/// Overhead of an allocation that is shared.
+pub(super) const SHARED_BYTES: usize = ALLOCATION_BYTES + 2 * size_of::<usize>();
+
+/// A spawned future around that of the handler, with its task: about 24 words.
+const SPAWNED_BYTES: usize = ALLOCATION_BYTES + 24 * size_of::<usize>();
+
+/// A job of the thread pool: about 16 words.
+const JOB_BYTES: usize = ALLOCATION_BYTES + 16 * size_of::<usize>();
+
 /// How a call leaves its turn, unless with an error.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum CallEnd {
@@ -127,7 +167,7 @@ pub struct Handlers {
 impl Handlers {
     /// Prepares `work` for its start. Charges what it keeps of its request, and `stored_bytes`, to
     /// its peer, whose other calls hold `held_bytes`.
-    pub(super) fn prepare<W>(
+    pub(super) fn prepare<W: HandlerStart>(
         &self,
         work: W,
         peer: &mut PeerState<'_>,
@@ -143,7 +183,8 @@ impl Handlers {
         let is_kept = |key| !matches!(key, "_meta" | "inputResponses" | "requestState");
         let members = params.filter(|(key, _)| is_kept(*key));
         let bytes = stored_bytes + members.map(|(_, value)| value.owned_bytes()).sum::<usize>();
-        let charge = self.charge(peer, bytes + request.id_bytes(), held_bytes)?;
+        let bytes = W::HANDLER_BYTES + bytes + request.id_bytes();
+        let charge = self.charge(peer, bytes, held_bytes)?;
         let source = &request.source(peer.state, &peer.origin, &self.shard_state);
         let request = Arc::new(RequestInfo::copy(name, source));
         Ok(NewHandler { work, request, charge, running: RunningCall::default() })
@@ -166,13 +207,13 @@ impl Handlers {
     /// Starts a local handler: a future on this shard.
     pub(super) fn start_local(
         &self,
-        NewHandler { work, request, charge, running }: NewHandler<LocalWork>,
+        NewHandler { work, request, mut charge, running }: NewHandler<LocalWork>,
         token: Rc<CancellationToken>,
         requester: Requester,
         carrier: RequestCarrier,
         transition: TaskTransition,
         log_filter: LogFilter,
-    ) -> Task {
+    ) -> StartedHandler {
         let handler =
             HandlerState::new(&self.queue, request, token, requester, carrier, transition);
         let handler = Rc::new(handler);
@@ -182,8 +223,10 @@ impl Handlers {
             shard_state: Rc::clone(&self.shard_state),
         };
         let work = work(RequestContext::new(Rc::new(context)));
+        charge.extend(size_of_val(&*work));
+        let charged_bytes = charge.bytes();
         let cycles_min = self.slow_poll_cycles_min;
-        self.executor.spawn(Box::pin(async move {
+        let task = self.executor.spawn(Box::pin(async move {
             let mut handling = pin!(Rc::clone(&handler).run(work));
             let timed = poll_fn(|context| {
                 let begun = CycleCount::now();
@@ -197,7 +240,8 @@ impl Handlers {
             });
             timed.await;
             drop((charge, running));
-        }))
+        }));
+        StartedHandler { task, charged_bytes }
     }
 
     /// Publishes on all shards the resources that local handlers have marked as updated, each once.

@@ -30,7 +30,7 @@ use serde::Deserialize;
 use serde_json::Map;
 
 use super::admission::Request;
-use super::handlers::CallEnd;
+use super::handlers::{CallEnd, HandlerStart};
 use super::{DeferredWork, Dispatcher, MessageContext, NewHandler, write_request_error};
 use crate::server::calls::HandlerWork;
 use crate::server::connection_state::PeerState;
@@ -178,7 +178,7 @@ impl Dispatcher {
     }
 
     /// Prepares the handler of a task and counts it as a running call.
-    fn prepare_task<W>(
+    fn prepare_task<W: HandlerStart>(
         &self,
         work: W,
         peer: &mut PeerState<'_>,
@@ -208,8 +208,8 @@ impl Dispatcher {
         let handler = self.prepare_task(work, peer, request)?;
         let tasks = &mut self.deferred.tasks;
         let key = create_task(tasks, new_task, ctx.now, peer.outbox)?;
-        let (token, argument_bytes) = (Rc::<CancellationToken>::default(), handler.charge.bytes());
-        let running = self.handlers.start_local(
+        let token = Rc::<CancellationToken>::default();
+        let started = self.handlers.start_local(
             handler,
             Rc::clone(&token),
             Requester::Task(key),
@@ -217,7 +217,8 @@ impl Dispatcher {
             TaskTransition::None,
             task_log_filter(&self.catalog, request.revision),
         );
-        let work = HandlerWork::Local { task: Some(running), token, argument_bytes };
+        let argument_bytes = started.charged_bytes;
+        let work = HandlerWork::Local { task: Some(started.task), token, argument_bytes };
         self.attach_handler(key, work);
         self.write_created(peer, request, key);
         Ok(CallEnd::Task { is_failed: false })
@@ -251,7 +252,7 @@ impl Dispatcher {
     }
 
     fn attach_handler(&mut self, key: Key, work: HandlerWork) {
-        if let Some(task) = self.deferred.tasks.table.get_mut(key) {
+        if let Some(mut task) = self.deferred.tasks.table.get_mut(key) {
             task.set_handler(Some(work));
         }
     }

@@ -1,7 +1,7 @@
-//! What the handlers of a shard hold: the arguments of calls and tasks until their handlers end,
-//! the requests to their clients while they are open, and the responses that tasks store; and the
-//! results of blocking handlers, from the end of the handler until the shard has written them to
-//! the output of their peers.
+//! What the handlers of a shard hold: they themselves with the arguments of calls and tasks until
+//! they end, the requests to their clients while they are open, and the responses that tasks store;
+//! and the results of blocking handlers, from the end of the handler until the shard has written
+//! them to the output of their peers.
 //!
 //! Invariants: all of it but the results takes a quarter of the memory limit at most, because it is
 //! freed only when handlers end; a call whose peer, and a request whose handler, holds less than
@@ -112,6 +112,12 @@ impl HandlerMemory {
 impl HandlerCharge {
     pub const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Charges `bytes` more, which cannot be refused any more.
+    pub fn extend(&mut self, bytes: usize) {
+        self.held.adjust(0, bytes);
+        self.bytes += bytes;
     }
 }
 

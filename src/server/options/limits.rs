@@ -52,7 +52,7 @@ options! {
         /// That one may be retried. The connection is still read, because the next message may be
         /// the response that a handler waits for, or a cancellation.
         #[option("requests_in_flight_max", Count { min: 1, max: 65_536 }, reload)]
-        #[cost = "about 64 bytes each while in flight"]
+        #[cost = "1 to 2 KiB each while its handler runs"]
         pub requests_in_flight_max: u32 = 256, tiny 4;
 
         /// Time from a request to its response; after it the request is cancelled and gets an
@@ -88,10 +88,11 @@ options! {
         pub outgoing_bytes_max: usize = 1024 * 1024, tiny 8192;
 
         /// Memory that clients may make the server hold: incomplete incoming and unsent outgoing
-        /// messages, arguments of running calls and open requests to clients (a quarter at most),
-        /// results of blocking handlers before they are outgoing messages, stored events, task
-        /// results, subscriptions. At the limit connections of the client address that holds most
-        /// are closed, the largest first, and calls with large arguments get error -32603.
+        /// messages, running calls with their arguments and open requests to clients (a quarter at
+        /// most), results of blocking handlers before they are outgoing messages, sessions with
+        /// their stored events, tasks with their results, subscriptions. At the limit connections
+        /// of the client address that holds most are closed, the largest first, and calls with
+        /// large arguments get error -32603.
         ///
         /// Divided evenly among shards. A call beyond that quarter gets error -32603, unless the
         /// arguments of its connection's calls take less than 64 KiB; a request to a client fails,

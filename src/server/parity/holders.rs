@@ -36,6 +36,12 @@ pub(super) struct SessionHolders {
 }
 
 impl SessionHolders {
+    /// Returns an estimate of the bytes of the indexes: nodes are two thirds full on average.
+    pub(super) fn held_bytes(&self) -> usize {
+        let entries = self.by_holder.len() * size_of::<((Holder, u64), ParityKey)>();
+        entries * 3 / 2 + self.held.held_bytes()
+    }
+
     /// Returns the place of a new session.
     pub(super) fn next_place(&mut self, owner: PlaceOwner<'_>) -> SessionPlace {
         self.created += 1;

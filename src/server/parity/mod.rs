@@ -47,6 +47,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use corelane_base::client_address::{AddressShare, ClientAddress};
+use corelane_base::heap_bytes::map_bytes;
 use corelane_base::holders::PlaceOwner;
 use corelane_base::principal::Principal;
 use corelane_base::slab::{Key, Slab};
@@ -148,6 +149,16 @@ impl ParitySessions {
         self.sessions.iter().fold((0, 0), |(chunks, facts), (_, session)| {
             (chunks + session.held_bytes(), facts + session.state.facts_bytes())
         })
+    }
+
+    /// Returns the bytes of the tables and of the buffers for reuse, without the sessions.
+    pub fn place_bytes(&self) -> usize {
+        let begun = self.begun.capacity() * size_of::<(Instant, Key)>();
+        let buffers = self.scratch.capacity() + self.response.capacity();
+        let sessions = self.sessions.allocated_bytes() + map_bytes(&self.keys);
+        let tables = sessions + self.timers.allocated_bytes() + begun;
+        let in_flight = self.sessions.iter().map(|(_, session)| session.state.place_bytes());
+        tables + buffers + self.holders.held_bytes() + in_flight.sum::<usize>()
     }
 
     /// Accounts the chunks and idempotency keys that a session keeps.

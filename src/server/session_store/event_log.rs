@@ -11,6 +11,7 @@ use crate::server::shard_message::EventLogLimits;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use corelane_base::heap_bytes;
 
 /// The events of one stream.
 #[derive(Debug, Default)]
@@ -21,6 +22,8 @@ pub(super) struct EventLog {
     /// Number of the newest event; 0 if there was none.
     last_number: u32,
 }
+
+heap_bytes!(EventLog {} counted { events: Self::bytes } inline { bytes, last_number });
 
 /// Result of a push.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

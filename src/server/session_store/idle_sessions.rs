@@ -14,6 +14,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::map_bytes;
 use corelane_base::holders::{HeldPlaces, Holder, HolderScope, PlaceOwner};
 use corelane_base::linked_list::{Linked, LinkedList, Links};
 use corelane_base::slab::{Key, Slab};
@@ -83,10 +85,16 @@ impl<S> StoredSession<S> {
         self.links[OF_SHARD].is_linked()
     }
 
-    /// Upper estimate of the bytes of one session, without its streams and what its `S` allocates:
-    /// slab and index may have just doubled.
-    pub(super) const BYTES: usize = 2 * (size_of::<Self>() + INDEX_BYTES);
+    /// Bytes of one session in the tables, at least, without its streams and what its `S` owns.
+    pub(super) const PLACE_BYTES: usize = Slab::<Self>::SLOT_BYTES + INDEX_BYTES;
 }
+
+heap_bytes!(
+    impl<S> StoredSession<S> { streams }
+    inline { id, running_requests, is_used, idle_since, holder, links }
+    // Its owner counts it.
+    elsewhere { session }
+);
 
 /// Bytes of one session in the index of ids, at the load up to which the table fills.
 const INDEX_BYTES: usize = (size_of::<(SessionId, Key)>() + 1) * 8 / 7;
@@ -163,9 +171,9 @@ struct HolderTable {
 }
 
 impl HolderTable {
-    /// Upper estimate of the bytes of one holder: slab and index may have just doubled.
+    /// Bytes of one holder in the tables, at least.
     const ENTRY_BYTES: usize =
-        2 * (size_of::<HolderEntry>() + 8 + (size_of::<(Holder, Key)>() + 1) * 8 / 7);
+        Slab::<HolderEntry>::SLOT_BYTES + (size_of::<(Holder, Key)>() + 1) * 8 / 7;
 
     pub(super) fn new() -> Self {
         let (entries, keys) = (Slab::new(usize::MAX), HashMap::new());
@@ -208,9 +216,15 @@ impl HolderTable {
         self.entries.get_mut(key).map(|entry| &mut entry.idle)
     }
 
-    /// Returns an upper estimate of the bytes of all entries.
+    /// Returns an estimate of the bytes of all entries.
     pub(super) fn held_bytes(&self) -> usize {
         self.entries.len() * Self::ENTRY_BYTES + self.held.held_bytes()
+    }
+
+    /// Returns the bytes of the places that are free.
+    pub(super) fn place_bytes(&self) -> usize {
+        let tables = self.entries.allocated_bytes() + map_bytes(&self.keys);
+        tables.saturating_sub(self.entries.len() * Self::ENTRY_BYTES)
     }
 
     /// Returns all holders with the number of their sessions and the idle ones.
@@ -433,9 +447,14 @@ impl IdleSessions {
         }
     }
 
-    /// Returns an upper estimate of the bytes of all holders.
+    /// Returns an estimate of the bytes of all holders.
     pub(super) fn held_bytes(&self) -> usize {
         self.holders.held_bytes()
+    }
+
+    /// Returns the bytes of the places of holders that are free.
+    pub(super) fn place_bytes(&self) -> usize {
+        self.holders.place_bytes()
     }
 
     /// Like [`IdleSessions::held_bytes`], from the sessions.

@@ -10,13 +10,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
+use corelane_base::heap_bytes::HeapBytes;
 use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
 
 use super::idle_sessions::StoredSession;
-use super::streams::{
-    ListeningStream, PushedEvent, ResumedStream, STREAM_BYTES, SessionError, SessionStreams,
-};
+use super::streams::{ListeningStream, PushedEvent, ResumedStream, SessionError, SessionStreams};
 use super::{SessionStore, event_log};
 use crate::server::shard_message::{ExchangeAddress, SessionLimits};
 
@@ -148,11 +147,11 @@ impl<S> KeyedStreams<'_, S> {
     }
 }
 
-/// Numbers of streams and bytes of their events, over all sessions.
+/// Attached streams, and the bytes of all streams and of their events, over all sessions.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(super) struct StreamTotals {
-    streams: usize,
     attached: usize,
+    bytes: usize,
     event_bytes: usize,
 }
 
@@ -173,14 +172,14 @@ impl StreamTotals {
     }
 
     /// Subtracts the streams of a removed session.
-    pub(super) const fn subtract(&mut self, streams: &SessionStreams) {
-        self.streams -= streams.len();
+    pub(super) fn subtract(&mut self, streams: &SessionStreams) {
+        self.bytes -= streams.heap_bytes();
         self.attached -= streams.attached() as usize;
         self.event_bytes -= streams.bytes();
     }
 
-    const fn add(&mut self, streams: &SessionStreams) {
-        self.streams += streams.len();
+    fn add(&mut self, streams: &SessionStreams) {
+        self.bytes += streams.heap_bytes();
         self.attached += streams.attached() as usize;
         self.event_bytes += streams.bytes();
     }
@@ -195,9 +194,9 @@ impl StreamTotals {
         event_bytes_max.saturating_sub(self.event_bytes)
     }
 
-    /// Returns an upper estimate of the bytes of all streams and their events.
+    /// Returns the bytes of all streams and their events.
     pub(super) const fn held_bytes(&self) -> usize {
-        self.streams * STREAM_BYTES + self.event_bytes
+        self.bytes
     }
 
     /// Asserts that the totals are the sums over all sessions, and within the limit.
@@ -207,13 +206,13 @@ impl StreamTotals {
         sessions: &Slab<StoredSession<S>>,
         event_bytes_max: usize,
     ) {
-        let (mut streams, mut attached, mut event_bytes) = (0, 0, 0);
+        let (mut bytes, mut attached, mut event_bytes) = (0, 0, 0);
         for (_, held) in sessions.iter() {
-            streams += held.streams.len();
+            bytes += held.streams.recount_bytes();
             attached += held.streams.exchanges().count();
             event_bytes += held.streams.bytes();
         }
-        assert_eq!(*self, Self { streams, attached, event_bytes });
+        assert_eq!(*self, Self { attached, bytes, event_bytes });
         assert!(event_bytes <= event_bytes_max);
     }
 }
@@ -243,6 +242,11 @@ impl LingeringQueue {
         let Some((since, key, number)) = self.streams.pop_front() else { return false };
         totals.update(sessions, key, |streams| streams.expire_lingering(number, since));
         true
+    }
+
+    /// Returns the bytes of the queue.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.streams.capacity() * size_of::<(Instant, Key, u32)>()
     }
 
     /// Returns when the first stream expires.

@@ -35,6 +35,7 @@ mod keyed_streams;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
+use corelane_base::heap_bytes::{HeapBytes, map_bytes};
 use corelane_base::holders::PlaceOwner;
 use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
@@ -253,18 +254,31 @@ impl<S> SessionStore<S> {
         self.totals.attached()
     }
 
-    /// Returns an upper estimate of the bytes of all sessions, without what an `S` allocates;
-    /// events shared by several streams are counted in each.
+    /// Returns the bytes of all sessions, without what an `S` owns; events shared by several
+    /// streams are counted in each.
     pub fn held_bytes(&self) -> usize {
-        let sessions = self.sessions.len() * StoredSession::<S>::BYTES;
+        let sessions = self.sessions.len() * StoredSession::<S>::PLACE_BYTES;
         sessions + self.idle.held_bytes() + self.totals.held_bytes()
     }
 
     /// Like [`SessionStore::held_bytes`], from the sessions and their stored events.
     pub fn recount_bytes(&self) -> usize {
-        let streams = self.sessions.iter().map(|(_, held)| held.streams.recount_bytes());
-        let sessions = self.sessions.len() * StoredSession::<S>::BYTES;
-        sessions + self.idle.recount_bytes(&self.sessions) + streams.sum::<usize>()
+        let counted = |held: &StoredSession<S>| {
+            let streams = held.streams.recount_bytes();
+            let others = held.heap_bytes() - held.streams.heap_bytes();
+            StoredSession::<S>::PLACE_BYTES + others + streams
+        };
+        let sessions: usize = self.sessions.iter().map(|(_, held)| counted(held)).sum();
+        sessions + self.idle.recount_bytes(&self.sessions)
+    }
+
+    /// Returns the bytes of the tables without what [`SessionStore::held_bytes`] has of them: the
+    /// places that are free.
+    pub fn place_bytes(&self) -> usize {
+        let Self { sessions, keys, idle, lingering, limits: _, ids: _, totals: _ } = self;
+        let tables = sessions.allocated_bytes() + map_bytes(keys);
+        let free = tables.saturating_sub(sessions.len() * StoredSession::<S>::PLACE_BYTES);
+        free + idle.place_bytes() + lingering.allocated_bytes()
     }
 
     /// Asserts the invariants.
@@ -274,6 +288,7 @@ impl<S> SessionStore<S> {
             assert_eq!(self.find(held.id), Some(key));
         }
         assert_eq!(self.keys.len(), self.sessions.len());
+        assert_eq!(self.held_bytes(), self.recount_bytes());
         self.totals.check_invariants(&self.sessions, self.limits.event_bytes_max);
         self.lingering.check_invariants(self.limits.lingering_streams_max);
         self.idle.check_invariants(&mut self.sessions);

@@ -25,7 +25,7 @@ pub(super) use self::half_closed::{HalfClose, HalfClosed, half_close_refused, ha
 pub(super) use self::large_work::{LargeWork, NextWork};
 pub(super) use self::phase::ShardPhase;
 pub(super) use self::transports::Transports;
-use super::connection_state::{ConnectionState, Standing};
+use super::connection_state::{ConnectionState, HttpSession, Standing};
 use super::dispatch::{DeferredWork, Dispatcher};
 use super::handlers::HandlerEvent;
 use super::http::ExchangePath;
@@ -184,10 +184,30 @@ pub(super) fn held_memory(transports: &Transports, dispatcher: &Dispatcher) -> H
         handlers: handlers.memory.held_bytes(),
         blocking_results: handlers.results.held_bytes(),
         task_results: deferred.tasks.table.usage().result_bytes,
+        tasks: deferred.tasks.table.held_bytes(),
         subscriptions: subscriptions.held_bytes(),
         facts: facts.held_bytes(),
         kept: transports.kept_bytes(),
     }
+}
+
+/// Returns the bytes of tables and of buffers for reuse that are not accounted. Cost: a pass over
+/// everything that is stored.
+fn place_bytes(transports: &Transports, dispatcher: &Dispatcher) -> usize {
+    let Transports { connections, http, parity, .. } = transports;
+    let DeferredWork { calls, tasks, client_requests, .. } = &dispatcher.deferred;
+    let of_connections = connections.table.iter().map(|(_, it)| it.state.place_bytes());
+    let of_sessions = http.sessions.iter().map(HttpSession::place_bytes);
+    let tables = [
+        connections.place_bytes(),
+        http.sessions.place_bytes(),
+        parity.place_bytes(),
+        calls.place_bytes(),
+        tasks.table.place_bytes(),
+        client_requests.place_bytes(),
+        dispatcher.auth.place_bytes(),
+    ];
+    of_connections.chain(of_sessions).chain(tables).sum()
 }
 
 /// Returns what closing a connection frees: its input and output, what is kept of its peer, and
@@ -223,14 +243,16 @@ impl From<&Shard> for MemoryReport {
         let of_connections = connections().map(|it| it.state.facts_bytes());
         let of_sessions = transports.http.sessions.iter().map(|it| it.state.facts_bytes());
         let (parity_sessions, parity_facts) = transports.parity.recount_bytes();
-        let (handlers, task_results) = dispatcher.deferred.recount_bytes();
+        let [handlers, task_results, tasks] = dispatcher.deferred.recount_bytes();
+        let waiting = dispatcher.waiting.recount_bytes() + dispatcher.held.recount_bytes();
         let stored = HeldMemory {
             connections: connections().map(Connection::held_bytes).sum(),
             sessions: transports.http.sessions.recount_bytes() + parity_sessions,
-            handlers,
+            handlers: handlers + waiting,
             // No blocking handlers run in the simulator.
             blocking_results: 0,
             task_results,
+            tasks,
             subscriptions: dispatcher.subscriptions.recount_bytes(),
             facts: of_connections.chain(of_sessions).sum::<usize>() + parity_facts,
             kept: transports.connections.shared.pool.large_bytes()
@@ -239,7 +261,7 @@ impl From<&Shard> for MemoryReport {
         };
         let bytes_max = dispatcher.handlers.memory.limit().bytes_max();
         let accounted = held_memory(transports, dispatcher);
-        let places = transports.connections.table.allocated_bytes();
+        let places = place_bytes(transports, dispatcher);
         Self { accounted, stored, places, closed, freeable, bytes_max }
     }
 }

@@ -79,9 +79,10 @@ impl Tasks {
                 self.send_progress(key, progress, total, message.as_deref(), outbox);
             }
             TaskEvent::Finished(result) => {
-                let Some(task) = self.table.get_mut(key) else { return };
+                let Some(mut task) = self.table.get_mut(key) else { return };
                 let (to, revision) = (task.caller.reply_to(), task.caller.revision());
                 let open_requests = std::mem::take(&mut task.requests.client_requests);
+                drop(task);
                 // Client requests that it did not wait for; the others are closed.
                 for number in open_requests.numbers() {
                     client_requests.cancel(*number, outbox);
@@ -153,8 +154,10 @@ impl Tasks {
     }
 
     fn publish_change(&mut self, key: Key, outbox: &mut Outbox) {
-        let Some(task) = self.table.get_mut(key) else { return };
+        let Some(mut task) = self.table.get_mut(key) else { return };
         let waiters = if task.has_ended() { task.observers.take_waiters() } else { Vec::new() };
+        drop(task);
+        let Some(task) = self.table.get(key) else { return };
         if task.caller.revision().is_modern() {
             self.notify_watchers(key, outbox);
         } else {
@@ -173,12 +176,9 @@ impl Tasks {
     }
 
     /// Sends `notifications/tasks` (2026-07-28) to every shard with subscribers.
-    fn notify_watchers(&mut self, key: Key, outbox: &mut Outbox) {
-        let Some(task) =
-            self.table.get_mut(key).filter(|task| !task.observers.watchers().is_empty())
-        else {
-            return;
-        };
+    fn notify_watchers(&self, key: Key, outbox: &mut Outbox) {
+        let task = self.table.get(key).filter(|task| !task.observers.watchers().is_empty());
+        let Some(task) = task else { return };
         let (id, version) = (task.id(), task.version());
         let mut tail = Vec::new();
         task.with_detail(self.wall_clock, |task, detail| {
@@ -202,7 +202,7 @@ impl Tasks {
         message: Option<&str>,
         outbox: &mut Outbox,
     ) {
-        let Some(task) = self.table.get_mut(key) else { return };
+        let Some(mut task) = self.table.get_mut(key) else { return };
         let to = task.caller.reply_to();
         let Some((token, name)) = task.advance_progress(progress) else { return };
         outbox.notify(to, NotificationKind::Progress, |text| {
@@ -244,7 +244,7 @@ impl Tasks {
 
 /// Requests cancellation of the handler of a task.
 fn cancel_handler(task: &mut Task<HandlerWork>) {
-    if task.handler().is_some_and(|work| work.cancel() != CancelledWork::Runs) {
+    if task.handler_mut().is_some_and(|work| work.cancel() != CancelledWork::Runs) {
         task.set_handler(None);
     }
 }
@@ -342,7 +342,7 @@ pub(super) fn complete_task(
     record_evictions(room.evicted, shard, TaskLimit::TaskBytes, outbox);
     let Some(limit) = room.refused else { return };
     outbox.counters.requests.task_results_refused += 1;
-    let address = tasks.table.get_mut(key).and_then(|task| task.caller.address());
+    let address = tasks.table.get(key).and_then(|task| task.caller.address());
     let peer = address.map(ClientAddress::ip);
     outbox.log(Event::TaskResultRefused { shard, limit, peer });
 }

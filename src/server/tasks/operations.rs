@@ -28,7 +28,7 @@ impl Tasks {
     /// wait already.
     pub fn must_wait(&mut self, key: Key, op: &TaskOp, now: Instant) -> Result<bool, Error> {
         match self.table.get_mut(key) {
-            Some(task) if matches!(op, TaskOp::Result) && !task.has_ended() => {
+            Some(mut task) if matches!(op, TaskOp::Result) && !task.has_ended() => {
                 if task.observers.has_waiter_capacity(now) {
                     return Ok(true);
                 }
@@ -43,7 +43,7 @@ impl Tasks {
 
     /// Registers a call that waits for the end of a task, after [`Tasks::must_wait`].
     pub fn wait(&mut self, key: Key, waiter: TaskWaiter) {
-        if let Some(task) = self.table.get_mut(key) {
+        if let Some(mut task) = self.table.get_mut(key) {
             task.observers.add_waiter(waiter);
         }
     }
@@ -60,7 +60,7 @@ impl Tasks {
         match op {
             TaskOp::Get | TaskOp::Result => {}
             TaskOp::Update(responses) => {
-                let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
+                let task = self.table.get(key).ok_or_else(unknown_task_error)?;
                 task.requests.inputs.update(responses)?;
                 self.table.update_input_status(key, now);
             }
@@ -82,7 +82,7 @@ impl Tasks {
         if matches!(op, TaskOp::Result) {
             return self.write_result(key, out);
         }
-        let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
+        let task = self.table.get(key).ok_or_else(unknown_task_error)?;
         let suffix = catalog.result_suffix(revision);
         task.with_detail(self.wall_clock, |view, detail| match op {
             TaskOp::Update(_) => model::write_empty_result(out, suffix),
@@ -106,7 +106,7 @@ impl Tasks {
         now: Instant,
         outbox: &mut Outbox,
     ) -> Result<(), Error> {
-        let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
+        let task = self.table.get(key).ok_or_else(unknown_task_error)?;
         if task.has_ended() {
             if task.caller.revision().is_modern() {
                 return Ok(());
@@ -129,11 +129,11 @@ impl Tasks {
     ) {
         if self.table.cancel(key, reason, now) {
             outbox.counters.requests.tasks_cancelled += 1;
-            let Some(task) = self.table.get_mut(key) else { return };
+            let Some(mut task) = self.table.get_mut(key) else { return };
             for number in task.requests.client_requests.take() {
                 client_requests.cancel(number, outbox);
             }
-            cancel_handler(task);
+            cancel_handler(&mut task);
         }
     }
 
@@ -141,16 +141,14 @@ impl Tasks {
     /// more, and cancels its handler. Client requests of tasks up to 2025-11-25 are cancelled with
     /// all others.
     pub(super) fn fail_waiting_for_input(&mut self, key: Key, now: Instant, outbox: &mut Outbox) {
-        let Some(task) = self.table.get_mut(key).filter(|task| task.requests.inputs.is_open())
-        else {
-            return;
-        };
+        let task = self.table.get(key).filter(|task| task.requests.inputs.is_open());
+        let Some(task) = task else { return };
         let open = task.requests.inputs.with_open(<[_]>::len);
         let reason = "the server shut down while the task waited for input";
         if self.table.fail(key, Error::internal(reason), now) {
             outbox.counters.client_requests.cancelled += open as u64;
-            if let Some(task) = self.table.get_mut(key) {
-                cancel_handler(task);
+            if let Some(mut task) = self.table.get_mut(key) {
+                cancel_handler(&mut task);
             }
         }
     }
@@ -158,7 +156,7 @@ impl Tasks {
     /// Writes the result of `tasks/result` for an ended task: the result of the call itself.
     pub(super) fn write_result(&mut self, key: Key, out: &mut Vec<u8>) -> Result<(), Error> {
         self.table.mark_fetched(key);
-        let task = self.table.get_mut(key).ok_or_else(unknown_task_error)?;
+        let task = self.table.get(key).ok_or_else(unknown_task_error)?;
         match task.outcome() {
             Some(TaskOutcome::Result { body, .. }) => {
                 model::write_get_task_payload_result(out, body, task.id_text());
@@ -170,14 +168,8 @@ impl Tasks {
     }
 
     /// Writes the `CreateTaskResult` for the call `id`.
-    pub fn write_create_result(
-        &mut self,
-        id: Id<'_>,
-        out: &mut Vec<u8>,
-        task: Key,
-        catalog: &Catalog,
-    ) {
-        let Some(task) = self.table.get_mut(task) else { return };
+    pub fn write_create_result(&self, id: Id<'_>, out: &mut Vec<u8>, task: Key, catalog: &Catalog) {
+        let Some(task) = self.table.get(task) else { return };
         let suffix = catalog.result_suffix(task.caller.revision());
         model::begin_response(out, id);
         task.with_detail(self.wall_clock, |view, _| {
@@ -204,8 +196,8 @@ impl Tasks {
     }
 
     /// Returns how the handler of a task requests input.
-    pub fn carrier(&mut self, key: Key) -> RequestCarrier {
-        match self.table.get_mut(key) {
+    pub fn carrier(&self, key: Key) -> RequestCarrier {
+        match self.table.get(key) {
             Some(task) if task.caller.revision().is_modern() => {
                 RequestCarrier::TaskInput(Rc::clone(&task.requests.inputs))
             }
@@ -259,7 +251,7 @@ pub fn find_task(
     principal: Option<&Principal>,
 ) -> Option<Key> {
     let key = tasks.table.find(id, revision.is_modern())?;
-    tasks.table.get_mut(key)?.caller.is_caller(principal).then_some(key)
+    tasks.table.get(key)?.caller.is_caller(principal).then_some(key)
 }
 
 /// The error for an invalid, unknown, foreign or expired task id.

@@ -7,11 +7,14 @@
 //! 2026-07-28, "Task Status".
 
 use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use corelane_base::client_address::ClientAddress;
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::{ALLOCATION_BYTES, HeapBytes, buffer_bytes};
 use corelane_base::holders::Holder;
 use corelane_base::principal::{Principal, is_same_caller};
 use corelane_base::time::{Instant, WallClock};
@@ -56,13 +59,22 @@ pub enum TaskOutcome {
 }
 
 impl TaskOutcome {
-    /// Returns the bytes that it counts for.
+    /// Returns the bytes that it counts for at the limit of results.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Result { body, .. } => body.len(),
             Self::Error(error) => {
                 error.message.len() + error.data.as_ref().map_or(0, |data| data.len())
             }
+        }
+    }
+}
+
+impl HeapBytes for TaskOutcome {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Result { body, is_failed: _ } => buffer_bytes(body),
+            Self::Error(error) => error.heap_bytes(),
         }
     }
 }
@@ -84,6 +96,14 @@ pub struct Task<W> {
     pub requests: TaskRequests,
     pub(super) observers: TaskObservers,
 }
+
+heap_bytes!(
+    impl<W> Task<W> { id_text, state, caller, requests, observers }
+    counted { outcome: Self::outcome_overhead }
+    inline { id, number, is_fetched }
+    // What handlers hold has an account of its own.
+    elsewhere { handler }
+);
 
 impl<W> Task<W> {
     /// Creates a task without handler. `ttl` replaces the one that was requested.
@@ -172,6 +192,11 @@ impl<W> Task<W> {
         self.outcome.as_ref()
     }
 
+    /// Returns the bytes of its outcome beyond those that it counts for as a result.
+    fn outcome_overhead(&self) -> usize {
+        self.outcome.heap_bytes().saturating_sub(self.result_bytes())
+    }
+
     /// Returns the bytes that its outcome counts for.
     pub(super) fn result_bytes(&self) -> usize {
         self.outcome.as_ref().map_or(0, TaskOutcome::bytes)
@@ -198,12 +223,12 @@ impl<W> Task<W> {
     }
 
     /// Returns the handler while it runs.
-    pub const fn handler(&mut self) -> Option<&mut W> {
+    pub const fn handler_mut(&mut self) -> Option<&mut W> {
         self.handler.as_mut()
     }
 
     /// Returns the handler while it runs.
-    pub(super) const fn running_handler(&self) -> Option<&W> {
+    pub const fn handler(&self) -> Option<&W> {
         self.handler.as_ref()
     }
 
@@ -248,6 +273,43 @@ impl<W> Task<W> {
     }
 }
 
+/// A stored task that may be changed. What it holds then is accounted when this is dropped.
+#[derive(Debug)]
+pub struct TaskMut<'t, W> {
+    task: &'t mut Task<W>,
+    /// Bytes of all tasks without this one.
+    others: usize,
+    held_bytes: &'t mut usize,
+}
+
+impl<'t, W> TaskMut<'t, W> {
+    /// Borrows one of the tasks that hold `held_bytes` together.
+    pub(super) fn new(task: &'t mut Task<W>, held_bytes: &'t mut usize) -> Self {
+        let others = *held_bytes - task.heap_bytes();
+        Self { task, others, held_bytes }
+    }
+}
+
+impl<W> Deref for TaskMut<'_, W> {
+    type Target = Task<W>;
+
+    fn deref(&self) -> &Task<W> {
+        self.task
+    }
+}
+
+impl<W> DerefMut for TaskMut<'_, W> {
+    fn deref_mut(&mut self) -> &mut Task<W> {
+        self.task
+    }
+}
+
+impl<W> Drop for TaskMut<'_, W> {
+    fn drop(&mut self) {
+        *self.held_bytes = self.others + self.task.heap_bytes();
+    }
+}
+
 /// Requests to the client in the forms of both protocol generations; a task uses one of them.
 #[derive(Debug, Default)]
 pub struct TaskRequests {
@@ -257,7 +319,14 @@ pub struct TaskRequests {
     pub client_requests: OpenRequests,
 }
 
+heap_bytes!(TaskRequests { client_requests } counted { inputs: Self::inputs_bytes });
+
 impl TaskRequests {
+    /// Returns the bytes of the inputs without the requests, which are charged to the handler.
+    fn inputs_bytes(&self) -> usize {
+        ALLOCATION_BYTES + 2 * size_of::<usize>() + size_of_val(&*self.inputs)
+    }
+
     /// Returns whether a request has no response yet.
     fn is_open(&self) -> bool {
         self.inputs.is_open() || self.client_requests.is_open()
@@ -283,7 +352,21 @@ pub struct TaskObservers {
     has_unsent_change: bool,
 }
 
+heap_bytes!(
+    TaskObservers {}
+    counted { waiters: Self::waiter_bytes, watchers: Self::watcher_bytes }
+    inline { has_unsent_change }
+);
+
 impl TaskObservers {
+    const fn waiter_bytes(&self) -> usize {
+        self.waiters.capacity() * size_of::<TaskWaiter>()
+    }
+
+    const fn watcher_bytes(&self) -> usize {
+        self.watchers.capacity() * size_of::<ShardId>()
+    }
+
     /// Returns the shards with a subscription to the task.
     pub fn watchers(&self) -> &[ShardId] {
         &self.watchers
@@ -345,6 +428,8 @@ struct TaskState {
     version: u32,
     ttl: Duration,
 }
+
+heap_bytes!(TaskState { message } inline { status, created, updated, version, ttl });
 
 impl TaskState {
     /// Creates the state of a new task, which is `working`.
@@ -412,7 +497,18 @@ pub struct TaskCaller {
     last_progress: f64,
 }
 
+heap_bytes!(
+    TaskCaller { progress_token }
+    counted { principal: Self::principal_bytes }
+    inline { owner, holder, is_gone, revision, last_progress }
+);
+
 impl TaskCaller {
+    /// Returns the bytes of the principal, which its peer has, too, until that has gone.
+    fn principal_bytes(&self) -> usize {
+        if self.is_gone { self.principal.heap_bytes() } else { 0 }
+    }
+
     /// Creates a caller that was sent no progress. A long progress token is dropped: progress
     /// notifications are optional, and a token that is stored for the ttl must be short.
     fn new(

@@ -8,6 +8,8 @@
 //!
 //! Source: RFC 9562, section 5.4; there is no standard of the field.
 
+use corelane_base::heap_bytes::HeapBytes;
+
 use super::grammar::single_value;
 
 /// Maximum length of an id that is taken over.
@@ -94,6 +96,15 @@ pub enum RequestIdBuf {
     Uuid([u8; UUID_BYTES]),
     /// Any other.
     Other(Box<[u8]>),
+}
+
+impl HeapBytes for RequestIdBuf {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Uuid(_) => 0,
+            Self::Other(text) => text.heap_bytes(),
+        }
+    }
 }
 
 impl RequestIdBuf {

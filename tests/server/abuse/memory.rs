@@ -175,9 +175,11 @@ fn long_ids_of_running_calls_are_limited() {
             clients.push((client, accepted));
             honest.call_all();
         }
-        // An id is stored twice: those of about 500 calls take a quarter of the limit.
+        // An id is stored three times: those of about 300 calls take a quarter of the limit. The
+        // calls of another connection may take 64 KiB.
         let accepted: Vec<usize> = clients.iter().map(|(_, accepted)| *accepted).collect();
-        assert!(accepted[..2] == [200, 200] && (90..110).contains(&accepted[2]), "{accepted:?}");
+        assert!(accepted[0] == 200 && (80..110).contains(&accepted[1]), "{accepted:?}");
+        assert!((1..9).contains(&accepted[2]), "{accepted:?}");
         server.open_gate();
         for (client, accepted) in &mut clients {
             for _ in 0..*accepted {

@@ -360,12 +360,13 @@ fn large_limits(random: &mut Random) -> Options {
     options
 }
 
-/// [`large_limits`] with a memory limit that two clients reach, of which each has a share of 1 KiB
-/// at least.
+/// [`large_limits`] with a memory limit that two clients reach, of which each has a share of 6 KiB
+/// at least: that of a few calls that run.
 fn small_memory(random: &mut Random) -> Options {
     let mut options = large_limits(random);
     options.limits.outgoing_bytes_max = 256 << 10;
-    options.limits.memory_bytes_max = (48 << 10) << random.below(3);
+    options.limits.message_bytes_max = 64 << 10;
+    options.limits.memory_bytes_max = (96 << 10) << random.below(2);
     options.engine.ring_sizes.sockets_max = 64;
     options
 }

@@ -64,6 +64,11 @@ pub struct PollRing {
 }
 
 impl PollRing {
+    /// Returns the bytes of the table of sockets, without what is being sent.
+    pub const fn socket_bytes(&self) -> usize {
+        self.streams.allocated_bytes()
+    }
+
     /// Creates a ring with the sizes of `options`, except for the queues and the zero-copy limit.
     /// [`Ring::park`] returns the time of `clock`.
     ///

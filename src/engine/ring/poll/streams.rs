@@ -91,6 +91,12 @@ pub(super) struct Interest {
 }
 
 impl StreamTable {
+    /// Returns the bytes of the table, without what is being sent.
+    pub(super) const fn allocated_bytes(&self) -> usize {
+        let names = self.vacant.capacity() + self.closed.capacity() + self.files.capacity();
+        self.entries.capacity() * size_of::<Option<Stream>>() + names * size_of::<u32>()
+    }
+
     /// Creates an empty table for at most `sockets_max` streams.
     pub(super) fn new(sockets_max: u32) -> Self {
         Self {

@@ -37,6 +37,8 @@
 //! Connections", "Resumability and Redelivery".
 
 use bytes::Bytes;
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::{ALLOCATION_BYTES, HeapBytes};
 use corelane_base::time::Instant;
 
 use super::event_log::EventLog;
@@ -115,6 +117,14 @@ struct SessionStream {
     lingering_since: Instant,
 }
 
+heap_bytes!(
+    SessionStream { log }
+    inline {
+        number, last_delivered, exchange, is_listening, is_finished, has_undelivered,
+        lingering_since,
+    }
+);
+
 impl SessionStream {
     const fn is_retained(&self) -> bool {
         self.is_finished && self.exchange.is_none()
@@ -144,6 +154,12 @@ pub struct SessionStreams {
     /// Bytes of the stored events of all streams.
     bytes: usize,
 }
+
+heap_bytes!(
+    SessionStreams {}
+    counted { streams: Self::stream_bytes }
+    inline { last_opened, listening, attached, bytes }
+);
 
 impl SessionStreams {
     /// Opens the stream of a request, attached to `exchange`; returns its number.
@@ -325,10 +341,24 @@ impl SessionStreams {
         self.bytes
     }
 
+    /// Returns the bytes of all streams with their stored events.
+    const fn stream_bytes(&self) -> usize {
+        self.place_bytes() + self.bytes
+    }
+
+    const fn place_bytes(&self) -> usize {
+        match self.streams.capacity() {
+            0 => 0,
+            capacity => ALLOCATION_BYTES + capacity * size_of::<SessionStream>(),
+        }
+    }
+
     /// Returns the bytes of all streams with their stored events, from the events.
     pub fn recount_bytes(&self) -> usize {
-        let events = self.streams.iter().map(|stream| stream.log.recount_bytes());
-        self.streams.len() * STREAM_BYTES + events.sum::<usize>()
+        let counted = |stream: &SessionStream| {
+            stream.heap_bytes() - stream.log.bytes() + stream.log.recount_bytes()
+        };
+        self.place_bytes() + self.streams.iter().map(counted).sum::<usize>()
     }
 
     /// Retains a finished, detached stream; removes it if it has nothing to replay. Beyond
@@ -403,11 +433,7 @@ impl SessionStreams {
     }
 }
 
-/// Bytes of one stream besides its events: its slot, which may be in a vector that has just
-/// doubled.
-pub const STREAM_BYTES: usize = 2 * size_of::<SessionStream>();
-
-const _: () = assert!(STREAM_BYTES <= 192, "a stream without events holds at most 192 bytes");
+const _: () = assert!(size_of::<SessionStream>() <= 96, "a stream has at most 96 bytes");
 
 impl SessionStreams {
     /// Attaches a listening stream to `exchange`: the current one, or a new one if that is

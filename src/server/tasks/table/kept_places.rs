@@ -4,6 +4,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::map_bytes;
 use corelane_base::holders::Holder;
 use corelane_base::time::Instant;
 
@@ -16,6 +18,12 @@ pub struct KeptPlaces {
     count: usize,
 }
 
+heap_bytes!(
+    KeptPlaces {}
+    counted { places: Self::places_bytes, by_holder: Self::index_bytes }
+    inline { count }
+);
+
 #[derive(Clone, Copy, Debug, Default)]
 struct HolderPlaces {
     /// Those in the list.
@@ -25,6 +33,14 @@ struct HolderPlaces {
 }
 
 impl KeptPlaces {
+    fn places_bytes(&self) -> usize {
+        self.places.capacity() * size_of::<(Instant, Holder)>()
+    }
+
+    fn index_bytes(&self) -> usize {
+        map_bytes(&self.by_holder)
+    }
+
     /// Returns how many are not taken.
     pub const fn count(&self) -> usize {
         self.count

@@ -26,7 +26,7 @@ use corelane_protocol::model::TaskStatus;
 
 use self::stored_tasks::StoredTasks;
 pub use self::stored_tasks::{Room, TaskUsage};
-use super::task::{NewTask, Task, TaskOutcome, TaskOwner};
+use super::task::{NewTask, Task, TaskMut, TaskOutcome, TaskOwner};
 use crate::server::calls::HandlerWork;
 use crate::server::owner_id::{OwnerIds, TaskId};
 use crate::server::reply_to::PeerId;
@@ -120,7 +120,12 @@ impl<W> TaskTable<W> {
     }
 
     /// Returns the task of a key.
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut Task<W>> {
+    pub fn get(&self, key: Key) -> Option<&Task<W>> {
+        self.tasks.get(key)
+    }
+
+    /// Returns the task of a key, to change it.
+    pub fn get_mut(&mut self, key: Key) -> Option<TaskMut<'_, W>> {
         self.tasks.get_mut(key)
     }
 
@@ -157,12 +162,13 @@ impl<W> TaskTable<W> {
     /// Stores the outcome of a handler, unless the task has ended before. A task whose outcome is
     /// refused has failed.
     pub fn complete(&mut self, key: Key, end: TaskOutcome, now: Instant) -> Room {
-        let Some(task) = self.tasks.get_mut(key) else { return Room::default() };
+        let Some(mut task) = self.tasks.get_mut(key) else { return Room::default() };
         task.set_handler(None);
         if task.has_ended() {
             return Room::default();
         }
         let (holder, is_modern) = (task.caller.holder(), task.caller.revision().is_modern());
+        drop(task);
         let room = self.tasks.make_room_for_result(&self.limits, holder, end.bytes());
         let end = room.refused.map_or(end, |limit| TaskOutcome::Error(result_refused(limit)));
         let (status, message) = match &end {
@@ -217,7 +223,7 @@ impl<W> TaskTable<W> {
     ) -> bool {
         let task = self.tasks.get_mut(key).filter(|task| !task.has_ended());
         let is_asked =
-            task.is_some_and(|task| task.requests.client_requests.add(number, open_max, now));
+            task.is_some_and(|mut task| task.requests.client_requests.add(number, open_max, now));
         if is_asked {
             self.update_input_status(key, now);
         }
@@ -226,29 +232,29 @@ impl<W> TaskTable<W> {
 
     /// Removes request `number` of a task, which was completed.
     pub fn remove_client_request(&mut self, key: Key, number: u64, now: Instant) {
-        if let Some(task) = self.tasks.get_mut(key) {
+        if let Some(mut task) = self.tasks.get_mut(key) {
             task.requests.client_requests.remove(number, now);
-            self.update_input_status(key, now);
         }
+        self.update_input_status(key, now);
     }
 
     /// Updates the status of a task: `input_required` while a request is open.
     pub fn update_input_status(&mut self, key: Key, now: Instant) {
-        if self.tasks.get_mut(key).is_some_and(|task| task.update_input_status(now)) {
+        if self.tasks.get_mut(key).is_some_and(|mut task| task.update_input_status(now)) {
             self.mark_changed(key);
         }
     }
 
     /// Subscribes a shard to a task; the current state is sent first.
     pub fn watch(&mut self, key: Key, shard: ShardId) {
-        if let Some(task) = self.tasks.get_mut(key) {
+        if let Some(mut task) = self.tasks.get_mut(key) {
             task.observers.add_watcher(shard);
-            self.mark_changed(key);
         }
+        self.mark_changed(key);
     }
 
     fn mark_changed(&mut self, key: Key) {
-        if let Some(task) = self.tasks.get_mut(key)
+        if let Some(mut task) = self.tasks.get_mut(key)
             && task.observers.mark_changed()
         {
             self.changed.push_back(key);
@@ -258,7 +264,7 @@ impl<W> TaskTable<W> {
     /// Takes one task with unsent changes; several changes are sent as one.
     pub fn take_changed(&mut self) -> Option<Key> {
         while let Some(key) = self.changed.pop_front() {
-            if let Some(task) = self.tasks.get_mut(key) {
+            if let Some(mut task) = self.tasks.get_mut(key) {
                 task.observers.mark_sent();
                 return Some(key);
             }
@@ -303,6 +309,19 @@ impl<W> TaskTable<W> {
         self.tasks.usage()
     }
 
+    /// Returns the bytes of all tasks without their results and what their handlers hold.
+    #[inline]
+    pub const fn held_bytes(&self) -> usize {
+        self.tasks.held_bytes()
+    }
+
+    /// Returns the bytes of the tables without what [`TaskTable::held_bytes`] has of them. Cost: a
+    /// pass over the owners.
+    pub fn place_bytes(&self) -> usize {
+        let changed = self.changed.capacity() * size_of::<Key>();
+        self.tasks.place_bytes(self.expiry_timers.allocated_bytes() + changed)
+    }
+
     /// Returns the open requests to `peer` of the tasks that it created.
     pub fn client_requests_to(&self, peer: PeerId) -> Vec<u64> {
         let own = self.tasks.tasks_of(peer);
@@ -316,15 +335,16 @@ impl<W> TaskTable<W> {
 }
 
 impl TaskTable<HandlerWork> {
-    /// Returns the bytes of what the handlers hold and of the results, from what is stored.
-    pub fn recount_bytes(&self) -> (usize, usize) {
+    /// Returns the bytes of what the handlers hold, of the results, and of the tasks besides, from
+    /// what is stored.
+    pub fn recount_bytes(&self) -> [usize; 3] {
         let (mut handlers, mut results) = (0, 0);
         for (_, task) in self.tasks.iter() {
-            handlers += task.running_handler().map_or(0, HandlerWork::argument_bytes);
+            handlers += task.handler().map_or(0, HandlerWork::argument_bytes);
             handlers += task.requests.inputs.recount_bytes();
             results += task.result_bytes();
         }
-        (handlers, results)
+        [handlers, results, self.tasks.recount_bytes()]
     }
 }
 

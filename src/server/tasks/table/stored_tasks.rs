@@ -19,16 +19,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use corelane_base::eviction::GRACE;
+use corelane_base::heap_bytes::{HeapBytes, map_bytes};
 use corelane_base::holders::{HeldPlaces, Holder, HolderScope, PlaceOwner};
 use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
+use corelane_engine::timer::TimerWheel;
 use corelane_protocol::model::TaskStatus;
 
 use super::kept_places::KeptPlaces;
 use crate::server::owner_id::TaskId;
 use crate::server::reply_to::PeerId;
 use crate::server::shard_message::TaskLimits;
-use crate::server::tasks::task::{Task, TaskOutcome};
+use crate::server::tasks::task::{Task, TaskMut, TaskOutcome};
 use crate::telemetry::label::TaskLimit;
 
 /// The tasks of a shard, each with a handler `W`.
@@ -38,6 +40,8 @@ pub struct StoredTasks<W> {
     keys: HashMap<TaskId, Key>,
     owners: TaskOwners,
     evictable: EvictableTasks,
+    /// Bytes that the tasks own besides their results and what their handlers hold.
+    owned_bytes: usize,
 }
 
 /// How room was made for a task or a result.
@@ -52,20 +56,29 @@ pub struct Room {
 impl<W> StoredTasks<W> {
     pub(super) fn new() -> Self {
         let (owners, evictable) = (TaskOwners::default(), EvictableTasks::default());
-        Self { slab: Slab::new(usize::MAX), keys: HashMap::new(), owners, evictable }
+        Self {
+            slab: Slab::new(usize::MAX),
+            keys: HashMap::new(),
+            owners,
+            evictable,
+            owned_bytes: 0,
+        }
     }
 
     /// Stores a task that runs.
     pub(super) fn insert(&mut self, task: Task<W>) -> Option<Key> {
         let (id, peer, holder) = (task.id(), task.caller.peer(), task.caller.holder());
+        let owned_bytes = task.heap_bytes();
         let key = self.slab.insert(task).ok()?;
+        self.owned_bytes += owned_bytes;
         self.keys.insert(id, key);
         self.owners.add_task(key, peer, holder);
         Some(key)
     }
 
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Task<W>> {
-        self.slab.get_mut(key)
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<TaskMut<'_, W>> {
+        let task = self.slab.get_mut(key)?;
+        Some(TaskMut::new(task, &mut self.owned_bytes))
     }
 
     pub(super) fn get(&self, key: Key) -> Option<&Task<W>> {
@@ -95,11 +108,13 @@ impl<W> StoredTasks<W> {
         outcome: Option<TaskOutcome>,
         now: Instant,
     ) -> bool {
-        let Some(task) = self.slab.get_mut(key).filter(|task| !task.has_ended()) else {
+        let Some(mut task) = self.get_mut(key).filter(|task| !task.has_ended()) else {
             return false;
         };
         task.end(status, message, outcome, now);
-        self.owners.end_task(task.caller.holder(), task.result_bytes());
+        let (holder, bytes) = (task.caller.holder(), task.result_bytes());
+        drop(task);
+        self.owners.end_task(holder, bytes);
         self.list_if_evictable(key);
         true
     }
@@ -116,10 +131,10 @@ impl<W> StoredTasks<W> {
     /// Marks the tasks of a connection or session that has gone.
     pub(super) fn remove_owner(&mut self, peer: PeerId) {
         for key in self.owners.remove_owner(peer) {
-            if let Some(task) = self.slab.get_mut(key) {
+            if let Some(mut task) = self.get_mut(key) {
                 task.caller.mark_gone();
-                self.list_if_evictable(key);
             }
+            self.list_if_evictable(key);
         }
     }
 
@@ -271,11 +286,39 @@ impl<W> StoredTasks<W> {
 
     pub(super) fn remove(&mut self, key: Key) -> Option<Task<W>> {
         let task = self.slab.remove(key)?;
+        self.owned_bytes -= task.heap_bytes();
         self.keys.remove(&task.id());
         let is_pinned = !self.evictable.remove(&task);
         self.owners.remove_task(key, &task, is_pinned);
         task.requests.inputs.close();
         Some(task)
+    }
+
+    /// Bytes of one task in the tables, at least: its slot, its places in the index of ids and in
+    /// the list of its owner, and its deadline.
+    const PLACE_BYTES: usize = Slab::<Task<W>>::SLOT_BYTES
+        + size_of::<(TaskId, Key)>()
+        + size_of::<Key>()
+        + TimerWheel::<Key>::ENTRY_BYTES;
+
+    /// Returns the bytes of all tasks without their results and what their handlers hold.
+    #[inline]
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.slab.len() * Self::PLACE_BYTES + self.owned_bytes
+    }
+
+    /// Like [`StoredTasks::held_bytes`], from the tasks.
+    pub fn recount_bytes(&self) -> usize {
+        self.slab.iter().map(|(_, task)| Self::PLACE_BYTES + task.heap_bytes()).sum()
+    }
+
+    /// Returns the bytes of the tables without what [`StoredTasks::held_bytes`] has of them, of a
+    /// table that has `more_bytes` besides. Cost: a pass over the owners.
+    pub(super) fn place_bytes(&self, more_bytes: usize) -> usize {
+        let Self { slab, keys, owners, evictable, owned_bytes: _ } = self;
+        let indexes = map_bytes(keys) + owners.index_bytes() + evictable.index_bytes();
+        let tables = slab.allocated_bytes() + indexes + more_bytes;
+        tables.saturating_sub(slab.len() * Self::PLACE_BYTES)
     }
 
     /// Returns what all tasks hold.
@@ -335,6 +378,13 @@ impl EvictionRank {
 }
 
 impl EvictableTasks {
+    /// Returns an estimate of the bytes of the entries: nodes are two thirds full on average.
+    fn index_bytes(&self) -> usize {
+        let Self { by_holder, held, bytes } = self;
+        let entries = by_holder.len() * size_of::<((Holder, EvictionRank), Evictable)>();
+        entries * 3 / 2 + held.held_bytes() + bytes.held_bytes()
+    }
+
     /// Adds a task, if it has ended and its owner has gone. Returns whether it was added.
     fn add_if_evictable<W>(&mut self, key: Key, task: &Task<W>) -> bool {
         if !task.has_ended() || !task.caller.is_gone() {
@@ -413,6 +463,14 @@ struct TaskOwners {
 }
 
 impl TaskOwners {
+    /// Returns an estimate of the bytes of the indexes. Cost: a pass over the owners.
+    fn index_bytes(&self) -> usize {
+        let Self { by_peer, pinned, pinned_bytes, kept, total: _ } = self;
+        let keys = by_peer.values().map(HeapBytes::heap_bytes).sum::<usize>();
+        let held = pinned.held_bytes() + pinned_bytes.held_bytes();
+        map_bytes(by_peer) + keys + held + kept.heap_bytes()
+    }
+
     /// Adds a task that runs.
     pub(super) fn add_task(&mut self, key: Key, peer: PeerId, holder: Holder) {
         self.by_peer.entry(peer).or_default().push(key);

@@ -1,10 +1,7 @@
 //! Limits of tasks and results: what is refused, and what is evicted; and a property test against a
 //! simple model, which searches where the table has indexes.
 
-use std::sync::Arc;
-
 use corelane_base::holders::{HeldPlaces, Holder, HolderScope};
-use corelane_base::principal::Principal;
 use proptest::prelude::*;
 
 use super::*;
@@ -529,6 +526,7 @@ impl TableWithModel {
         let result_bytes = self.bytes(|_| true);
         let usage = TaskUsage { tasks: self.model.len(), running, result_bytes };
         assert_eq!(self.table.usage(), usage);
+        assert_eq!(self.table.held_bytes(), self.table.tasks.recount_bytes());
         for slot in 0..PEERS {
             let number = self.peer_number(slot);
             let own = self.model.iter().filter(|task| task.peer == number);

@@ -4,10 +4,12 @@ mod limits;
 
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use corelane_base::client_address::AddressShare;
+use corelane_base::principal::Principal;
 use corelane_base::random::Random;
 use corelane_protocol::eras::ClientCapabilities;
 use corelane_protocol::model::{
@@ -96,7 +98,7 @@ fn task_works_until_handler_ends_then_is_final() {
     assert!(!tasks.cancel(key, "late", at(3)));
     tasks.complete(key, TaskOutcome::Error(Error::internal("later still")), at(4));
     assert_eq!(status(&mut tasks, key), TaskStatus::Completed);
-    assert!(tasks.get_mut(key).unwrap().handler().is_none());
+    assert!(tasks.get(key).unwrap().handler().is_none());
 }
 
 #[test]
@@ -113,7 +115,7 @@ fn failed_tool_fails_only_legacy_tasks() {
     }
     let key = begin(&mut tasks, Revision::LATEST, at(0));
     tasks.complete(key, TaskOutcome::Error(Error::internal("broken")), at(1));
-    let task = tasks.get_mut(key).unwrap();
+    let task = tasks.get(key).unwrap();
     let view = task.view(WallClock::default());
     assert_eq!((view.status, view.status_message), (TaskStatus::Failed, Some("broken")));
 }
@@ -123,10 +125,10 @@ fn cancelled_task_stays_cancelled_until_handler_ends() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::V2025_11_25, at(0));
     assert!(tasks.cancel(key, "enough", at(1)));
-    assert_eq!(tasks.get_mut(key).unwrap().handler(), Some(&mut "handler"));
+    assert_eq!(tasks.get(key).unwrap().handler(), Some(&"handler"));
     assert_eq!(tasks.usage().running, 0);
     tasks.complete(key, result("{}", false), at(2));
-    let task = tasks.get_mut(key).unwrap();
+    let task = tasks.get(key).unwrap();
     assert_eq!((task.status(), task.outcome().is_none()), (TaskStatus::Cancelled, true));
     assert!(task.handler().is_none());
 }
@@ -221,7 +223,7 @@ fn input_requests_and_responses_change_task_status() {
         "the same request"
     );
     tasks.update_input_status(key, at(1));
-    let task = tasks.get_mut(key).unwrap();
+    let task = tasks.get(key).unwrap();
     assert_eq!(task.status(), TaskStatus::InputRequired);
     let keys = task.with_detail(WallClock::default(), |_, detail| match detail {
         TaskDetail::InputRequests(open) => {
@@ -333,10 +335,10 @@ fn failed_input_fails_task_until_handler_ends() {
         Poll::Ready(Err(ClientRequestError::Cancelled))
     ));
     assert_eq!((status(&mut tasks, key), tasks.usage().running), (TaskStatus::Failed, 0));
-    assert_eq!(tasks.get_mut(key).unwrap().handler(), Some(&mut "handler"));
+    assert_eq!(tasks.get(key).unwrap().handler(), Some(&"handler"));
     tasks.complete(key, result("{}", false), at(3));
     assert!(!tasks.fail(key, Error::internal("again"), at(4)) && !tasks.cancel(key, "", at(4)));
-    let task = tasks.get_mut(key).unwrap();
+    let task = tasks.get(key).unwrap();
     let view = task.view(WallClock::default());
     assert_eq!((view.status, view.status_message), (TaskStatus::Failed, Some("no input")));
     assert!(task.handler().is_none());
@@ -393,7 +395,7 @@ fn tasks_list_pages_own_legacy_tasks() {
 fn waiting_calls_are_limited_and_time_out() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::V2025_11_25, at(0));
-    let task = tasks.get_mut(key).unwrap();
+    let mut task = tasks.get_mut(key).unwrap();
     let waiter = |number: u64| {
         let deadline = at(10 + number);
         TaskWaiter { shard: ShardId(0), call: Key::from_bits(number), deadline }
@@ -409,10 +411,30 @@ fn waiting_calls_are_limited_and_time_out() {
 }
 
 #[test]
+fn tasks_count_what_they_own() {
+    let mut tasks = tasks(limits());
+    let principal = Some(Arc::new(Principal::new("p".repeat(1_000))));
+    let birth = NewTask { principal, ..new_task(Revision::LATEST) };
+    let key = tasks.create(birth, at(0)).unwrap().key;
+    let new_bytes = tasks.held_bytes();
+    assert!((200..1_000).contains(&new_bytes), "{new_bytes}");
+    let waiter = TaskWaiter { shard: ShardId(0), call: key, deadline: at(1) };
+    tasks.get_mut(key).unwrap().observers.add_waiter(waiter);
+    assert!(tasks.held_bytes() >= new_bytes + size_of::<TaskWaiter>());
+    tasks.get_mut(key).unwrap().observers.take_waiters();
+    assert_eq!(tasks.held_bytes(), new_bytes);
+    tasks.remove_owner(PEER);
+    assert!(tasks.held_bytes() > new_bytes + 1_000, "its peer has no longer the principal");
+    assert_eq!(tasks.held_bytes(), tasks.tasks.recount_bytes());
+    assert!(tasks.remove(key).is_some());
+    assert_eq!(tasks.held_bytes(), 0);
+}
+
+#[test]
 fn watching_shard_is_stored_once() {
     let mut tasks = tasks(limits());
     let key = begin(&mut tasks, Revision::LATEST, at(0));
-    let task = tasks.get_mut(key).unwrap();
+    let mut task = tasks.get_mut(key).unwrap();
     for shard in [0, 2, 0] {
         task.observers.add_watcher(ShardId(shard));
     }
