@@ -1,20 +1,24 @@
 //! The gateway of a server: it follows the upstreams, and keeps the catalog as they are.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use corelane_base::time::Instant;
-use corelane_client::{ClientError, ClientErrorKind, IoThread, Oneshot};
+use corelane_client::{ClientError, ClientErrorKind, IoThread};
 use corelane_engine::clock::Clock;
-use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam::channel::{Receiver, RecvTimeoutError, unbounded};
 
 use crate::declared::{ChangeCounts, Entry, Key, Offered, Share};
 use crate::gateway::call::{Running, Upstream};
 use crate::gateway::entries::{Merged, Source};
-use crate::gateway::follower::{News, follow, follow_resource, read_lists};
+use crate::gateway::followed_resources::{FollowedResources, UpstreamResource};
+use crate::gateway::follower::{
+    Changes, FollowedResource, FollowerEvent, FollowerEvents, RETRY_MAX, follow, follow_resource,
+    read_lists, retry_delay,
+};
 use crate::gateway::held::HeldCalls;
 use crate::gateway::lists::Lists;
 use crate::gateway::names::NameRules;
@@ -36,26 +40,18 @@ pub struct Gateway {
     options: GatewayOptions,
     io: IoThread,
     state: Mutex<State>,
-    news: Sender<News>,
-    received: Receiver<News>,
+    events: FollowerEvents,
+    received: Receiver<FollowerEvent>,
 }
 
 #[derive(Default)]
 struct State {
-    lists: Vec<Followed>,
+    upstreams: Vec<UpstreamState>,
     offered: Offered,
     /// Entries that the server has beside those of upstreams.
     own_keys: BTreeSet<Key>,
     left_out: HashSet<String>,
-    subscribed: BTreeMap<String, Subscribed>,
-}
-
-/// A resource with subscribers.
-struct Subscribed {
-    /// Shards with subscribers.
-    shards: usize,
-    /// Ends the subscription at the upstream when it is set; `None` while no upstream is known.
-    stop: Option<Arc<Oneshot<()>>>,
+    resources: FollowedResources,
 }
 
 /// What an upstream is, from a look at it.
@@ -103,7 +99,7 @@ impl UpstreamFacts {
 
 /// What is known of one upstream.
 #[derive(Clone, Default)]
-struct Followed {
+struct UpstreamState {
     lists: Option<Box<Lists>>,
     is_reading: bool,
     /// When its lists are read again, after the read in progress.
@@ -123,18 +119,8 @@ struct Followed {
 const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Time between two looks at held calls.
 const TICK: Duration = Duration::from_secs(1);
-/// Delay of the first repetition after a failure; each further one is twice as long.
-const RETRY_MIN: Duration = Duration::from_millis(250);
-/// Longest delay of a repetition.
-const RETRY_MAX: Duration = Duration::from_secs(30);
 /// Time after which the lists of an upstream without notifications are read again.
 const POLL: Duration = Duration::from_mins(5);
-
-/// The delay before the repetition after this number of failures.
-fn retry_delay(failures: u32) -> Duration {
-    let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
-    RETRY_MIN.saturating_mul(factor).min(RETRY_MAX)
-}
 
 impl Gateway {
     /// Creates the gateway. Nothing is started yet.
@@ -154,11 +140,15 @@ impl Gateway {
             Arc::new(Upstream { pool, held, clock })
         };
         let upstreams: Vec<Arc<Upstream>> = upstreams.into_iter().map(upstream).collect();
-        let state = State { lists: vec![Followed::default(); upstreams.len()], ..State::default() };
-        let (news, received) = unbounded();
+        let state = State {
+            upstreams: vec![UpstreamState::default(); upstreams.len()],
+            ..State::default()
+        };
+        let (sender, received) = unbounded();
+        let events = FollowerEvents::new(sender);
         let state = Mutex::new(state);
         let options = options.clone();
-        Ok(Self { upstreams, held, clock, options, io, state, news, received })
+        Ok(Self { upstreams, held, clock, options, io, state, events, received })
     }
 
     /// Adds what the upstreams offer to the catalog of `server`, and follows it while it runs.
@@ -171,11 +161,9 @@ impl Gateway {
         self.read_first();
         let gateway = Arc::clone(self);
         let server = server.try_map_catalog(|catalog| self.extend(catalog))?;
-        let news = self.news.clone();
+        let events = self.events.clone();
         let watch = ResourceWatch::new(move |uri, has_subscribers| {
-            // Fails if the gateway has ended.
-            news.send(News::Subscribed { uri: uri.to_owned(), has_subscribers })
-                .unwrap_or_default();
+            events.record_subscribers(uri, has_subscribers);
         });
         let server = server.keep_session_slots().watch_resources(watch);
         Ok(server.on_start(move |handle| GatewayThread::start(gateway, handle)))
@@ -188,16 +176,18 @@ impl Gateway {
         let until = start.after(self.options.start_time);
         (0..self.upstreams.len()).for_each(|index| self.read(index));
         while outcomes.iter().any(Option::is_none) {
-            let Ok(news) = self.received.recv_timeout(until.since(self.clock.now())) else { break };
-            let (index, outcome) = match news {
-                News::Lists { index, mut lists } => {
+            let Ok(event) = self.received.recv_timeout(until.since(self.clock.now())) else {
+                break;
+            };
+            let (index, outcome) = match event {
+                FollowerEvent::Lists { index, mut lists } => {
                     self.upstreams[index].pool.settings.selection.apply(&mut lists);
                     (
                         index,
                         Ok(UpstreamFacts::new(&lists, self.upstreams[index].pool.settings.share)),
                     )
                 }
-                News::Failed { index, error } => (index, Err(error.to_string())),
+                FollowerEvent::Failed { index, error } => (index, Err(error.to_string())),
                 _ => continue,
             };
             let name = self.upstreams[index].pool.settings.name.clone();
@@ -220,14 +210,16 @@ impl Gateway {
         (0..self.upstreams.len()).for_each(|index| self.read(index));
         let mut waiting: BTreeSet<usize> = (0..self.upstreams.len()).collect();
         while !waiting.is_empty() {
-            let Ok(news) = self.received.recv_timeout(until.since(self.clock.now())) else { break };
-            match &news {
-                News::Lists { index, .. } | News::Failed { index, .. } => {
+            let Ok(event) = self.received.recv_timeout(until.since(self.clock.now())) else {
+                break;
+            };
+            match &event {
+                FollowerEvent::Lists { index, .. } | FollowerEvent::Failed { index, .. } => {
                     waiting.remove(index);
                 }
                 _ => {}
             }
-            self.handle(news);
+            self.handle(event);
         }
         for index in waiting {
             let upstream = &self.upstreams[index].pool.settings.name;
@@ -242,8 +234,8 @@ impl Gateway {
         let entries = self.entries(&mut state);
         let (offered, catalog) = Offered::first(entries, catalog)?;
         state.offered = offered;
-        let lists = || state.lists.iter().filter_map(|it| it.lists.as_deref());
-        let is_unknown = state.lists.iter().any(|it| it.lists.is_none());
+        let lists = || state.upstreams.iter().filter_map(|it| it.lists.as_deref());
+        let is_unknown = state.upstreams.iter().any(|it| it.lists.is_none());
         let mut features = Features::TOOLS;
         if is_unknown || lists().any(|it| it.server.capabilities.resources.is_some()) {
             features = features.with(Features::RESOURCES);
@@ -260,10 +252,11 @@ impl Gateway {
 
     /// The instructions of the upstreams, with their names if there are several.
     fn instructions(&self, state: &State) -> Option<String> {
-        let given = self.upstreams.iter().zip(&state.lists).filter_map(|(upstream, followed)| {
-            let instructions = followed.lists.as_ref()?.server.instructions.as_deref()?;
-            Some((upstream.name(), instructions))
-        });
+        let given =
+            self.upstreams.iter().zip(&state.upstreams).filter_map(|(upstream, followed)| {
+                let instructions = followed.lists.as_ref()?.server.instructions.as_deref()?;
+                Some((upstream.name(), instructions))
+            });
         let given: Vec<(&str, &str)> = given.collect();
         match &given[..] {
             [] => None,
@@ -285,7 +278,7 @@ impl Gateway {
         let sources: Vec<Source<'_>> = self
             .upstreams
             .iter()
-            .zip(&state.lists)
+            .zip(&state.upstreams)
             .map(|(upstream, followed)| Source { upstream, lists: followed.lists.as_deref() })
             .collect();
         let Merged { mut entries, mut left_out } =
@@ -306,9 +299,9 @@ impl Gateway {
             is_new
         });
         let left_out: HashSet<String> = left_out.into_iter().collect();
-        let mut news: Vec<&String> = left_out.difference(&state.left_out).collect();
-        news.sort_unstable();
-        for what in news {
+        let mut added: Vec<&String> = left_out.difference(&state.left_out).collect();
+        added.sort_unstable();
+        for what in added {
             UpstreamEvent::LeftOut { what }.emit();
         }
         state.left_out = left_out;
@@ -317,32 +310,30 @@ impl Gateway {
 
     /// Begins to read the lists of an upstream.
     fn read(&self, index: usize) {
-        let (pool, news) = (Arc::clone(&self.upstreams[index].pool), self.news.clone());
+        let (pool, events) = (Arc::clone(&self.upstreams[index].pool), self.events.clone());
         // Fails only when the thread has ended.
-        drop(self.io.spawn(move || read_lists(pool, index, news)));
+        drop(self.io.spawn(move || read_lists(pool, index, events)));
     }
 
     /// Asks for the notifications of an upstream.
-    fn follow(&self, index: usize, followed: &mut Followed) {
+    fn follow(&self, index: usize, followed: &mut UpstreamState) {
         (followed.is_followed, followed.follow_due) = (true, None);
         followed.followed_at = Some(self.clock.now());
-        let (pool, news) = (Arc::clone(&self.upstreams[index].pool), self.news.clone());
-        drop(self.io.spawn(move || follow(pool, index, news)));
+        let (pool, events) = (Arc::clone(&self.upstreams[index].pool), self.events.clone());
+        drop(self.io.spawn(move || follow(pool, index, events)));
     }
 
     /// Notes that an upstream sends no more notifications: they are asked for again, and what was
     /// missed is read. One that has none is looked at from time to time.
-    fn end_follow(&self, index: usize, followed: &mut Followed, error: Option<&ClientError>) {
+    fn end_follow(&self, index: usize, followed: &mut UpstreamState, error: Option<&ClientError>) {
         let now = self.clock.now();
         followed.is_followed = false;
-        let kind = error.map(ClientError::kind);
-        if let Some(ClientErrorKind::Unsupported | ClientErrorKind::Rpc { code: -32601 }) = kind {
+        if error.is_some_and(has_no_notifications) {
             followed.due = Some(now.after(POLL));
             return;
         }
         if let Some(error) = error {
-            let upstream = &self.upstreams[index].pool.settings.name;
-            UpstreamEvent::Failed { upstream, error: &error.to_string() }.emit();
+            self.log_failure(index, error);
         }
         if followed.followed_at.is_some_and(|began| now.since(began) > RETRY_MAX) {
             followed.follow_ends = 0;
@@ -353,10 +344,10 @@ impl Gateway {
     }
 
     /// Notes what has happened. Returns whether the lists have changed.
-    fn handle(&self, news: News) -> bool {
+    fn handle(&self, event: FollowerEvent) -> bool {
         let mut state = self.lock();
-        match news {
-            News::Lists { index, mut lists } => {
+        match event {
+            FollowerEvent::Lists { index, mut lists } => {
                 let settings = &self.upstreams[index].pool.settings;
                 settings.selection.apply(&mut lists);
                 let upstream = &settings.name;
@@ -368,7 +359,7 @@ impl Gateway {
                     prompts: lists.prompts.len(),
                 }
                 .emit();
-                let followed = &mut state.lists[index];
+                let followed = &mut state.upstreams[index];
                 followed.lists = Some(lists);
                 (followed.is_reading, followed.failures) = (false, 0);
                 let is_silent = followed.followed_at.is_some() && !followed.is_followed;
@@ -381,78 +372,85 @@ impl Gateway {
                 self.subscribe_waiting(&mut state);
                 true
             }
-            News::Failed { index, error } => {
+            FollowerEvent::Failed { index, error } => {
                 let upstream = &self.upstreams[index].pool.settings.name;
                 UpstreamEvent::Failed { upstream, error: &error.to_string() }.emit();
-                let followed = &mut state.lists[index];
+                let followed = &mut state.upstreams[index];
                 followed.is_reading = false;
                 followed.due = Some(self.clock.now().after(retry_delay(followed.failures)));
                 followed.failures += 1;
                 false
             }
-            News::FollowEnded { index, error } => {
-                self.end_follow(index, &mut state.lists[index], error.as_ref());
+            FollowerEvent::FollowEnded { index, error } => {
+                self.end_follow(index, &mut state.upstreams[index], error.as_ref());
                 false
             }
-            News::ListsChanged { index } => {
-                let due = self.clock.now().after(DEBOUNCE);
-                let known = &mut state.lists[index].due;
-                *known = Some(known.map_or(due, |known| known.min(due)));
-                false
-            }
-            News::Subscribed { uri, has_subscribers } => {
-                self.subscribe(&mut state, uri, has_subscribers);
-                false
-            }
-            News::ResourceUpdated { .. } | News::Stop => false,
-        }
-    }
-
-    /// Subscribes to a resource at its upstream while a shard has subscribers of it.
-    fn subscribe(&self, state: &mut State, uri: String, has_subscribers: bool) {
-        match state.subscribed.get_mut(&uri) {
-            Some(known) if has_subscribers => known.shards += 1,
-            Some(known) => {
-                known.shards -= 1;
-                if known.shards == 0
-                    && let Some(known) = state.subscribed.remove(&uri)
-                    && let Some(stop) = known.stop
-                {
-                    stop.set(());
+            FollowerEvent::ResourceEnded { index, uri, number, error } => {
+                let has_none = error.as_ref().is_some_and(has_no_notifications);
+                if let Some(error) = error.filter(|_| !has_none) {
+                    self.log_failure(index, &error);
                 }
+                state.resources.end(&uri, number, has_none, self.clock.now());
+                false
             }
-            None if has_subscribers => {
-                let stop = self.follow_resource(&state.lists, &uri);
-                state.subscribed.insert(uri, Subscribed { shards: 1, stop });
-            }
-            None => {}
+            FollowerEvent::Changed | FollowerEvent::Stop => false,
         }
     }
 
-    /// Subscribes to the resources whose upstreams were not known.
+    fn log_failure(&self, index: usize, error: &ClientError) {
+        let upstream = &self.upstreams[index].pool.settings.name;
+        UpstreamEvent::Failed { upstream, error: &error.to_string() }.emit();
+    }
+
+    /// Handles what followers and shards have recorded. Returns the resources that have changed.
+    fn take_changes(&self) -> BTreeSet<String> {
+        let Changes { lists, resources, subscribed } = self.events.take_changes();
+        let mut state = self.lock();
+        let due = self.clock.now().after(DEBOUNCE);
+        for index in lists {
+            let known = &mut state.upstreams[index].due;
+            *known = Some(known.map_or(due, |known| known.min(due)));
+        }
+        for (uri, is_subscribed) in subscribed {
+            if is_subscribed {
+                self.subscribe(&mut state, &uri);
+            } else {
+                state.resources.unsubscribe(&uri);
+            }
+        }
+        resources
+    }
+
+    /// Follows a resource with subscribers at its upstream, if that is known.
+    fn subscribe(&self, state: &mut State, uri: &str) {
+        let place = self.upstream_of(&state.upstreams, uri);
+        if let Some(resource) = state.resources.subscribe(uri, place, self.clock.now()) {
+            self.follow_resource(resource);
+        }
+    }
+
+    /// Follows the resources whose upstreams were not known.
     fn subscribe_waiting(&self, state: &mut State) {
-        for (uri, subscribed) in &mut state.subscribed {
-            if subscribed.stop.is_none() {
-                subscribed.stop = self.follow_resource(&state.lists, uri);
-            }
+        for uri in state.resources.without_upstream() {
+            self.subscribe(state, &uri);
         }
     }
 
-    /// Subscribes to a resource at its upstream. Returns what ends that.
-    fn follow_resource(&self, lists: &[Followed], uri: &str) -> Option<Arc<Oneshot<()>>> {
-        let (index, own) = self.upstream_of(lists, uri)?;
-        let stop = Arc::new(Oneshot::new());
-        let (pool, news) = (Arc::clone(&self.upstreams[index].pool), self.news.clone());
-        let (own, offered, stopped) = (own.to_owned(), uri.to_owned(), Arc::clone(&stop));
-        drop(self.io.spawn(move || follow_resource(pool, own, offered, stopped, news)));
-        Some(stop)
+    fn follow_resource(&self, resource: FollowedResource) {
+        let pool = Arc::clone(&self.upstreams[resource.index].pool);
+        let events = self.events.clone();
+        drop(self.io.spawn(move || follow_resource(pool, resource, events)));
     }
 
     /// The upstream of a resource that can be subscribed to, and its URI there: the first one that
     /// lists it, the one whose name precedes it, or the first one with templates.
-    fn upstream_of<'u>(&self, lists: &[Followed], uri: &'u str) -> Option<(usize, &'u str)> {
+    fn upstream_of<'u>(
+        &self,
+        upstreams: &[UpstreamState],
+        uri: &'u str,
+    ) -> Option<UpstreamResource<'u>> {
         let candidates = || {
-            let listed = lists.iter().map(|followed| followed.lists.as_deref());
+            let listed = upstreams.iter().map(|followed| followed.lists.as_deref());
             self.upstreams.iter().zip(listed).enumerate().filter_map(
                 |(index, (upstream, lists))| {
                     let lists = lists.filter(|lists| {
@@ -476,13 +474,15 @@ impl Gateway {
             let with_templates = candidates().find(|(_, _, lists)| !lists.templates.is_empty());
             with_templates.map(|(index, ..)| (index, uri))
         });
-        found.filter(|(index, own)| !is_hidden(&self.upstreams[*index], own))
+        found
+            .filter(|(index, own)| !is_hidden(&self.upstreams[*index], own))
+            .map(|(index, own)| UpstreamResource { index, own })
     }
 
     /// Reads the lists that are due, and asks for notifications. Returns the time of the next ones.
     fn read_due(&self, now: Instant) -> Option<Instant> {
         let mut state = self.lock();
-        for (index, followed) in state.lists.iter_mut().enumerate() {
+        for (index, followed) in state.upstreams.iter_mut().enumerate() {
             if !followed.is_reading && followed.due.is_some_and(|due| due <= now) {
                 (followed.due, followed.is_reading) = (None, true);
                 self.read(index);
@@ -491,9 +491,12 @@ impl Gateway {
                 self.follow(index, followed);
             }
         }
-        let reads = state.lists.iter().filter(|it| !it.is_reading).filter_map(|it| it.due);
-        let follows = state.lists.iter().filter_map(|it| it.follow_due);
-        reads.chain(follows).min()
+        for uri in state.resources.take_due(now) {
+            self.subscribe(&mut state, &uri);
+        }
+        let reads = state.upstreams.iter().filter(|it| !it.is_reading).filter_map(|it| it.due);
+        let follows = state.upstreams.iter().filter_map(|it| it.follow_due);
+        reads.chain(follows).chain(state.resources.next_due()).min()
     }
 
     /// Changes the catalog of the running server to what the upstreams offer.
@@ -524,10 +527,14 @@ impl Gateway {
             self.held.expire();
             let wait = self.read_due(now).map_or(TICK, |due| due.since(now).min(TICK));
             match self.received.recv_timeout(wait) {
-                Ok(News::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(News::ResourceUpdated { uri }) => handle.notify_resource_updated(&uri),
-                Ok(news) => {
-                    if self.handle(news) {
+                Ok(FollowerEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(FollowerEvent::Changed) => {
+                    for uri in self.take_changes() {
+                        handle.notify_resource_updated(&uri);
+                    }
+                }
+                Ok(event) => {
+                    if self.handle(event) {
                         self.publish(handle);
                     }
                 }
@@ -557,6 +564,11 @@ pub fn find_equal_names(upstreams: &[UpstreamSettings]) -> Option<String> {
     Some(format!("two upstreams are called `{}`; rename one", twice.name))
 }
 
+/// Returns whether an upstream has no notifications to follow.
+fn has_no_notifications(error: &ClientError) -> bool {
+    matches!(error.kind(), ClientErrorKind::Unsupported | ClientErrorKind::Rpc { code: -32601 })
+}
+
 fn lists_resource(lists: &Lists, uri: &str) -> bool {
     let mut uris = lists.resources.iter().filter_map(|it| it.get("uri")?.as_str());
     uris.any(|listed| listed == uri)
@@ -574,28 +586,27 @@ fn keys_of(catalog: &Catalog) -> BTreeSet<Key> {
 
 /// The thread that follows the upstreams. Dropping it ends the thread.
 struct GatewayThread {
-    news: Sender<News>,
+    events: FollowerEvents,
     thread: Option<JoinHandle<()>>,
 }
 
 impl GatewayThread {
     /// Starts the thread; without one the catalog stays as it is, which is logged.
     fn start(gateway: Arc<Gateway>, handle: Handle) -> Self {
-        let news = gateway.news.clone();
+        let events = gateway.events.clone();
         let run = move || gateway.run(&handle);
         let thread = std::thread::Builder::new().name("corelane-gateway".to_owned()).spawn(run);
         let thread = thread.inspect_err(|error| {
             let what = format!("changes of upstreams are not followed: {error}");
             UpstreamEvent::LeftOut { what: &what }.emit();
         });
-        Self { news, thread: thread.ok() }
+        Self { events, thread: thread.ok() }
     }
 }
 
 impl Drop for GatewayThread {
     fn drop(&mut self) {
-        // Fails if the thread has ended.
-        self.news.send(News::Stop).unwrap_or_default();
+        self.events.send(FollowerEvent::Stop);
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported by its hook.
             thread.join().unwrap_or_default();

@@ -42,6 +42,8 @@ mod entries;
 
 mod follower;
 
+mod followed_resources;
+
 mod federation;
 
 pub use self::federation::{Gateway, UpstreamFacts, UpstreamReport, find_equal_names};

@@ -11,7 +11,7 @@ fn lists_have_all_items_of_upstream() {
     in_every_cell(&["--page-size", "2"], |gateway, kind, _| {
         let mut client = gateway.client(kind);
         let tools = client.tools();
-        assert_eq!(tools.len(), 18, "{tools:?}");
+        assert_eq!(tools.len(), 19, "{tools:?}");
         assert_eq!(tools[..2], ["echo", "pid"]);
         let resources = client.list("resources/list", "resources", "uri");
         assert_eq!(resources, ["fixture://one", "fixture://two", "fixture://three"]);

@@ -30,7 +30,7 @@ fn calls_and_reads_pass_through_addresses() {
     behind_addresses("auto", |gateway| {
         for kind in KINDS {
             let mut client = gateway.client(kind);
-            assert!(client.tools().len() >= 18);
+            assert!(client.tools().len() >= 19);
             assert_eq!(client.text("echo", json!({"message": "hello"})), "hello");
             let result = client.result("resources/read", json!({"uri": "fixture://item/7"}));
             assert_eq!(result["contents"][0]["text"], "text of fixture://item/7");

@@ -95,3 +95,26 @@ fn updates_of_resources_reach_their_subscribers() {
         gateway.end();
     }
 }
+
+#[test]
+fn ended_subscription_of_resource_is_opened_again() {
+    let gateway = Gateway::with_keys("share = \"all\"", &["--era", "modern"]);
+    for kind in KINDS {
+        let mut client = gateway.client(kind);
+        client.listen(&["fixture://two"]);
+        let is_known =
+            |state: serde_json::Value| state["subscriptions"].to_string().contains("fixture://two");
+        while !is_known(client.state()) {}
+        assert_eq!(client.text("end_listens", json!({})), "ended");
+        // It may have changed meanwhile.
+        let notification = client.notification("notifications/resources/updated");
+        assert_eq!(notification["params"]["uri"], "fixture://two", "{notification}");
+        while !is_known(client.state()) {}
+        client.text("touch", json!({"uri": "fixture://two"}));
+        client.notification("notifications/resources/updated");
+        client.end_session(&gateway);
+        let mut last = gateway.client(kind);
+        while is_known(last.state()) {}
+    }
+    gateway.end();
+}

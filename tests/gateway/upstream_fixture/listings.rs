@@ -137,7 +137,7 @@ struct Tool<'a> {
     arguments: &'a [(&'a str, &'a str)],
 }
 
-const TOOLS: [Tool<'_>; 18] = [
+const TOOLS: [Tool<'_>; 19] = [
     Tool { name: "echo", description: "Returns the message", arguments: &[("message", "string")] },
     Tool { name: "pid", description: "The id of the process", arguments: &[] },
     Tool { name: "count", description: "Calls so far", arguments: &[] },
@@ -158,6 +158,7 @@ const TOOLS: [Tool<'_>; 18] = [
     Tool { name: "progress", description: "Sends 3 notifications", arguments: &[] },
     Tool { name: "log", description: "Logs a message", arguments: &[("level", "string")] },
     Tool { name: "change", description: "Adds a tool", arguments: &[("kind", "string")] },
+    Tool { name: "end_listens", description: "Ends subscriptions/listen", arguments: &[] },
     Tool { name: "touch", description: "Updates a resource", arguments: &[("uri", "string")] },
     Tool { name: "big", description: "Returns n bytes", arguments: &[("bytes", "integer")] },
     Tool {

@@ -58,6 +58,15 @@ impl Server {
         self.notify("notifications/subscriptions/acknowledged", &params)
     }
 
+    /// Ends all requests `subscriptions/listen` with their results.
+    pub(crate) fn end_listens(&mut self) -> io::Result<()> {
+        for Listen { id, .. } in std::mem::take(&mut self.subscriptions.listens) {
+            let result = json!({"resultType": "complete", "_meta": {SUBSCRIPTION: id}});
+            self.output.write(&json!({"jsonrpc": "2.0", "id": id, "result": result}))?;
+        }
+        Ok(())
+    }
+
     /// Notifies that a list has changed; `kind` is tools, prompts or resources.
     pub(crate) fn notify_list_changed(&mut self, kind: &str) -> io::Result<()> {
         let method = format!("notifications/{kind}/list_changed");

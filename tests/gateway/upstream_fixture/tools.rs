@@ -82,6 +82,10 @@ impl Server {
                 self.notify_updated(&uri)?;
                 text("updated")
             }
+            "end_listens" => {
+                self.end_listens()?;
+                text("ended")
+            }
             "exit" => {
                 let status = arguments["status"].as_i64().and_then(|it| i32::try_from(it).ok());
                 process::exit(status.unwrap_or_default());
