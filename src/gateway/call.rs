@@ -1,5 +1,5 @@
-//! One request that is passed on: to its answer, with the progress, the cancellation and the
-//! questions between.
+//! One request that is passed on: to its response, with the progress, the cancellation and the
+//! requests to the client between.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -22,7 +22,7 @@ use corelane_protocol::revision::Revision;
 use serde_json::Value;
 
 use crate::gateway::held::{HeldCall, HeldCalls, HeldId, Owner};
-use crate::gateway::input::{CallEvent, CallEvents, Question};
+use crate::gateway::input::{CallEvent, CallEvents, ClientRequest};
 use crate::gateway::output::{MissingMembers, error_of, result_of};
 use crate::gateway::pool::{Connection, Pool};
 use crate::service::{
@@ -64,11 +64,11 @@ pub struct Running {
     /// Ends with the call if no other one uses it.
     connection: Arc<Connection>,
     missing: MissingMembers,
-    questions_asked: u32,
+    client_requests_sent: u32,
     /// When it ends at the latest.
     until: Instant,
     is_answered: bool,
-    /// Names the call where it is held, once it has asked a question.
+    /// Names the call where it is held, once it has required input.
     held_id: Option<HeldId>,
 }
 
@@ -97,26 +97,27 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// The key of the next question.
+    /// The key of the next input request.
     fn next_key(&mut self) -> Result<String, HandlerError> {
         let id = match self.held_id {
             Some(id) => id,
             None => HeldId::new().map_err(|error| Error::internal(error.to_string()))?,
         };
         self.held_id = Some(id);
-        self.questions_asked += 1;
-        Ok(id.key(self.questions_asked))
+        self.client_requests_sent += 1;
+        Ok(id.key(self.client_requests_sent))
     }
 
-    /// Passes questions on that have no answer yet when the call ends. They are of another call of
-    /// the same session: its upstream does not say of which. Without one they get an error.
-    fn pass_on(&self, questions: Vec<Question>) {
+    /// Passes requests to the client on that have no response yet when the call ends. They are of
+    /// another call of the same session: its upstream does not say of which. Without one they get
+    /// an error.
+    fn pass_on(&self, client_requests: Vec<ClientRequest>) {
         if let Some(own) = &self.events
-            && !questions.is_empty()
+            && !client_requests.is_empty()
             && let Some(other) = self.connection.other_call(own)
         {
-            for question in questions {
-                other.add_question(question);
+            for client_request in client_requests {
+                other.add_client_request(client_request);
             }
         }
     }
@@ -128,21 +129,21 @@ struct Step {
     response: Option<Result<ReceivedMessage, ClientError>>,
 }
 
-/// The answer of the client to a question, on its way.
-type Answering = Pin<Box<dyn Future<Output = Result<Value, ClientRequestError>>>>;
+/// The response of the client to a request, on its way.
+type PendingResponse = Pin<Box<dyn Future<Output = Result<Value, ClientRequestError>>>>;
 
-/// A question that the client has, with the future of its answer. `None` once it is answered.
-type Asked = (Answering, Option<Question>);
+/// A request that the client has, with the future of its response. `None` once it has responded.
+type SentRequest = (PendingResponse, Option<ClientRequest>);
 
-/// Passes on a request, or continues the held one that it answers.
+/// Passes on a request, or continues the held one that it has input for.
 pub async fn forward(
     upstream: Arc<Upstream>,
     outgoing: Outgoing,
     ctx: RequestContext,
 ) -> Result<HandlerOutput, HandlerError> {
     let running = match find_held(&upstream, &ctx, &outgoing.target)? {
-        Some(HeldCall { running, questions, .. }) => {
-            ask(&upstream, &ctx, running, questions).await?
+        Some(HeldCall { running, client_requests, .. }) => {
+            require_input(&upstream, &ctx, running, client_requests).await?
         }
         None => start(&upstream, outgoing, &ctx).await?,
     };
@@ -155,7 +156,7 @@ fn owner_of(upstream: &Upstream, ctx: &RequestContext, target: &str) -> Owner {
     Owner { principal, upstream: upstream.name().into(), target: target.into() }
 }
 
-/// Returns the held call that the request answers a question of.
+/// Returns the held call that the request has input for.
 fn find_held(
     upstream: &Upstream,
     ctx: &RequestContext,
@@ -164,7 +165,7 @@ fn find_held(
     let keys = ctx.requested_inputs().unwrap_or_default();
     let Some(id) = keys.iter().rev().find_map(|key| HeldId::of_key(key)) else { return Ok(None) };
     let Some(held) = upstream.held.resume(id, &owner_of(upstream, ctx, target)) else {
-        let text = "the call that asked has ended: its time was over, or it was answered already; \
+        let text = "the call that required input has ended: its time was over, or it has been continued already; \
                     repeat the request without inputResponses and requestState if it may run again";
         return Err(Error::invalid_params(text).into());
     };
@@ -207,7 +208,7 @@ async fn start(
     }
     if let Some(events) = events.as_ref().filter(|_| takes_input) {
         let events = Arc::clone(events);
-        request = request.on_input(capabilities, move |input| events.push_question(&input));
+        request = request.on_input(capabilities, move |input| events.push_client_request(&input));
     }
     Ok(Running {
         target,
@@ -215,14 +216,14 @@ async fn start(
         events,
         connection,
         missing,
-        questions_asked: 0,
+        client_requests_sent: 0,
         until: upstream.clock.now().after(pool.settings.call_max),
         is_answered: false,
         held_id: None,
     })
 }
 
-/// Runs a call to its answer.
+/// Runs a call to its response.
 async fn drive(
     upstream: &Upstream,
     ctx: &RequestContext,
@@ -231,7 +232,7 @@ async fn drive(
     let mut cancelled = ctx.cancelled();
     let left = running.until.since(upstream.clock.now());
     let mut over = running.events.as_ref().map(|_| Box::pin(ctx.sleep(left)));
-    let mut answering: Vec<Asked> = Vec::new();
+    let mut pending: Vec<SentRequest> = Vec::new();
     loop {
         let step = poll_fn(|context| {
             if cancelled.as_mut().poll(context).is_ready() {
@@ -240,11 +241,11 @@ async fn drive(
             if over.as_mut().is_some_and(|over| over.as_mut().poll(context).is_ready()) {
                 return Poll::Ready(Err(too_long(upstream)));
             }
-            poll_answers(&mut answering, context);
+            poll_responses(&mut pending, context);
             poll_step(&mut running, context).map(Ok)
         });
         let Step { events, response } = step.await?;
-        let mut questions = Vec::new();
+        let mut client_requests = Vec::new();
         for event in events {
             match event {
                 CallEvent::Progress(it) => {
@@ -253,14 +254,15 @@ async fn drive(
                 CallEvent::Log(message) => {
                     ctx.log(message.level, message.logger.as_deref(), message.data);
                 }
-                CallEvent::Question(question) => {
-                    questions.push((running.next_key()?, question));
+                CallEvent::ClientRequest(client_request) => {
+                    client_requests.push((running.next_key()?, client_request));
                 }
             }
         }
         if response.is_some() {
-            let asked = answering.drain(..).filter_map(|(_, question)| question);
-            let left = questions.drain(..).map(|(_, question)| question).chain(asked);
+            let sent = pending.drain(..).filter_map(|(_, client_request)| client_request);
+            let left =
+                client_requests.drain(..).map(|(_, client_request)| client_request).chain(sent);
             running.pass_on(left.collect());
         }
         running.is_answered = match &response {
@@ -273,16 +275,16 @@ async fn drive(
                 return result_of(message, ctx.client().revision, running.missing);
             }
             Some(Err(error)) => return Err(error_of(upstream.name(), &error)),
-            None if questions.is_empty() => continue,
+            None if client_requests.is_empty() => continue,
             None => {}
         }
         if ctx.requested_inputs().is_some() {
-            running = ask(upstream, ctx, running, questions).await?;
+            running = require_input(upstream, ctx, running, client_requests).await?;
         } else {
-            answering.extend(questions.into_iter().map(|(key, question)| {
-                let answering: Answering =
-                    Box::pin(ctx.forward_input(&key, question.request.clone()));
-                (answering, Some(question))
+            pending.extend(client_requests.into_iter().map(|(key, client_request)| {
+                let pending: PendingResponse =
+                    Box::pin(ctx.forward_input(&key, client_request.request.clone()));
+                (pending, Some(client_request))
             }));
         }
     }
@@ -307,12 +309,12 @@ fn poll_step(running: &mut Running, context: &mut Context<'_>) -> Poll<Step> {
     Poll::Ready(Step { events, response })
 }
 
-/// Passes on the answers that have come.
-fn poll_answers(answering: &mut Vec<Asked>, context: &mut Context<'_>) {
-    answering.retain_mut(|(future, question)| match future.as_mut().poll(context) {
+/// Passes on the responses that have come.
+fn poll_responses(pending: &mut Vec<SentRequest>, context: &mut Context<'_>) {
+    pending.retain_mut(|(future, client_request)| match future.as_mut().poll(context) {
         Poll::Ready(result) => {
-            if let Some(question) = question.take() {
-                question.answer.answer(encode_answer(result));
+            if let Some(client_request) = client_request.take() {
+                client_request.response.respond(encode_response(result));
             }
             false
         }
@@ -320,48 +322,48 @@ fn poll_answers(answering: &mut Vec<Asked>, context: &mut Context<'_>) {
     });
 }
 
-fn encode_answer(result: Result<Value, ClientRequestError>) -> Result<Vec<u8>, String> {
+fn encode_response(result: Result<Value, ClientRequestError>) -> Result<Vec<u8>, String> {
     result.map(|result| result.to_string().into_bytes()).map_err(|error| error.to_string())
 }
 
-/// Asks a client whose answer comes with another request. Returns the call if all questions are
-/// answered already; otherwise the call is held, and this does not return: the handler ends with
-/// its round trip.
-async fn ask(
+/// Requires input of a client whose responses come with another request. Returns the call if it
+/// has all of them already; otherwise the call is held, and this does not return: the handler ends
+/// with its round trip.
+async fn require_input(
     upstream: &Upstream,
     ctx: &RequestContext,
     running: Running,
-    questions: Vec<(String, Question)>,
+    client_requests: Vec<(String, ClientRequest)>,
 ) -> Result<Running, HandlerError> {
-    let mut open: Vec<(String, Question)> = Vec::new();
-    let mut asked: Vec<Answering> = Vec::new();
-    for (key, Question { request, answer }) in questions {
-        let mut future: Answering = Box::pin(ctx.forward_input(&key, request.clone()));
+    let mut open: Vec<(String, ClientRequest)> = Vec::new();
+    let mut sent: Vec<PendingResponse> = Vec::new();
+    for (key, ClientRequest { request, response }) in client_requests {
+        let mut future: PendingResponse = Box::pin(ctx.forward_input(&key, request.clone()));
         match poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await {
-            Poll::Ready(result) => answer.answer(encode_answer(result)),
+            Poll::Ready(result) => response.respond(encode_response(result)),
             Poll::Pending => {
-                open.push((key, Question { request, answer }));
-                asked.push(future);
+                open.push((key, ClientRequest { request, response }));
+                sent.push(future);
             }
         }
     }
     if open.is_empty() {
         return Ok(running);
     }
-    let id = running.held_id.ok_or_else(|| Error::internal("a question has no id"))?;
+    let id = running.held_id.ok_or_else(|| Error::internal("a client request has no id"))?;
     let owner = owner_of(upstream, ctx, &running.target);
-    let held = HeldCall { running, questions: open, owner };
+    let held = HeldCall { running, client_requests: open, owner };
     if let Err(held) = upstream.held.hold(id, held) {
-        drop(asked);
-        let HeldCall { running, questions, .. } = *held;
-        for (_, Question { answer, .. }) in questions {
-            answer.answer(Err("the gateway holds as many calls as it may".to_owned()));
+        drop(sent);
+        let HeldCall { running, client_requests, .. } = *held;
+        for (_, ClientRequest { response, .. }) in client_requests {
+            response.respond(Err("the gateway holds as many calls as it may".to_owned()));
         }
         return Ok(running);
     }
     // The futures stay until the round trip ends, which ends the handler.
     poll_fn(|context| {
-        for future in &mut asked {
+        for future in &mut sent {
             drop(future.as_mut().poll(context));
         }
         Poll::Pending

@@ -135,7 +135,7 @@ impl FollowerEvents {
 /// Reads the lists of an upstream, once.
 pub async fn read_lists(pool: Arc<Pool>, index: usize, events: FollowerEvents) {
     let lists = async {
-        let connection = pool.lister()?;
+        let connection = pool.list_connection()?;
         connection.server().await?;
         Lists::read(&connection.client).await
     };
@@ -149,7 +149,7 @@ pub async fn read_lists(pool: Arc<Pool>, index: usize, events: FollowerEvents) {
 /// resources that were not asked for is ignored.
 pub async fn follow(pool: Arc<Pool>, index: usize, events: FollowerEvents) {
     let changes = async {
-        let connection = pool.lister()?;
+        let connection = pool.list_connection()?;
         let mut subscription = connection.client.subscribe(&SubscriptionFilter::lists()).await?;
         while let Some(change) = subscription.next().await {
             // After a loss of notifications the lists may have changed.
@@ -184,7 +184,7 @@ pub struct FollowedResource {
 pub async fn follow_resource(pool: Arc<Pool>, resource: FollowedResource, events: FollowerEvents) {
     let FollowedResource { index, own, offered: uri, number, is_repeated, stop } = resource;
     let changes = async {
-        let connection = pool.lister()?;
+        let connection = pool.list_connection()?;
         let filter = SubscriptionFilter::default().resource(own);
         let mut subscription = connection.client.subscribe(&filter).await?;
         if is_repeated {

@@ -1,13 +1,13 @@
-//! Held calls: calls of clients of 2026-07-28 whose upstream has asked a question. The client has
-//! the question as the result of its request, and repeats the request with the answer; the call of
-//! the upstream waits here for that.
+//! Held calls: calls of clients of 2026-07-28 whose upstream requires input. The client gets the
+//! input request as the result of its request, and repeats its request with the response; the call
+//! of the upstream waits here for that.
 //!
 //! Invariants: a held call is resumed at most once, by its own principal, for the same upstream;
-//! it ends when its time is over, and then the upstream gets an error as the answer and a
+//! it ends when its time is over, and then the upstream gets an error as the response and a
 //! cancellation.
 //!
-//! The id of a held call is in the keys of its questions, which the encrypted `requestState` binds
-//! to the request and its principal.
+//! The id of a held call is in the keys of its input requests, which the encrypted `requestState`
+//! binds to the request and its principal.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -18,9 +18,9 @@ use corelane_base::time::Instant;
 use corelane_engine::clock::Clock;
 use corelane_engine::process::Entropy;
 
-use crate::gateway::input::Question;
+use crate::gateway::input::ClientRequest;
 
-#[expect(clippy::disallowed_types, reason = "locked by calls with questions only")]
+#[expect(clippy::disallowed_types, reason = "locked by calls with client_requests only")]
 type Mutex<T> = std::sync::Mutex<T>;
 
 /// The held calls of a gateway, of which `C` is the part at the upstream.
@@ -32,17 +32,17 @@ pub struct HeldCalls<C> {
     held_max: usize,
 }
 
-/// Names a held call. It is random, and the same for all questions of the call.
+/// Names a held call. It is random, and the same for all input requests of the call.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct HeldId(u128);
 
-/// A call that waits for answers.
+/// A call that waits for input.
 #[derive(Debug)]
 pub struct HeldCall<C> {
     /// The call of the upstream. Dropping it ends it.
     pub running: C,
-    /// The questions without answers, by their keys.
-    pub questions: Vec<(String, Question)>,
+    /// The input requests without responses, by their keys.
+    pub client_requests: Vec<(String, ClientRequest)>,
     /// Who may resume it.
     pub owner: Owner,
 }
@@ -76,7 +76,7 @@ impl HeldId {
         Ok(Self(u128::from_le_bytes(bytes)))
     }
 
-    /// The key of the question `number` of the call.
+    /// The key of the input request `number` of the call.
     pub fn key(self, number: u32) -> String {
         let mut key = PREFIX.to_owned();
         // Writing to a string does not fail.

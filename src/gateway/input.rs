@@ -1,4 +1,5 @@
-//! What an upstream sends for a call before its answer: progress, and questions to the client.
+//! What an upstream sends for a call before its response: progress, log messages, and requests to
+//! the client.
 //!
 //! The I/O thread of the client pushes, the handler on its shard takes.
 
@@ -17,8 +18,8 @@ type Mutex<T> = std::sync::Mutex<T>;
 const PROGRESS_MAX: usize = 64;
 /// Log messages that wait; further ones are left out.
 const LOG_MAX: usize = 64;
-/// Questions of one call that wait for answers; further ones are answered with an error.
-const QUESTIONS_MAX: usize = 64;
+/// Requests of one call that wait for responses of the client; further ones get an error.
+const CLIENT_REQUESTS_MAX: usize = 64;
 
 /// What comes for one call.
 #[derive(Debug, Default)]
@@ -28,12 +29,12 @@ pub struct CallEvents(Mutex<Queue>);
 struct Queue {
     events: VecDeque<CallEvent>,
     waker: Option<Waker>,
-    /// Answers of questions that were asked.
-    answers: Vec<Weak<Answer>>,
+    /// Responses that are waited for.
+    responses: Vec<Weak<Response>>,
 }
 
-/// The place of an answer.
-type Answer = Oneshot<Result<Vec<u8>, ClientError>>;
+/// The place of a response.
+type Response = Oneshot<Result<Vec<u8>, ClientError>>;
 
 /// One event of a call.
 #[derive(Debug)]
@@ -42,34 +43,34 @@ pub enum CallEvent {
     Progress(Progress),
     /// A log message.
     Log(LogMessage),
-    /// A question to the client.
-    Question(Question),
+    /// A request to the client to the client.
+    ClientRequest(ClientRequest),
 }
 
-/// A question of an upstream.
+/// A request to the client of an upstream.
 #[derive(Debug)]
-pub struct Question {
-    /// What it asks.
+pub struct ClientRequest {
+    /// What it requires.
     pub request: ForwardedRequest,
-    /// Where its answer goes.
-    pub answer: AnswerSlot,
+    /// Where its response goes.
+    pub response: ResponseSlot,
 }
 
-/// The right to answer a question. Dropping it answers with an error.
+/// The right to respond to a request. Dropping it responds with an error.
 #[derive(Debug)]
-pub struct AnswerSlot(Arc<Answer>);
+pub struct ResponseSlot(Arc<Response>);
 
-impl AnswerSlot {
-    /// Answers with a result, or with the reason why there is none.
-    pub fn answer(self, result: Result<Vec<u8>, String>) {
+impl ResponseSlot {
+    /// Responds with a result, or with the reason why there is none.
+    pub fn respond(self, result: Result<Vec<u8>, String>) {
         self.0.set(result.map_err(|text| ClientError::new(ClientErrorKind::Input, text)));
     }
 }
 
-impl Drop for AnswerSlot {
+impl Drop for ResponseSlot {
     fn drop(&mut self) {
-        // Has no effect after an answer.
-        let text = "the call that asked has ended";
+        // Has no effect after a response.
+        let text = "the call that sent the request has ended";
         self.0.set(Err(ClientError::new(ClientErrorKind::Input, text)));
     }
 }
@@ -97,8 +98,8 @@ impl CallEvents {
         wake(queue);
     }
 
-    /// Adds a question, and returns the future of its answer.
-    pub fn push_question(&self, input: &CallInput) -> InputFuture {
+    /// Adds a request to the client, and returns the future of its response.
+    pub fn push_client_request(&self, input: &CallInput) -> InputFuture {
         let kind = match input.kind {
             InputKind::Elicitation => ForwardedKind::Elicit,
             InputKind::Sampling => ForwardedKind::CreateMessage,
@@ -114,21 +115,26 @@ impl CallEvents {
         };
         let slot = Arc::new(Oneshot::new());
         let request = ForwardedRequest::new(kind, params);
-        self.add_question(Question { request, answer: AnswerSlot(Arc::clone(&slot)) });
+        self.add_client_request(ClientRequest {
+            request,
+            response: ResponseSlot(Arc::clone(&slot)),
+        });
         Box::pin(async move { slot.take().await })
     }
 
-    /// Adds a question that has no answer yet.
-    pub fn add_question(&self, question: Question) {
+    /// Adds a request to the client that has no response yet.
+    pub fn add_client_request(&self, client_request: ClientRequest) {
         let mut queue = self.lock();
-        queue.answers.retain(|it| it.upgrade().is_some_and(|it| it.is_pending()));
-        if queue.answers.len() >= QUESTIONS_MAX {
+        queue.responses.retain(|it| it.upgrade().is_some_and(|it| it.is_pending()));
+        if queue.responses.len() >= CLIENT_REQUESTS_MAX {
             drop(queue);
-            question.answer.answer(Err("too many questions of one call".to_owned()));
+            client_request
+                .response
+                .respond(Err("too many requests to the client in one call".to_owned()));
             return;
         }
-        queue.answers.push(Arc::downgrade(&question.answer.0));
-        queue.events.push_back(CallEvent::Question(question));
+        queue.responses.push(Arc::downgrade(&client_request.response.0));
+        queue.events.push_back(CallEvent::ClientRequest(client_request));
         wake(queue);
     }
 

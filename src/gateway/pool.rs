@@ -1,7 +1,7 @@
 //! The programs and sessions of one upstream, and who shares them.
 //!
 //! Invariants: what belongs to a session or to a principal serves no other one; there are at most
-//! `children_max` of them; the program of a call that may ask its client serves that call only,
+//! `children_max` of them; the program of a call that may require input serves that call only,
 //! and ends with it.
 
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ pub struct Pool {
     pub settings: UpstreamSettings,
     io: IoThread,
     /// The one that the lists are read from, and that all callers share where they do.
-    lister: OnceLock<Arc<Connection>>,
+    list_connection: OnceLock<Arc<Connection>>,
     by_principal: Mutex<HashMap<Option<String>, Arc<Connection>>>,
     children: Arc<AtomicUsize>,
 }
@@ -91,7 +91,7 @@ impl Drop for Place {
 struct SessionConnections(Mutex<HashMap<Box<str>, Arc<Connection>>>);
 
 /// Whom a connection serves.
-enum Owner<'a> {
+enum ConnectionScope<'a> {
     Everyone,
     Principal(Option<String>),
     Session(&'a SessionSlot),
@@ -99,8 +99,8 @@ enum Owner<'a> {
 }
 
 /// Input that an upstream may require of a client. Roots alone are no reason for a program of its
-/// own: most clients declare them, and few servers ask.
-const QUESTIONS: [ClientCapabilities; 3] = [
+/// own: most clients declare them, and few servers require them.
+const INPUTS: [ClientCapabilities; 3] = [
     ClientCapabilities::ELICITATION_FORM,
     ClientCapabilities::ELICITATION_URL,
     ClientCapabilities::SAMPLING,
@@ -123,7 +123,7 @@ impl Connection {
     }
 
     /// The events of a call in flight beside `own`, if the connection serves one caller, whose
-    /// questions a server up to 2025-11-25 does not attribute.
+    /// input requests a server up to 2025-11-25 does not attribute.
     pub fn other_call(&self, own: &Arc<CallEvents>) -> Option<Arc<CallEvents>> {
         let calls = lock(&self.log_readers.calls);
         let is_legacy = self.server.get().is_some_and(|server| !server.revision.is_modern());
@@ -148,26 +148,27 @@ impl Pool {
         Self {
             settings,
             io: io.clone(),
-            lister: OnceLock::new(),
+            list_connection: OnceLock::new(),
             by_principal: Mutex::default(),
             children: Arc::default(),
         }
     }
 
     /// The connection that the lists are read from. A server up to 2025-11-25 may list tools only
-    /// for clients that can be asked, so this one declares that it can. Where all callers share the
+    /// for clients that give input, so this one declares that it does. Where all callers share the
     /// server they use this one, too: its lists, their changes and those of resources are of the
-    /// program that runs the calls. Calls that can be asked do not, and a question gets an error.
+    /// program that runs the calls. Calls that may
+    /// require input do not, and a request to the client gets an error.
     ///
     /// # Errors
     ///
     /// The target or its options are invalid.
-    pub fn lister(&self) -> Result<Arc<Connection>, ClientError> {
-        if let Some(known) = self.lister.get() {
+    pub fn list_connection(&self) -> Result<Arc<Connection>, ClientError> {
+        if let Some(known) = self.list_connection.get() {
             return Ok(Arc::clone(known));
         }
-        let connection = Arc::new(self.connect(every_question(), None, false)?);
-        Ok(Arc::clone(self.lister.get_or_init(|| connection)))
+        let connection = Arc::new(self.connect(every_input(), None, false)?);
+        Ok(Arc::clone(self.list_connection.get_or_init(|| connection)))
     }
 
     /// The connection of a request.
@@ -177,21 +178,21 @@ impl Pool {
     /// The upstream does not start or answer, or all places are taken.
     pub async fn connection(&self, request: &RequestInfo) -> Result<Arc<Connection>, HandlerError> {
         let failed = |error: ClientError| error_of(&self.settings.name, &error);
-        let lister = self.lister().map_err(failed)?;
-        let is_modern = lister.server().await.map_err(failed)?.revision.is_modern();
+        let list_connection = self.list_connection().map_err(failed)?;
+        let is_modern = list_connection.server().await.map_err(failed)?.revision.is_modern();
         let capabilities = request.client().capabilities;
-        let connection = match self.owner(request, is_modern) {
-            Owner::Everyone => lister,
-            Owner::Call => Arc::new(self.connect_place(capabilities, true)?),
-            Owner::Principal(principal) => self.of_principal(principal)?,
-            Owner::Session(slot) => self.of_session(slot, capabilities)?,
+        let connection = match self.scope(request, is_modern) {
+            ConnectionScope::Everyone => list_connection,
+            ConnectionScope::Call => Arc::new(self.connect_place(capabilities, true)?),
+            ConnectionScope::Principal(principal) => self.of_principal(principal)?,
+            ConnectionScope::Session(slot) => self.of_session(slot, capabilities)?,
         };
         connection.server().await.map_err(failed)?;
         Ok(connection)
     }
 
-    fn owner<'r>(&self, request: &'r RequestInfo, is_modern: bool) -> Owner<'r> {
-        let asks = QUESTIONS.iter().any(|it| request.client().capabilities.contains(*it));
+    fn scope<'r>(&self, request: &'r RequestInfo, is_modern: bool) -> ConnectionScope<'r> {
+        let gives_input = INPUTS.iter().any(|it| request.client().capabilities.contains(*it));
         let share = match self.settings.share {
             Share::Auto if is_modern => Share::All,
             Share::Auto => Share::Session,
@@ -199,12 +200,12 @@ impl Pool {
         };
         let slot = request.session_slot().filter(|_| share == Share::Session);
         match (share, slot) {
-            (_, Some(slot)) => Owner::Session(slot),
-            // A legacy server does not say which of several calls its question belongs to.
-            _ if asks && !is_modern => Owner::Call,
-            (Share::All | Share::Auto, None) => Owner::Everyone,
+            (_, Some(slot)) => ConnectionScope::Session(slot),
+            // A legacy server does not say which of several calls requires the input.
+            _ if gives_input && !is_modern => ConnectionScope::Call,
+            (Share::All | Share::Auto, None) => ConnectionScope::Everyone,
             (Share::Principal | Share::Session, None) => {
-                Owner::Principal(request.principal().map(Principal::identity))
+                ConnectionScope::Principal(request.principal().map(Principal::identity))
             }
         }
     }
@@ -325,9 +326,9 @@ fn remove_idle(connections: &mut HashMap<Option<String>, Arc<Connection>>) {
     }
 }
 
-/// All capabilities of clients that can be asked.
-fn every_question() -> ClientCapabilities {
-    QUESTIONS.into_iter().fold(ClientCapabilities::ROOTS, ClientCapabilities::union)
+/// All capabilities of clients that give input.
+fn every_input() -> ClientCapabilities {
+    INPUTS.into_iter().fold(ClientCapabilities::ROOTS, ClientCapabilities::union)
 }
 
 /// The capabilities of a client whose requests the gateway passes on.

@@ -55,13 +55,18 @@ fn calls_and_reads_pass_through_addresses() {
 }
 
 #[test]
-fn questions_pass_through_addresses() {
+fn input_requests_pass_through_addresses() {
     behind_addresses("auto", |gateway| {
         for kind in KINDS {
             for tool in ["ask", "sample", "roots"] {
                 let mut client = Client::with_capabilities(gateway, kind, all_inputs());
                 client.text(tool, json!({"rounds": 2}));
-                assert_eq!(client.questions.len(), 2, "{kind:?}, {tool}: {:?}", client.questions);
+                assert_eq!(
+                    client.input_requests.len(),
+                    2,
+                    "{kind:?}, {tool}: {:?}",
+                    client.input_requests
+                );
             }
         }
     });

@@ -23,11 +23,11 @@ pub(crate) struct Client {
     /// Its API key.
     pub(crate) key: Option<String>,
     /// Whether requests of the server stay without an answer.
-    pub(crate) holds_questions: bool,
+    pub(crate) holds_input_requests: bool,
     last_id: u64,
     pub(crate) notifications: Vec<Value>,
     /// What the server has asked: requests up to 2025-11-25, or entries of `inputRequests`.
-    pub(crate) questions: Vec<Value>,
+    pub(crate) input_requests: Vec<Value>,
 }
 
 enum Transport {
@@ -81,10 +81,10 @@ impl Client {
             transport,
             capabilities,
             key: key.map(str::to_owned),
-            holds_questions: false,
+            holds_input_requests: false,
             last_id: 0,
             notifications: Vec::new(),
-            questions: Vec::new(),
+            input_requests: Vec::new(),
         };
         if !client.is_modern() {
             client.handshake();
@@ -203,8 +203,8 @@ impl Client {
             return;
         }
         let reply = json!({"jsonrpc": "2.0", "id": message["id"], "result": answer(&message)});
-        self.questions.push(message);
-        if !self.holds_questions {
+        self.input_requests.push(message);
+        if !self.holds_input_requests {
             self.notify(&reply);
         }
     }
@@ -248,7 +248,7 @@ impl Client {
         self.response(id)
     }
 
-    /// Calls a tool to its end, and answers the questions.
+    /// Calls a tool to its end, and answers the input requests.
     #[expect(clippy::needless_pass_by_value, reason = "most callers pass a literal")]
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
@@ -261,11 +261,15 @@ impl Client {
         response
     }
 
-    /// The answers to the questions of a result, which are kept.
+    /// The answers to the input requests of a result, which are kept.
     pub(crate) fn answers_to(&mut self, response: &Value) -> Value {
-        let questions = response["result"]["inputRequests"].as_object().expect("questions");
-        self.questions.extend(questions.values().cloned());
-        questions.iter().map(|(key, question)| (key.clone(), answer(question))).collect()
+        let input_requests =
+            response["result"]["inputRequests"].as_object().expect("input_requests");
+        self.input_requests.extend(input_requests.values().cloned());
+        input_requests
+            .iter()
+            .map(|(key, input_request)| (key.clone(), answer(input_request)))
+            .collect()
     }
 
     /// Calls a tool that must succeed; returns its text.
@@ -411,11 +415,11 @@ fn receive(peer: &mut LineClient, methods: &BTreeMap<u64, String>, revision: &st
 }
 
 /// What the client answers to a request of the server.
-pub(crate) fn answer(question: &Value) -> Value {
-    match question["method"].as_str().unwrap_or_default() {
+pub(crate) fn answer(input_request: &Value) -> Value {
+    match input_request["method"].as_str().unwrap_or_default() {
         "elicitation/create" => json!({
             "action": "accept",
-            "content": {"name": question["params"]["message"]},
+            "content": {"name": input_request["params"]["message"]},
         }),
         "sampling/createMessage" => json!({
             "role": "assistant",
@@ -429,7 +433,7 @@ pub(crate) fn answer(question: &Value) -> Value {
     }
 }
 
-/// The params of the request that answers the questions of `response`.
+/// The params of the request that answers the input requests of `response`.
 pub(crate) fn retry(params: &Value, response: &Value, answers: Value) -> Value {
     let mut params = params.clone();
     params["inputResponses"] = answers;

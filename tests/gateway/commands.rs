@@ -149,10 +149,10 @@ fn bridge_serves_remote_server_over_stdio() {
         "jsonrpc": "2.0", "id": 2, "method": "tools/call",
         "params": {"name": "ask", "arguments": {}},
     }));
-    let question = peer.receive();
-    assert_eq!(question["method"], "elicitation/create", "{question}");
+    let input_request = peer.receive();
+    assert_eq!(input_request["method"], "elicitation/create", "{input_request}");
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
-    peer.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
+    peer.send(json!({"jsonrpc": "2.0", "id": input_request["id"], "result": answer}));
     let result = peer.receive();
     assert_eq!(result["id"], 2, "{result}");
     let text = result["result"]["content"][0]["text"].as_str().unwrap_or_default();

@@ -148,7 +148,7 @@ fn held_call_ends_after_its_time() {
 }
 
 #[test]
-fn question_beyond_held_calls_has_error() {
+fn input_request_beyond_held_calls_has_error() {
     let declaration = crate::gateway::upstream("fixture", "", &[]);
     let gateway = Gateway::declared(&declaration, &["--gateway-held-max", "2"]);
     let mut held: Vec<Held> = (0..2).map(|_| Held::new(asked(&gateway))).collect();

@@ -10,10 +10,10 @@ mod gateway;
 mod cells;
 mod chains;
 mod changes;
+mod client_requests;
 mod commands;
 mod faults;
 mod held;
-mod questions;
 mod sharing;
 
 /// The program under test.

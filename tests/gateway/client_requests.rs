@@ -5,20 +5,22 @@ use serde_json::{Value, json};
 use crate::client::{Client, all_inputs, answer, retry, text_of};
 use crate::gateway::{Gateway, KINDS, MODERN_HTTP, MODERN_TCP, in_every_cell};
 
-/// The tools of the fixture that ask, and the methods of their questions.
+/// The tools of the fixture that ask, and the methods of their input requests.
 const ASKING: [(&str, &str); 3] =
     [("ask", "elicitation/create"), ("sample", "sampling/createMessage"), ("roots", "roots/list")];
 
 #[test]
-fn questions_reach_the_client_and_answers_the_call() {
+fn input_requests_reach_client_and_responses_call() {
     in_every_cell(&[], |gateway, kind, _| {
         for (tool, method) in ASKING {
             let mut client = Client::with_capabilities(gateway, kind, all_inputs());
             let text = client.text(tool, json!({"message": "Ada"}));
-            let [question] = &client.questions[..] else { panic!("{:?}", client.questions) };
-            assert_eq!(question["method"], method);
+            let [input_request] = &client.input_requests[..] else {
+                panic!("{:?}", client.input_requests)
+            };
+            assert_eq!(input_request["method"], method);
             let given: Value = serde_json::from_str(&text).expect("the answer as JSON");
-            let expected = answer(question);
+            let expected = answer(input_request);
             for (key, value) in expected.as_object().expect("an object") {
                 assert_eq!(given[key], *value, "{given}");
             }
@@ -27,12 +29,12 @@ fn questions_reach_the_client_and_answers_the_call() {
 }
 
 #[test]
-fn several_questions_follow_each_other() {
+fn several_input_requests_follow_each_other() {
     in_every_cell(&[], |gateway, kind, _| {
         for (tool, _) in ASKING {
             let mut client = Client::with_capabilities(gateway, kind, all_inputs());
             client.text(tool, json!({"rounds": 4}));
-            assert_eq!(client.questions.len(), 4, "{tool}: {:?}", client.questions);
+            assert_eq!(client.input_requests.len(), 4, "{tool}: {:?}", client.input_requests);
         }
     });
 }
@@ -43,7 +45,7 @@ fn client_without_capability_is_not_asked() {
         for (tool, _) in ASKING {
             let mut client = gateway.client(kind);
             let response = client.call(tool, json!({}));
-            assert!(client.questions.is_empty(), "{:?}", client.questions);
+            assert!(client.input_requests.is_empty(), "{:?}", client.input_requests);
             if era == "modern" {
                 assert_eq!(response["error"]["code"], -32021, "{response}");
             } else {
@@ -92,24 +94,25 @@ fn two_legacy_calls_are_asked_at_once() {
     }
 }
 
-/// Makes two calls that ask, and answers their questions, the last one first if `is_reversed`.
+/// Makes two calls that ask, and answers their input requests, the last one first if `is_reversed`.
 fn answer_two_calls(client: &mut Client, is_reversed: bool) {
-    client.holds_questions = true;
+    client.holds_input_requests = true;
     let params = |name: &str| json!({"name": "ask", "arguments": {"message": name}});
     let ids = ["Ada", "Bea"].map(|name| (name, client.start("tools/call", params(name))));
     for (_, id) in ids {
         client.handle_next(id);
     }
-    client.holds_questions = false;
-    let mut questions = std::mem::take(&mut client.questions);
+    client.holds_input_requests = false;
+    let mut input_requests = std::mem::take(&mut client.input_requests);
     if is_reversed {
-        questions.reverse();
+        input_requests.reverse();
     }
-    for question in questions {
-        let result = answer(&question);
-        client.notify(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}));
-        let name = &question["params"]["message"];
-        let (_, id) = ids.iter().find(|(known, _)| name == known).expect("a question of a call");
+    for input_request in input_requests {
+        let result = answer(&input_request);
+        client.notify(&json!({"jsonrpc": "2.0", "id": input_request["id"], "result": result}));
+        let name = &input_request["params"]["message"];
+        let (_, id) =
+            ids.iter().find(|(known, _)| name == known).expect("an input request of a call");
         let given: Value = serde_json::from_str(text_of(&client.response(*id))).expect("JSON");
         assert_eq!(given["content"]["name"], *name, "{given}");
     }
@@ -123,9 +126,12 @@ fn declined_and_failed_answers_reach_the_call() {
             let mut client = Client::with_capabilities(&gateway, kind, all_inputs());
             let params = json!({"name": "ask", "arguments": {}});
             let response = client.request("tools/call", params.clone());
-            let questions = response["result"]["inputRequests"].as_object().expect("questions");
-            let answers: Value =
-                questions.keys().map(|key| (key.clone(), json!({"action": "decline"}))).collect();
+            let input_requests =
+                response["result"]["inputRequests"].as_object().expect("input_requests");
+            let answers: Value = input_requests
+                .keys()
+                .map(|key| (key.clone(), json!({"action": "decline"})))
+                .collect();
             let ended = client.request("tools/call", retry(&params, &response, answers));
             let given: Value = serde_json::from_str(text_of(&ended)).expect("JSON");
             assert_eq!(given["action"], "decline", "{era}");
@@ -135,13 +141,13 @@ fn declined_and_failed_answers_reach_the_call() {
 }
 
 #[test]
-fn cancelled_question_ends_its_call() {
+fn cancelled_input_request_ends_its_call() {
     in_every_cell(&[], |gateway, kind, era| {
         if kind.revision == "2026-07-28" || era == "modern" {
             return;
         }
         let mut client = Client::with_capabilities(gateway, kind, all_inputs());
-        client.holds_questions = true;
+        client.holds_input_requests = true;
         let id = client.start("tools/call", json!({"name": "ask", "arguments": {}}));
         client.handle_next(id);
         client.cancel(id);
@@ -150,14 +156,14 @@ fn cancelled_question_ends_its_call() {
 }
 
 #[test]
-fn question_without_client_has_error() {
+fn input_request_without_client_has_error() {
     let gateway = Gateway::with_keys("share = \"all\"", &[]);
     for kind in KINDS {
         for (tool, _) in ASKING {
             let mut client = gateway.client(kind);
             let response = client.call(tool, json!({}));
             assert_eq!(response["result"]["isError"], true, "{response}");
-            assert!(client.questions.is_empty(), "{:?}", client.questions);
+            assert!(client.input_requests.is_empty(), "{:?}", client.input_requests);
         }
     }
     gateway.end();
