@@ -56,6 +56,10 @@ impl Lists {
         self.tools.retain(|it| !builder.has_tool(it.name()) || is_own("tool", it.name()));
         self.prompts.retain(|it| !builder.has_prompt(it.name()) || is_own("prompt", it.name()));
         self.resources.retain(|it| !builder.has_resource(it.uri()) || is_own("resource", it.uri()));
+        self.templates.retain(|it| {
+            let uri = it.uri_template();
+            !builder.has_template(uri) || is_own("resource template", uri)
+        });
     }
 
     /// Replaces the entries with the same keys, and adds the others.
@@ -146,5 +150,39 @@ impl OfferUpdate {
             lists.replace_in(builder.remove_prompts(&names("prompt")))
         };
         (next, edit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use corelane_protocol::model::Implementation;
+
+    use super::*;
+
+    const URI: &str = "docs://{page}";
+
+    fn template(name: &str) -> ResourceTemplate {
+        ResourceTemplate::new(URI, name).inline(|_, _, _| Ok(()))
+    }
+
+    #[test]
+    fn template_of_the_server_is_kept() {
+        let builder = || Catalog::builder(Implementation::new("offered", "1"));
+        let catalog = builder().template(template("own")).build().unwrap();
+        let entry = || Entry {
+            fingerprint: [1; 32],
+            rate_rule: None,
+            runner: None,
+            item: Item::Template(template("other")),
+        };
+        let offered = Offered::default();
+        let name_after = |update: OfferUpdate| {
+            let (_, edit) = update.into_parts();
+            let changed = edit(catalog.to_builder()).build().unwrap();
+            changed.templates().map(|it| it.name().to_owned()).collect::<Vec<_>>()
+        };
+        let update = || offered.update(vec![entry()]);
+        assert_eq!(name_after(update().keeping_others(&offered)), ["own"]);
+        assert_eq!(name_after(update()), ["other"]);
     }
 }

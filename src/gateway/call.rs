@@ -165,8 +165,9 @@ fn find_held(
     let keys = ctx.requested_inputs().unwrap_or_default();
     let Some(id) = keys.iter().rev().find_map(|key| HeldId::of_key(key)) else { return Ok(None) };
     let Some(held) = upstream.held.resume(id, &owner_of(upstream, ctx, target)) else {
-        let text = "the call that required input has ended: its time was over, or it has been continued already; \
-                    repeat the request without inputResponses and requestState if it may run again";
+        let text = "the call that required input has ended: its time was over, or it has been \
+                    continued already; repeat the request without inputResponses and requestState \
+                    if it may run again";
         return Err(Error::invalid_params(text).into());
     };
     Ok(Some(held))

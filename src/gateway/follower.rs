@@ -28,7 +28,7 @@ pub fn retry_delay(failures: u32) -> Duration {
     RETRY_MIN.saturating_mul(factor).min(RETRY_MAX)
 }
 
-/// What the thread of the gateway is told; `index` is the position of an upstream.
+/// What is sent to the thread of the gateway; `index` is the position of an upstream.
 ///
 /// Of each read and each subscription one event is on its way at most, and one
 /// [`FollowerEvent::Changed`].
@@ -48,7 +48,7 @@ pub enum FollowerEvent {
     Stop,
 }
 
-/// What tells the thread of the gateway; a clone tells the same thread.
+/// The sender to the thread of the gateway; a clone sends to the same thread.
 #[derive(Clone, Debug)]
 pub struct FollowerEvents {
     sender: Sender<FollowerEvent>,
@@ -58,7 +58,7 @@ pub struct FollowerEvents {
 /// Changes that the thread has not taken, each once, whatever sends them how often.
 #[derive(Debug, Default)]
 struct PendingChanges {
-    /// The thread is told that there are some.
+    /// [`FollowerEvent::Changed`] is on its way.
     is_sent: bool,
     changes: Changes,
     /// The number of shards that have subscribers of a resource.
@@ -77,12 +77,12 @@ pub struct Changes {
 }
 
 impl FollowerEvents {
-    /// Tells the thread that receives what is sent to `sender`.
+    /// Sends to the thread that receives what `sender` sends.
     pub fn new(sender: Sender<FollowerEvent>) -> Self {
         Self { sender, changes: Arc::default() }
     }
 
-    /// Tells an event. Nothing happens if the thread has ended.
+    /// Sends an event. Nothing happens if the thread has ended.
     pub fn send(&self, event: FollowerEvent) {
         self.sender.send(event).unwrap_or_default();
     }
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_changes_are_told_once() {
+    fn many_changes_are_one_event() {
         let (sender, received) = unbounded();
         let events = FollowerEvents::new(sender);
         for _ in 0..1_000 {

@@ -192,6 +192,11 @@ impl CatalogBuilder {
         templates.into_iter().fold(self, Self::template)
     }
 
+    /// Whether a resource template has this URI template.
+    pub fn has_template(&self, uri_template: &str) -> bool {
+        self.templates.contains(uri_template)
+    }
+
     /// Removes the resource template `uri_template`, if it exists.
     pub fn remove_template(mut self, uri_template: &str) -> Self {
         self.templates.remove(uri_template);
