@@ -88,7 +88,7 @@ pub struct LargeMessages {
     on_threads: HashMap<Key, QueuedMessage>,
     /// Messages whose connections are to be read again, by these.
     parsed: HashMap<Key, Box<ParsedMessage>>,
-    /// Capacity of the buffers of all messages.
+    /// What all messages hold.
     bytes: usize,
 }
 
@@ -122,7 +122,7 @@ impl LargeMessages {
         client: Option<ClientAddress>,
         mut message: LargeMessage,
     ) -> Result<(), LargeMessage> {
-        let (bytes, key) = (message.capacity(), message.connection());
+        let (bytes, key) = (message.held_bytes(), message.connection());
         let (limits, sender, shard) = (self.threads.limits, self.sender.clone(), self.shard);
         let message = Box::new(ParsedMessage { message, bytes });
         let job = ParseJob { message, limits, sender, shard };
@@ -146,8 +146,12 @@ impl LargeMessages {
 
     /// Keeps a message of a connection until that is read again, which the caller brings about, or
     /// drops it if the connection has ended.
-    pub fn keep(&mut self, key: Key, parsed: Box<ParsedMessage>) {
+    pub fn keep(&mut self, key: Key, mut parsed: Box<ParsedMessage>) {
         if self.on_threads.remove(&key).is_some() {
+            // With its values it holds several times its length.
+            let bytes = parsed.message.held_bytes();
+            self.bytes = self.bytes - parsed.bytes + bytes;
+            parsed.bytes = bytes;
             self.parsed.insert(key, parsed);
         } else {
             self.end(parsed.bytes);
@@ -214,7 +218,7 @@ mod tests {
 
     fn parsed(key: Key) -> ParsedMessage {
         let mut message = text(key);
-        let bytes = message.capacity();
+        let bytes = message.held_bytes();
         message.parse(ParseLimits::default());
         ParsedMessage { message, bytes }
     }
@@ -230,10 +234,13 @@ mod tests {
         assert!(messages.takes(10) && !messages.takes(9) && !messages.contains(key));
         messages.spawn(None, text(key)).unwrap();
         assert!(messages.is_on_thread(key) && messages.take(key).is_none());
-        let held = messages.held_bytes();
-        assert!(held >= 12);
+        let queued = messages.held_bytes();
+        assert!(queued >= 12);
         messages.keep(key, parsed(key).into());
         assert!(!messages.is_on_thread(key) && messages.contains(key));
+        // The list and its four numbers count, too.
+        let held = messages.held_bytes();
+        assert!(held >= queued + 5 * 24 && messages.bytes_of(key) == held);
         let taken = messages.take(key).unwrap();
         assert_eq!((messages.contains(key), messages.held_bytes()), (false, held));
         messages.restore(key, taken);

@@ -158,9 +158,9 @@ impl PaddedBuffer {
         self.parsed.is_some()
     }
 
-    /// Returns the capacity of the buffer.
-    pub const fn capacity(&self) -> usize {
-        self.bytes.capacity()
+    /// Returns the bytes held: the capacity of the buffer, and what parsing it has found.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.parsed.as_deref().map_or(0, ParsedText::held_bytes)
     }
 
     /// Returns a copy of `text`.

@@ -14,6 +14,16 @@ pub(super) enum ParsedText {
     Rejected(ParseError),
 }
 
+impl ParsedText {
+    /// Returns the bytes held.
+    pub(super) const fn held_bytes(&self) -> usize {
+        match self {
+            Self::Nodes(nodes) => nodes.capacity() * size_of::<PlacedNode>(),
+            Self::Rejected(_) => 0,
+        }
+    }
+}
+
 /// A node of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PlacedNode {

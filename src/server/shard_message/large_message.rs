@@ -26,7 +26,7 @@ pub enum LargeMessage {
 #[derive(Debug)]
 pub struct ParsedMessage {
     pub message: LargeMessage,
-    /// Capacity of its buffer before it was parsed.
+    /// What it counts for.
     pub bytes: usize,
 }
 
@@ -107,9 +107,9 @@ impl LargeMessage {
         }
     }
 
-    /// Returns the capacity of its buffer.
-    pub fn capacity(&mut self) -> usize {
-        self.text_mut().map_or(0, |text| text.capacity())
+    /// Returns the bytes that its text holds.
+    pub fn held_bytes(&mut self) -> usize {
+        self.text_mut().map_or(0, |text| text.held_bytes())
     }
 
     /// Parses the text. One that is rejected is replaced by a short one with the same head.
