@@ -3,11 +3,11 @@
 /// Why a text was rejected. A text with several faults is rejected for one of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ParseError {
-    /// Arrays and objects nested deeper than [`ParseLimits::nesting_max`].
+    /// Arrays and objects nested deeper than [`nesting_max`](super::ParseLimits::nesting_max).
     Depth,
     /// Not JSON, a lone surrogate, or a number beyond the range of a double.
     Syntax,
-    /// More keys, values and brackets than [`ParseLimits::tokens_max`].
+    /// More keys, values and brackets than [`tokens_max`](super::ParseLimits::tokens_max).
     Tokens,
     /// Not JSON, detected before any value was decoded: an unterminated string, a control
     /// character inside one, an empty text. The text may also not be UTF-8; nothing is decoded yet,
@@ -19,7 +19,7 @@ pub enum ParseError {
 
 impl ParseError {
     /// Returns whether `text`, which was rejected for this reason and is
-    /// [repaired](Parser::repair), is not UTF-8.
+    /// [repaired](super::Parser::repair), is not UTF-8.
     #[cold]
     pub fn is_invalid_utf8(self, text: &[u8]) -> bool {
         match self {
