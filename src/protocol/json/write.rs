@@ -40,16 +40,16 @@ pub fn escaped(out: &mut Vec<u8>, text: &str) {
 #[cold]
 fn write_escapes<'t>(out: &mut Vec<u8>, mut text: &'t [u8]) -> &'t [u8] {
     let mut clean = 0;
-    while clean < WORD_BYTES
-        && let Some((&byte, rest)) = text.split_first()
-    {
-        if byte < 0x20 || byte == b'"' || byte == b'\\' {
-            write_escape(out, byte);
-            clean = 0;
-        } else {
-            out.push(byte);
-            clean += 1;
+    while clean < WORD_BYTES && !text.is_empty() {
+        let (part, rest) = text.split_at(text.len().min(BLOCK_BYTES));
+        let (mut encoded, mut length) = ([0; ESCAPE_BYTES_MAX * BLOCK_BYTES], 0);
+        for &byte in part {
+            let escape = &ESCAPES[usize::from(byte)];
+            clean = if escape.length == 1 { clean + 1 } else { 0 };
+            encoded[length..][..ESCAPE_BYTES_MAX].copy_from_slice(&escape.bytes);
+            length += escape.length;
         }
+        out.extend_from_slice(&encoded[..length]);
         text = rest;
     }
     text
@@ -257,8 +257,27 @@ const fn first_escape(word: [u8; WORD_BYTES]) -> Option<usize> {
     if marks == 0 { None } else { Some(marks.trailing_zeros() as usize / 8) }
 }
 
-/// Appends the escape of one byte that needs one.
-fn write_escape(out: &mut Vec<u8>, byte: u8) {
+/// How a byte is written in a string.
+#[derive(Clone, Copy)]
+struct Escape {
+    bytes: [u8; ESCAPE_BYTES_MAX],
+    length: usize,
+}
+
+/// That of each byte.
+static ESCAPES: [Escape; 256] = {
+    let mut escapes = [Escape { bytes: [0; ESCAPE_BYTES_MAX], length: 1 }; 256];
+    let mut byte: u8 = 0;
+    loop {
+        escapes[byte as usize] = escape_of(byte);
+        if byte == u8::MAX {
+            break escapes;
+        }
+        byte += 1;
+    }
+};
+
+const fn escape_of(byte: u8) -> Escape {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let short = match byte {
         b'"' => b'"',
@@ -268,14 +287,24 @@ fn write_escape(out: &mut Vec<u8>, byte: u8) {
         b'\t' => b't',
         0x08 => b'b',
         0x0c => b'f',
-        _ => {
-            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
-            out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
-            return;
+        0..0x20 => {
+            let (high, low) = (HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]);
+            let bytes = [b'\\', b'u', b'0', b'0', high, low, 0, 0];
+            return Escape { bytes, length: 6 };
         }
+        _ => return Escape { bytes: [byte, 0, 0, 0, 0, 0, 0, 0], length: 1 },
     };
-    out.extend_from_slice(&[b'\\', short]);
+    Escape { bytes: [b'\\', short, 0, 0, 0, 0, 0, 0], length: 2 }
 }
+
+/// Appends the escape of one byte that needs one.
+fn write_escape(out: &mut Vec<u8>, byte: u8) {
+    let Escape { bytes, length } = &ESCAPES[usize::from(byte)];
+    out.extend_from_slice(&bytes[..*length]);
+}
+
+/// Bytes that are copied for an escape, of which the first ones count.
+const ESCAPE_BYTES_MAX: usize = 8;
 
 /// Bytes that [`first_escape`] tests in one step.
 const WORD_BYTES: usize = 8;
