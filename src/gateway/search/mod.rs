@@ -2,8 +2,8 @@
 //!
 //! An index does not change. It holds words and numbers, no texts of the tools.
 //!
-//! A word is a run of letters and digits, in lower case and without a plural `s`. In scripts
-//! without spaces each character is a word. There are no other rules for a language.
+//! A word is a sequence of letters and digits, in lower case and without the `s` at its end. In
+//! scripts without spaces each character is a word. There are no other rules for a language.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
@@ -556,8 +556,8 @@ impl Word {
     }
 }
 
-/// Removes a plural `s`: `issues` becomes `issue`. Words of up to three letters, and words that
-/// end in `ss`, stay as they are.
+/// Removes the `s` at the end of a word: `files` becomes `file`. Words of up to three letters, and
+/// those that end in `ss`, stay as they are.
 fn singular(word: &str) -> &str {
     match word.strip_suffix('s') {
         Some(rest) if rest.len() >= 3 && !rest.ends_with('s') => rest,

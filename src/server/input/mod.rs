@@ -412,11 +412,7 @@ impl Shard {
 impl Shard {
     /// Handles a message that a thread has parsed.
     #[cold]
-    pub(in crate::server) fn handle_parsed<R: Ring>(
-        &mut self,
-        ring: &mut R,
-        parsed: Box<ParsedMessage>,
-    ) {
+    pub(super) fn handle_parsed<R: Ring>(&mut self, ring: &mut R, parsed: Box<ParsedMessage>) {
         if let Some(key) = parsed.message.connection() {
             self.transports.large_messages.keep(key, parsed);
             // Dispatches it, once the output of the connection allows.

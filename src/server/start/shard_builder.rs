@@ -138,7 +138,7 @@ pub struct ShardBuilder {
     pub(in crate::server) half_closed: Arc<SharedCounter>,
     pub(in crate::server) gauges: SharedGauges,
     pub(in crate::server) blocking_pool: Arc<BlockingPool>,
-    pub(in crate::server) parse_threads: ParseThreads,
+    pub(super) parse_threads: ParseThreads,
     pub(in crate::server) update_executor: UpdateExecutor,
     pub(in crate::server) catalog_writer: Arc<CatalogWriter>,
     pub(in crate::server) auth: Authentication,
