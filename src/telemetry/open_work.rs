@@ -96,6 +96,8 @@ pub struct HeldMemory {
     pub subscriptions: usize,
     /// What is kept of peers for their handlers: `clientInfo`, header fields of WebSocket upgrades.
     pub facts: usize,
+    /// Verified tokens with their callers.
+    pub tokens: usize,
     /// Large messages that threads parse, and buffers and memory of the parser that are kept for
     /// the next ones.
     pub kept: usize,
@@ -107,9 +109,9 @@ impl HeldMemory {
     pub const fn total(&self) -> usize {
         let Self { connections, sessions, handlers, .. } = *self;
         let Self { blocking_results, task_results, tasks, .. } = *self;
-        let Self { subscriptions, facts, kept, .. } = *self;
-        let results = blocking_results + task_results;
-        connections + sessions + handlers + results + tasks + subscriptions + facts + kept
+        let Self { subscriptions, facts, tokens, kept, .. } = *self;
+        let (results, peers) = (blocking_results + task_results, facts + tokens);
+        connections + sessions + handlers + results + tasks + subscriptions + peers + kept
     }
 }
 

@@ -11,10 +11,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use corelane::auth::{Principal, TokenError, TokenVerifier};
 use corelane::internal::{MemoryReport, Shard};
 use corelane::{
-    BlockingContext, CallToolResult, Catalog, HandlerError, RequestContext, TaskSupport, Tool,
-    Transport,
+    BlockingContext, CallToolResult, Catalog, HandlerError, RequestContext, Server, TaskSupport,
+    Tool, Transport,
 };
 use corelane_engine::clock::Clock;
 use corelane_engine::ring::poll::PollRing;
@@ -31,7 +32,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::server::build_shard_of;
+use crate::server::build_shard_with;
 
 /// Turns until the shard has received what the client has sent.
 const TURNS_MAX: usize = 10_000;
@@ -372,25 +373,51 @@ fn open_peers<R: Ring>(
 /// Turns without a change after which the shard has received what its peers have sent.
 const SETTLED_TURNS: usize = 5;
 
+/// Measures a scene on a shard of `server`. Returns what was measured if account and allocation
+/// differ.
+fn find_difference(scene: &Scene, server: Server) -> Option<String> {
+    let ring = PollRing::new(&RingOptions::default(), Clock::start()).unwrap();
+    let (mut shard, address) = build_shard_with(ring, scene.transport, server).unwrap();
+    let [few, more] = scene.peers;
+    let first = open_peers(&mut shard, address, scene, 0..few);
+    let before = measure(&shard);
+    let rest = open_peers(&mut shard, address, scene, few..few + more);
+    let after = measure(&shard);
+    drop((first, rest));
+    let allocated = after.allocated - before.allocated;
+    let accounted = after.accounted - before.accounted;
+    let is_wrong = (accounted - allocated).abs() * 10 > allocated;
+    is_wrong.then(|| format!("{}: {accounted} of {allocated} bytes for {more}", scene.name))
+}
+
 #[test]
 fn account_is_what_peers_allocate() {
-    let mut wrong = Vec::new();
-    for scene in SCENES {
-        let ring = PollRing::new(&RingOptions::default(), Clock::start()).unwrap();
-        let (mut shard, address) =
-            build_shard_of(ring, scene.transport, catalog().unwrap()).unwrap();
-        let [few, more] = scene.peers;
-        let first = open_peers(&mut shard, address, &scene, 0..few);
-        let before = measure(&shard);
-        let rest = open_peers(&mut shard, address, &scene, few..few + more);
-        let after = measure(&shard);
-        drop((first, rest));
-        let allocated = after.allocated - before.allocated;
-        let accounted = after.accounted - before.accounted;
-        let line = format!("{}: {accounted} of {allocated} bytes for {more}", scene.name);
-        if (accounted - allocated).abs() * 10 > allocated {
-            wrong.push(line);
-        }
-    }
+    let server = || Server::builder(catalog().unwrap());
+    let wrong: Vec<String> =
+        SCENES.iter().filter_map(|scene| find_difference(scene, server())).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Accepts every token, whose caller has a claim.
+struct EveryToken;
+
+impl TokenVerifier for EveryToken {
+    fn verify(&self, token: &str, _: u64) -> Result<Principal, TokenError> {
+        let claims = serde_json::Map::from_iter([("team".to_owned(), "x".repeat(300).into())]);
+        Ok(Principal::new(token).with_claims(&claims))
+    }
+}
+
+fn caller_with_token(address: SocketAddr, index: usize) -> (Open, usize) {
+    let mut client = HttpClient::connect(address);
+    let request = Request::modern(&modern(echo(1, "a")));
+    client.exchange(&request.field("Authorization", &format!("Bearer {index:0100}")));
+    (Box::new(()), 300)
+}
+
+#[test]
+fn account_has_verified_tokens() {
+    let server = Server::builder(catalog().unwrap()).token_verifier(EveryToken);
+    let scene = over_http("verified tokens", [128, 1_500], caller_with_token);
+    assert_eq!(find_difference(&scene, server), None);
 }

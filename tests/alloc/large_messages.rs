@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use corelane::internal::{MemoryReport, Shard};
-use corelane::{Catalog, Options, Tool, Transport};
+use corelane::{Catalog, Options, Server, Tool, Transport};
 use corelane_engine::clock::Clock;
 use corelane_engine::ring::poll::PollRing;
 use corelane_engine::ring::{ParkTimeout, RingOptions};
@@ -57,7 +57,8 @@ fn catalog() -> Result<Catalog, Box<dyn Error>> {
 
 fn shard(transport: Transport, options: Options) -> (TestShard, SocketAddr) {
     let ring = PollRing::new(&RingOptions::default(), Clock::start()).expect("a ring opens");
-    build_shard_with(ring, transport, catalog().expect("a catalog"), options).expect("a shard")
+    let server = Server::builder(catalog().expect("a catalog")).options(options);
+    build_shard_with(ring, transport, server).expect("a shard")
 }
 
 /// A client on a thread of its own, and the number of its calls that were answered.

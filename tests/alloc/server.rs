@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use corelane::internal::{ListenerOptions, Shard, ShardInput, demo, listener};
-use corelane::{Catalog, Options, Server, Transport};
+use corelane::{Catalog, Server, Transport};
 use corelane_engine::clock::Clock;
 use corelane_engine::executor::native::NativeExecutor;
 use corelane_engine::ring::poll::PollRing;
@@ -223,23 +223,21 @@ pub(super) fn build_shard_of<R: Ring>(
     transport: Transport,
     catalog: Catalog,
 ) -> Result<(ShardLoop<R, Shard>, SocketAddr), Box<dyn Error>> {
-    build_shard_with(ring, transport, catalog, Options::default())
+    build_shard_with(ring, transport, Server::builder(catalog))
 }
 
-/// Builds a shard with this catalog and these options over `ring`, and returns its address.
+/// Builds a shard of this server over `ring`, and returns its address.
 pub(super) fn build_shard_with<R: Ring>(
     mut ring: R,
     transport: Transport,
-    catalog: Catalog,
-    options: Options,
+    server: Server,
 ) -> Result<(ShardLoop<R, Shard>, SocketAddr), Box<dyn Error>> {
     let listening = listener::listen(([127, 0, 0, 1], 0).into(), &ListenerOptions::default())?;
     let address = listener::local_address(&listening)?;
     let Registered::Listener(listener) = ring.register(Source::Listener(listening))? else {
         return Err("a listener was registered as a socket".into());
     };
-    let server = Server::builder(catalog);
-    let (seeds, _handle) = server.options(options).shard_builders(1)?;
+    let (seeds, _handle) = server.shard_builders(1)?;
     let seed = seeds.into_iter().next().ok_or("a server of one shard has one builder")?;
     let host = Rc::new(NativeExecutor::new(ring.waker()));
     let shard_input = ShardInput::Listener { listener, transport };

@@ -25,6 +25,8 @@ pub struct TokenTable {
     tokens_max: usize,
     /// Bytes of the owners of all tokens.
     bytes: usize,
+    /// The most that the table may take, whatever the number of tokens.
+    bytes_max: usize,
     /// Where the search for a place continues.
     hand: usize,
 }
@@ -65,21 +67,36 @@ const OWNER_BYTES: usize = 1 << 10;
 /// with many claims: otherwise an authorization server would be asked about them with each use.
 const OWNERS_BYTES_MIN: usize = 4 << 20;
 
+/// Bytes that the table has for a token besides its owner: it grows by doubling.
+const PLACE_BYTES: usize =
+    2 * (size_of::<VerifiedToken>() + size_of::<(TokenDigest, usize)>() + size_of::<u8>());
+
 impl TokenTable {
     /// Creates a table of at most `tokens_max` tokens. Cost: about 200 bytes and the principal
     /// each, once that many are known; principals of more than 1 KiB take the room of others.
     pub fn new(tokens_max: usize) -> Self {
-        Self { places: HashMap::new(), tokens: Vec::new(), tokens_max, bytes: 0, hand: 0 }
+        let (places, tokens) = (HashMap::new(), Vec::new());
+        Self { places, tokens, tokens_max, bytes: 0, bytes_max: usize::MAX, hand: 0 }
     }
 
-    /// Returns the bytes that the owners of all tokens may take.
-    const fn bytes_max(&self) -> usize {
-        let bytes_max = self.tokens_max.saturating_mul(OWNER_BYTES);
-        if bytes_max < OWNERS_BYTES_MIN { OWNERS_BYTES_MIN } else { bytes_max }
+    /// Limits the bytes of the table with all tokens. What it has allocated for more stays.
+    pub fn limit_bytes(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        while !self.tokens.is_empty() && !self.has_room(self.tokens.len(), self.bytes) {
+            let place = self.find_unused();
+            self.remove(place);
+        }
+    }
+
+    /// Returns whether so many tokens, with owners of so many bytes, are within the limits.
+    fn has_room(&self, tokens: usize, owners_bytes: usize) -> bool {
+        let owners_max = self.tokens_max.saturating_mul(OWNER_BYTES).max(OWNERS_BYTES_MIN);
+        let bytes = tokens.saturating_mul(PLACE_BYTES) + owners_bytes;
+        tokens <= self.tokens_max && owners_bytes <= owners_max && bytes <= self.bytes_max
     }
 
     /// Returns the bytes of the table with all tokens.
-    pub fn allocated_bytes(&self) -> usize {
+    pub fn held_bytes(&self) -> usize {
         let tokens = self.tokens.capacity() * size_of::<VerifiedToken>();
         map_bytes(&self.places) + tokens + self.bytes
     }
@@ -125,9 +142,6 @@ impl TokenTable {
         known_until: u64,
         grace_until: Option<u64>,
     ) {
-        if self.tokens_max == 0 {
-            return;
-        }
         let is_used = false;
         let entry = VerifiedToken {
             digest,
@@ -141,17 +155,23 @@ impl TokenTable {
             self.remove(*place);
         }
         let bytes = entry.heap_bytes();
-        if bytes > self.bytes_max() {
+        if !self.has_room(1, bytes) {
             // It is verified with each use.
             return;
         }
-        while self.tokens.len() >= self.tokens_max || self.bytes + bytes > self.bytes_max() {
+        while !self.has_room(self.tokens.len() + 1, self.bytes + bytes) {
             let place = self.find_unused();
             self.remove(place);
         }
         self.bytes += bytes;
         self.places.insert(digest, self.tokens.len());
         self.tokens.push(entry);
+    }
+
+    /// Returns [`TokenTable::held_bytes`], counted anew.
+    pub fn recount_bytes(&self) -> usize {
+        let owners: usize = self.tokens.iter().map(HeapBytes::heap_bytes).sum();
+        self.held_bytes() - self.bytes + owners
     }
 
     /// Removes a token. The last one takes its place.
@@ -306,8 +326,10 @@ mod tests {
         // Another owner of the same token takes the place of the first.
         table.insert(digest_of("199"), owner(1, 0), 10);
         assert_eq!(find(&mut table, "199", 0).as_deref(), Some("1"));
-        let held: usize = table.tokens.iter().map(HeapBytes::heap_bytes).sum();
-        assert_eq!((table.bytes, table.tokens.len()), (held, 31));
+        assert_eq!((table.held_bytes(), table.tokens.len()), (table.recount_bytes(), 31));
+        table.limit_bytes(1 << 20);
+        assert_eq!((table.places.len(), table.tokens.len()), (4, 4));
+        assert_eq!(table.held_bytes(), table.recount_bytes());
         table.forget_owners();
         assert_eq!((table.bytes, table.tokens.len()), (0, 0));
     }

@@ -256,8 +256,20 @@ pub(super) fn is_url(location: &str) -> bool {
 }
 
 impl Authentication {
-    /// Returns the bytes of the verified tokens, which have a limit of their own.
-    pub fn place_bytes(&self) -> usize {
-        self.verification.as_ref().map_or(0, |it| it.tokens.allocated_bytes())
+    /// Returns the bytes of the verified tokens.
+    pub fn held_bytes(&self) -> usize {
+        self.verification.as_ref().map_or(0, |it| it.tokens.held_bytes())
+    }
+
+    /// Returns [`Authentication::held_bytes`], counted anew.
+    pub fn recount_bytes(&self) -> usize {
+        self.verification.as_ref().map_or(0, |it| it.tokens.recount_bytes())
+    }
+
+    /// Limits the bytes of the verified tokens.
+    pub fn limit_bytes(&mut self, bytes_max: usize) {
+        if let Some(active) = &mut self.verification {
+            active.tokens.limit_bytes(bytes_max);
+        }
     }
 }

@@ -114,6 +114,7 @@ impl Dispatcher {
     pub(super) fn set_limits(&mut self, limits: &ShardLimits) {
         self.deferred.set_limits(limits);
         self.handlers.memory.set_limit(limits.memory);
+        self.auth.limit_bytes(limits.memory.tokens());
         let all_shards = limits.memory.of_all(self.shard_count);
         limit_results(&self.handlers.blocking_pool, all_shards);
         self.subscriptions.limits = limits.subscriptions;

@@ -2,8 +2,9 @@
 //!
 //! What peers make a shard hold counts: partial messages, unread input and unsent output of
 //! connections, sessions with their stored events, handlers with what they hold and the results of
-//! blocking ones on their way ([`handler_memory`]), tasks with their results, subscriptions, and
-//! what is kept of large messages for the next ones. Each component knows what it holds.
+//! blocking ones on their way ([`handler_memory`]), tasks with their results, subscriptions,
+//! verified tokens, and what is kept of large messages for the next ones. Each component knows
+//! what it holds.
 //!
 //! Invariants: at the limit the address whose connections hold most pays, not the one that sends
 //! next; who holds less than its share is never refused.
@@ -65,6 +66,11 @@ impl MemoryLimit {
     /// Returns the bytes of the buffers that are kept for large messages, and are freed first.
     pub(super) const fn large_buffers(self) -> usize {
         self.bytes_max / 2
+    }
+
+    /// Returns the bytes that verified tokens may take: closing connections does not free them.
+    pub(super) const fn tokens(self) -> usize {
+        self.bytes_max / 16
     }
 
     /// Returns the bytes that all handlers may hold, so that connections keep the larger part of

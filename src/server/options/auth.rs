@@ -222,7 +222,8 @@ options! {
 
         /// Verified tokens that each shard stores; another one replaces one that was not used
         /// lately. Their callers with claims take 1 KiB each on average at most, or 4 MiB together
-        /// if that is more; one that takes more than that is verified with each use.
+        /// if that is more, and all of it a sixteenth of `memory_bytes_max`; one that takes more
+        /// than that is verified with each use.
         #[option("auth.verified_tokens_max", Count { min: 0, max: 10_000_000 }, restart)]
         #[cost = "about 300 bytes and the claims each, 1.3 KiB or 4 MiB in all at most"]
         pub verified_tokens_max: u32 = 65_536, tiny 4;

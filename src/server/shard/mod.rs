@@ -177,7 +177,7 @@ impl UnsentMessages {
 #[inline]
 pub(super) fn held_memory(transports: &Transports, dispatcher: &Dispatcher) -> HeldMemory {
     let Transports { connections, http, parity, .. } = transports;
-    let Dispatcher { handlers, deferred, subscriptions, facts, .. } = dispatcher;
+    let Dispatcher { handlers, deferred, subscriptions, facts, auth, .. } = dispatcher;
     HeldMemory {
         connections: connections.shared.memory.held_bytes(),
         sessions: http.sessions.held_bytes() + parity.held_bytes(),
@@ -187,6 +187,7 @@ pub(super) fn held_memory(transports: &Transports, dispatcher: &Dispatcher) -> H
         tasks: deferred.tasks.table.held_bytes(),
         subscriptions: subscriptions.held_bytes(),
         facts: facts.held_bytes(),
+        tokens: auth.held_bytes(),
         kept: transports.kept_bytes(),
     }
 }
@@ -205,7 +206,6 @@ fn place_bytes(transports: &Transports, dispatcher: &Dispatcher) -> usize {
         calls.place_bytes(),
         tasks.table.place_bytes(),
         client_requests.place_bytes(),
-        dispatcher.auth.place_bytes(),
     ];
     of_connections.chain(of_sessions).chain(tables).sum()
 }
@@ -255,6 +255,7 @@ impl From<&Shard> for MemoryReport {
             tasks,
             subscriptions: dispatcher.subscriptions.recount_bytes(),
             facts: of_connections.chain(of_sessions).sum::<usize>() + parity_facts,
+            tokens: dispatcher.auth.recount_bytes(),
             kept: transports.connections.shared.pool.large_bytes()
                 + shard.parser.large_bytes()
                 + transports.large_messages.held_bytes(),

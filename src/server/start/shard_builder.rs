@@ -289,7 +289,7 @@ impl ShardBuilder {
             held: HeldMessages::default(),
             dialects: served_dialects(&self.options),
             facts: FactsMemory::new(self.services.keeps_session_slots),
-            auth: self.auth.verifying_for(proof_report(sender.clone(), shard)),
+            auth: authentication(self.auth, proof_report(sender.clone(), shard), &limits),
             audit: self.audit,
             rate: self.rate.shard_part(shard, shards, &self.proxies.trusted),
             shard_count: shards,
@@ -319,6 +319,15 @@ const fn codec_of(transport: Transport) -> Codec {
         Transport::Http | Transport::WebSocket => Codec::Http,
         Transport::InProcess | Transport::Stdio | Transport::Tcp => Codec::Ndjson,
     }
+}
+
+fn authentication(
+    mut auth: Authentication,
+    report: ProofReport,
+    limits: &ShardLimits,
+) -> Authentication {
+    auth.limit_bytes(limits.memory.tokens());
+    auth.verifying_for(report)
 }
 
 fn subscriptions(limits: &ShardLimits, watch: Option<ResourceWatch>) -> SubscriptionRegistry {
