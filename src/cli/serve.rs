@@ -107,6 +107,7 @@ impl Reloader {
             handle.reload_tls(options),
             handle.reload_auth(options),
             handle.reload_rate(options),
+            handle.reload_state_keys(options),
             self.publish(handle, declarations),
         ];
         for row in table::rows().filter(|row| !row.is_reloadable) {

@@ -3,12 +3,14 @@
 //! `auth` decides who has sent a request and whether it may, `breaker` whether a tool that fails is
 //! called, `rate` how many requests a caller may send, `queue_delay` whether a call may wait,
 //! `pressure` what is refused while memory is short, `origin` which hosts and pages may reach the
-//! server. Also holds [`state_cipher`], which encrypts the state that clients carry
-//! (`requestState`), and [`secure_rng`], which makes unpredictable ids.
+//! server. Also holds [`state_keys`] and [`state_cipher`], which encrypt what clients carry
+//! (`requestState`, tokens), and [`secure_rng`], which makes unpredictable ids.
 
 #![forbid(unsafe_code)]
 
 pub mod state_cipher;
+
+pub mod state_keys;
 
 pub mod secure_rng;
 

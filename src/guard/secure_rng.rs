@@ -32,6 +32,8 @@ pub enum Purpose {
     ResumeTokens,
     /// The secret of the hashes of idempotency keys.
     IdempotencyKeys,
+    /// The key of `requestState`, and the name of the process as its issuer.
+    RequestStates,
     /// The seeds of the ids of traces and spans.
     #[cfg(feature = "otlp")]
     SpanIds,

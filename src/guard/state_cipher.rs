@@ -1,4 +1,5 @@
-//! Authenticated encryption of state that a client carries for the server (`requestState`).
+//! Authenticated encryption of what a client carries for the process that issued it: tokens and
+//! nonces. [`super::state_keys`] is for what other processes read, too.
 //!
 //! [`StateCipher`] is ChaCha20-Poly1305. The context that a text belongs to is its associated data,
 //! so that a text decrypts only under the same key and for the same context.
@@ -7,11 +8,9 @@
 //! failure is not revealed, because it would help a forger. No two texts of one key share a nonce,
 //! provided that the caller never repeats one.
 //!
-//! Expiry and replay are the caller's business: a text decrypts any number of times
-//! ([`corelane_engine::mesh::ReplayFilter`] makes it single-use).
+//! Expiry and replay are the caller's business: a text decrypts any number of times.
 //!
-//! Source: RFC 8439, section 2.8; RFC 4648, section 5 (base64url); MCP 2026-07-28,
-//! `basic/patterns/mrtr`.
+//! Source: RFC 8439, section 2.8; RFC 4648, section 5 (base64url).
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

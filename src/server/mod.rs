@@ -41,6 +41,8 @@ mod overload;
 mod subscriptions;
 mod websocket;
 
+mod shared_states;
+
 mod shard_message;
 
 mod parse_threads;

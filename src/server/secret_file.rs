@@ -42,12 +42,13 @@ pub(super) fn read_text(path: &Path) -> Result<String, String> {
 
 /// Returns a sentence for each file with secrets that every user of the machine may read.
 pub fn find_readable_secrets(options: &Options) -> Vec<String> {
-    let Options { auth, tls, traces, admin, .. } = options;
+    let Options { limits, auth, tls, traces, admin, .. } = options;
     let sources = [
         ("tls.keys", &tls.keys),
         ("tls.ticket_keys", &tls.ticket_keys),
         ("auth.api_keys", &auth.api_keys),
         ("auth.introspection_client", &auth.introspection_client),
+        ("request_state_keys", &limits.request_state_keys),
         ("traces.headers", &traces.headers),
     ];
     let files = sources.into_iter().flat_map(|(key, paths)| paths.iter().map(move |it| (key, it)));

@@ -7,30 +7,25 @@
 //! ```
 //!
 //! The server holds nothing between two round trips: the responses so far travel in the state,
-//! which is encrypted ([`crate::guard::state_cipher`]).
+//! which is encrypted ([`crate::guard::state_keys`]), possibly by another server with the same
+//! keys.
 //!
 //! Invariants: a state is valid for the request that it was issued for (method, name, arguments,
-//! principal), for a limited time, and once; with a state, only responses to inputs that this
-//! server has requested are accepted.
+//! principal), for a limited time, and once in this process; with a state, only responses to inputs
+//! that were requested with it are accepted.
 //!
 //! Source: 2026-07-28 `basic/patterns/mrtr`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use corelane_engine::mesh::{ReplayFilter, UseResult};
-use corelane_protocol::error::Error;
+use corelane_protocol::error::{Error, ErrorKind};
 use corelane_protocol::json::{Value, ValueKind, write};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::guard::state_cipher::StateCipher;
-
-/// States of one process whose use is remembered: those issued within `request_state_ttl` at 7,000
-/// per second. Cost: 1 MiB for the process.
-pub const REQUEST_STATES_REMEMBERED_MAX: usize = 1 << 22;
+use crate::server::shared_states::{NotRedeemed, SharedStates};
 
 /// Maximum bytes of the responses in one state, which each round trip carries both ways.
 const STATE_BYTES_MAX: usize = 1 << 20;
@@ -38,11 +33,10 @@ const STATE_BYTES_MAX: usize = 1 << 20;
 /// Maximum round trips of one call.
 const ROUND_TRIPS_MAX: u16 = 256;
 
-/// Issues and redeems states. One per shard; all shards of a process share the replay filter.
+/// Issues and redeems states. One per shard.
 #[derive(Debug)]
 pub struct RequestStates {
-    cipher: StateCipher,
-    replay_filter: Arc<ReplayFilter>,
+    shared: SharedStates,
     /// Lifetime of a state.
     pub ttl: Duration,
 }
@@ -72,9 +66,14 @@ pub struct RequestState {
 }
 
 impl RequestStates {
-    /// Returns the issuer with `secret` and `replay_filter`, which all shards of a process share.
-    pub fn new(secret: &[u8; 32], replay_filter: Arc<ReplayFilter>, ttl: Duration) -> Self {
-        Self { cipher: StateCipher::new(secret), replay_filter, ttl }
+    /// Returns the issuer of a shard.
+    pub const fn new(shared: SharedStates, ttl: Duration) -> Self {
+        Self { shared, ttl }
+    }
+
+    /// Uses other keys from now on.
+    pub fn set_shared(&mut self, shared: SharedStates) {
+        self.shared = shared;
     }
 
     /// Decrypts and redeems a state at `unix_ms`. It cannot be redeemed again.
@@ -84,17 +83,22 @@ impl RequestStates {
         digest: RequestDigest,
         unix_ms: u64,
     ) -> Result<RequestState, Error> {
-        let opened = self.cipher.decrypt(&digest.0, text).ok_or_else(not_issued_error)?;
-        // Only this server encrypts states, so a failure means a forged text.
+        let opened = self.shared.decrypt(&digest.0, text).ok_or_else(not_issued_error)?;
+        // Only servers encrypt states: what is no state is of another version.
         let request_state: RequestState =
             serde_json::from_slice(&opened.plaintext).map_err(|_| not_issued_error())?;
         if request_state.expires_unix_ms <= unix_ms {
             return Err(rejected_error("has expired"));
         }
-        match self.replay_filter.mark_used(opened.nonce) {
-            UseResult::First => Ok(request_state),
-            UseResult::Replayed => Err(rejected_error("was used before")),
-            UseResult::Expired => Err(rejected_error("is too old")),
+        let until = request_state.expires_unix_ms.div_ceil(1_000);
+        match self.shared.redeem(opened.nonce, unix_ms / 1_000, until) {
+            Ok(()) => Ok(request_state),
+            Err(NotRedeemed::Used) => Err(rejected_error("was used before")),
+            Err(NotRedeemed::TooOld) => Err(rejected_error("is too old")),
+            Err(NotRedeemed::NoRoom) => {
+                let message = "too many requestState values of other servers; try again later";
+                Err(Error::new(ErrorKind::TooManyRequests, message))
+            }
         }
     }
 
@@ -123,13 +127,11 @@ impl RequestStates {
             responses: request_state.responses.clone(),
         };
         let plain = serde_json::to_vec(&next).ok().filter(|it| it.len() <= STATE_BYTES_MAX);
-        plain
-            .and_then(|plain| self.cipher.encrypt(self.replay_filter.issue(), &digest.0, &plain))
-            .ok_or_else(|| {
-                Error::invalid_params(format!(
-                    "inputResponses of this call are too large (limit {STATE_BYTES_MAX} bytes)"
-                ))
-            })
+        plain.and_then(|plain| self.shared.encrypt(&digest.0, &plain)).ok_or_else(|| {
+            Error::invalid_params(format!(
+                "inputResponses of this call are too large (limit {STATE_BYTES_MAX} bytes)"
+            ))
+        })
     }
 }
 
@@ -256,7 +258,7 @@ mod tests {
     use super::*;
 
     fn request_states() -> RequestStates {
-        RequestStates::new(&[7; 32], Arc::new(ReplayFilter::new(64)), Duration::from_mins(1))
+        RequestStates::new(SharedStates::new(&[7; 32]), Duration::from_mins(1))
     }
 
     fn with<R>(text: &str, look: impl FnOnce(Value<'_>) -> R) -> R {

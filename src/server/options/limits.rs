@@ -1,6 +1,7 @@
 //! Limits of messages, requests, tasks and subscriptions, for every transport; overload protection
 //! and rate limits.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::{DAY, GIB, KIB, MIB, MINUTE, options};
@@ -80,6 +81,17 @@ options! {
         #[cost = "none: the server stores nothing meanwhile"]
         #[source = "MCP 2026-07-28, basic/patterns/mrtr"]
         pub request_state_ttl: Duration = Duration::from_mins(10), tiny Duration::from_secs(2);
+
+        /// Files with the keys of `requestState`, so that servers that share them accept each
+        /// other's, as behind a load balancer: a line of `openssl rand -base64 32` each, of which
+        /// the first encrypts and all decrypt; `off` has a random key, and only this process
+        /// accepts its states. Read again on SIGHUP.
+        ///
+        /// A state is used once at each server.
+        #[option("request_state_keys", Files, reload)]
+        #[cost = "states are as secret as the files; 4 MiB to remember states of other servers"]
+        #[source = "draft-irtf-cfrg-xchacha-03"]
+        pub request_state_keys: Vec<PathBuf> = Vec::new();
 
         /// Bytes queued for a slow peer; beyond it the connection is not read.
         #[option("outgoing_bytes_max", Bytes { min: KIB, max: GIB }, reload)]

@@ -42,6 +42,7 @@ use super::extension_slot::ExtensionSlot;
 use super::memory::handler_memory::{HandlerResult, ResultCharge};
 use super::overload::OverloadRules;
 use super::owner_id::TaskId;
+use super::shared_states::SharedStates;
 use super::subscriptions::CatalogLists;
 use crate::guard::auth::Authenticator;
 use crate::guard::auth::certificates::RevokedCertificates;
@@ -136,6 +137,8 @@ pub(super) enum BroadcastMessage {
     ResourceUpdated(Arc<str>),
     /// Limit requests by these rules.
     RateRules(Arc<RateRules>),
+    /// Encrypt and decrypt `requestState` with these keys.
+    RequestStates(Box<SharedStates>),
     /// Verify tokens with these keys and rules.
     Authenticator(Arc<Authenticator>),
     /// The authorization server has said what a token is.

@@ -33,6 +33,7 @@ use crate::server::rate::RateSource;
 use crate::server::shard_message::{
     Broadcast, BroadcastMessage, Busy, ReportMessage, ShardMessage,
 };
+use crate::server::shared_states::StateSource;
 use crate::server::traces::TraceSource;
 use crate::service::{Catalog, CatalogBuilder, CatalogError};
 use crate::telemetry::counters::Counters;
@@ -63,6 +64,7 @@ pub struct Handle {
     pub(super) audit: Arc<AuditLog>,
     pub(super) memory: Arc<MemoryWatch>,
     pub(super) rate: Arc<RateSource>,
+    pub(super) states: Arc<StateSource>,
     pub(super) traces: Arc<TraceSource>,
     #[cfg(feature = "signals")]
     pub(super) reloads: Arc<ConfigReloads>,
@@ -202,6 +204,20 @@ impl Handle {
         self.rate.reload(&options.rate, |rules| {
             self.broadcast.send(&BroadcastMessage::RateRules(rules));
         })
+    }
+
+    /// Reads the keys of `requestState` again
+    /// ([`LimitOptions::request_state_keys`](crate::server::options::LimitOptions)): states under a
+    /// key that is listed no more are refused from now on. Waits for space in the inboxes: must not
+    /// be called on a shard's thread.
+    ///
+    /// # Errors
+    ///
+    /// Which file cannot be used, and why; nothing changes.
+    pub fn reload_state_keys(&self, options: &Options) -> Result<(), String> {
+        let states = self.states.load(options)?;
+        self.broadcast.send(&BroadcastMessage::RequestStates(Box::new(states)));
+        Ok(())
     }
 
     /// Starts the thread that keeps keys up to date until the returned value is dropped, if one is

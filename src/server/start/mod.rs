@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use corelane_engine::driver_pair::AttachedIo;
-use corelane_engine::mesh::{ReplayFilter, SharedCounter, build_mesh};
+use corelane_engine::mesh::{SharedCounter, build_mesh};
 use corelane_engine::placement::Placement;
 use corelane_engine::process::Entropy;
 
@@ -70,7 +70,6 @@ use super::audit::AuditLog;
 use super::auth::{AuthSource, Credential, HostCallers};
 use super::blocking_jobs::blocking_pool;
 use super::catalog_updates::{CatalogWriter, ServerFacts, StateFactory, UpdateExecutor, UpdateJob};
-use super::client_requests::request_state::REQUEST_STATES_REMEMBERED_MAX;
 use super::diagnostics::CounterSnapshots;
 use super::failure_limit::FailureLimit;
 use super::http::SharedGauges;
@@ -80,6 +79,7 @@ use super::parse_threads::ParseThreads;
 use super::rate::RateSource;
 use super::secret_file::find_readable_secrets;
 use super::shard_message::Broadcast;
+use super::shared_states::StateSource;
 #[cfg(feature = "gateway")]
 use super::subscriptions::ResourceWatch;
 use super::traces::TraceSource;
@@ -533,7 +533,8 @@ impl Server {
         let requires_scopes = self.services.catalog.requires_scopes();
         let entropy = self.entropy.map_or_else(Entropy::from_system, Ok)?;
         let rate = self.load_rate(&entropy).map_err(io::Error::other)?;
-        let replay_filter = Arc::new(ReplayFilter::new(REQUEST_STATES_REMEMBERED_MAX));
+        let state_source = StateSource::new(&entropy.secret);
+        let states = state_source.load(&options).map_err(io::Error::other)?;
         let broadcast = Arc::new(Broadcast::new(sender.clone()));
         let catalog = Arc::clone(&self.services.catalog);
         let catalog_writer = Arc::new(CatalogWriter::new(Arc::clone(&broadcast), catalog, facts));
@@ -546,7 +547,7 @@ impl Server {
         let proxies = ListenerProxies::load(&options).map_err(io::Error::other)?;
         let builder = |endpoint| ShardBuilder {
             entropy,
-            replay_filter: Arc::clone(&replay_filter),
+            states: states.clone(),
             options: Arc::clone(&options),
             services: self.services.clone(),
             endpoint,
@@ -577,6 +578,7 @@ impl Server {
             auth: Arc::clone(&auth),
             audit: Arc::clone(&audit),
             memory: Arc::default(),
+            states: Arc::new(state_source),
             rate: Arc::clone(&rate),
             traces: Arc::clone(&traces),
             #[cfg(feature = "signals")]

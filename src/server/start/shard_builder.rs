@@ -11,7 +11,7 @@ use std::sync::Arc;
 use corelane_base::time::WallClock;
 use corelane_engine::driver_pair::DriverFactory;
 use corelane_engine::executor::Executor;
-use corelane_engine::mesh::{Endpoint, ReplayFilter, Sender, ShardId, SharedCounter};
+use corelane_engine::mesh::{Endpoint, Sender, ShardId, SharedCounter};
 use corelane_engine::process::Entropy;
 use corelane_engine::ring::{Listener, Ring, Socket, Waker};
 use corelane_engine::shard_loop::ShardLoop;
@@ -55,6 +55,7 @@ use crate::server::rate::RateSource;
 use crate::server::session_store::SessionStore;
 use crate::server::shard::{HalfClosed, LargeWork, Shard, Transports};
 use crate::server::shard_message::{ShardLimits, ShardMessage, send_blocking};
+use crate::server::shared_states::SharedStates;
 use crate::server::subscriptions::{ResourceWatch, SubscriptionRegistry};
 use crate::server::tasks::{TaskTable, Tasks};
 use crate::server::traces::TraceSource;
@@ -127,7 +128,7 @@ impl Services {
 pub struct ShardBuilder {
     pub(in crate::server) options: Arc<Options>,
     pub(in crate::server) entropy: Entropy,
-    pub(in crate::server) replay_filter: Arc<ReplayFilter>,
+    pub(in crate::server) states: SharedStates,
     pub(in crate::server) services: Services,
     /// What requests over HTTP are checked with.
     pub(in crate::server) guards: RequestGuards,
@@ -256,7 +257,7 @@ impl ShardBuilder {
         let parser = Parser::new(self.parse_threads.limits());
         let shards = u16::try_from(self.sender.shards().count()).unwrap_or(u16::MAX);
         let Self { catalog_writer, blocking_pool: blocking, sender, .. } = self;
-        let (shard, filter, running) = (self.endpoint.shard(), self.replay_filter, self.running);
+        let (shard, states, running) = (self.endpoint.shard(), self.states, self.running);
         let (writer, executing) = (Arc::clone(&catalog_writer), self.update_executor);
         let pending_updates = PendingUpdates::new(writer, executing, sender.clone(), shard);
         let memory = Rc::new(HandlerMemory::new(limits.memory));
@@ -267,7 +268,7 @@ impl ShardBuilder {
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
             subscriptions: subscriptions(&limits, self.services.resource_watch),
-            deferred: deferred_work(&self.options, &self.entropy, filter, running, shard, shards),
+            deferred: deferred_work(&self.options, &self.entropy, states, running, shard, shards),
             handlers: Handlers {
                 slow_poll_cycles_min: slow_poll_cycles_min(&self.options),
                 queue: handler_queue(ring.waker(), &limits, &memory),
@@ -385,7 +386,7 @@ fn handler_failures(options: &Options, shard: ShardId, shards: u16) -> HandlerFa
 fn deferred_work(
     options: &Options,
     entropy: &Entropy,
-    replay_filter: Arc<ReplayFilter>,
+    states: SharedStates,
     running: RunningCalls,
     shard: ShardId,
     shards: u16,
@@ -400,7 +401,7 @@ fn deferred_work(
         calls: CallTable::new(calls_max(&limits)),
         tasks: Tasks::new(TaskTable::new(limits.tasks, task_ids), shard_set),
         client_requests: ClientRequests::new(shard.0, limits.client_request_timeout),
-        request_states: RequestStates::new(&entropy.secret, replay_filter, ttl),
+        request_states: RequestStates::new(states, ttl),
         request_timeout: limits.request_timeout,
         requests_in_flight_max: limits.requests_in_flight_max,
         wall_clock: WallClock::default(),

@@ -134,6 +134,9 @@ impl Shard {
             BroadcastMessage::Authenticator(authenticator) => {
                 self.dispatcher.auth.install(authenticator);
             }
+            BroadcastMessage::RequestStates(states) => {
+                self.dispatcher.deferred.request_states.set_shared(*states);
+            }
             BroadcastMessage::Revoked(certificates) => {
                 end_revoked(self, &certificates);
                 self.dispatcher.auth.revoked = certificates;

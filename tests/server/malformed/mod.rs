@@ -35,6 +35,7 @@ mod request_state;
 mod resets;
 mod schema_checks;
 mod slow_readers;
+mod state_keys;
 mod subscriptions;
 mod tasks;
 mod unreadable_texts;

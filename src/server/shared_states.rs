@@ -1,0 +1,153 @@
+//! What all shards of a process share of `requestState`: its keys, its name as an issuer, and which
+//! states were used.
+//!
+//! Invariant: a state is redeemed once in this process, whoever has issued it.
+
+use std::sync::{Arc, OnceLock};
+
+use corelane_engine::mesh::{ExpiringSet, InsertResult, ReplayFilter, UseResult};
+use sha2::{Digest, Sha256};
+
+use super::options::Options;
+use super::secret_file;
+use crate::guard::secure_rng::{Purpose, SecureRng};
+use crate::guard::state_cipher::KEY_BYTES;
+use crate::guard::state_keys::{OpenedText, StateKeys, TextNonce};
+
+/// States of this process whose use is remembered: those issued within `request_state_ttl` at 7,000
+/// per second. Cost: 1 MiB for the process.
+const OWN_STATES_REMEMBERED_MAX: usize = 1 << 22;
+
+/// States of other processes whose use is remembered, at least. Cost: 4 MiB for the process, once
+/// there is one.
+const FOREIGN_STATES_REMEMBERED_MAX: usize = 1 << 17;
+
+/// The states of a process. A clone is the same states.
+#[derive(Clone, Debug)]
+pub(super) struct SharedStates {
+    keys: StateKeys,
+    issuer: u128,
+    used: Arc<ReplayFilter>,
+    /// States of other processes.
+    used_foreign: Arc<OnceLock<ExpiringSet>>,
+}
+
+/// Why a state that was decrypted is not accepted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum NotRedeemed {
+    Used,
+    TooOld,
+    /// Its use cannot be remembered.
+    NoRoom,
+}
+
+impl SharedStates {
+    /// Returns a random key and name, drawn from the secret of the process.
+    pub fn new(secret: &[u8; KEY_BYTES]) -> Self {
+        let mut rng = SecureRng::new(secret, Purpose::RequestStates);
+        let mut draw = || rng.next_u128().unwrap_or_default();
+        let (mut key, issuer) = ([0; KEY_BYTES], draw());
+        let (first, second) = key.split_at_mut(size_of::<u128>());
+        first.copy_from_slice(&draw().to_le_bytes());
+        second.copy_from_slice(&draw().to_le_bytes());
+        let used = Arc::new(ReplayFilter::new(OWN_STATES_REMEMBERED_MAX));
+        Self { keys: StateKeys::of_one(&key), issuer, used, used_foreign: Arc::default() }
+    }
+
+    /// Returns the same with keys that other processes have, too.
+    pub fn with_keys(self, keys: StateKeys) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// Encrypts a state for `context`, under a number that no other one has.
+    pub fn encrypt(&self, context: &[u8], plaintext: &[u8]) -> Option<String> {
+        let nonce = TextNonce { issuer: self.issuer, number: self.used.issue() };
+        self.keys.encrypt(nonce, context, plaintext)
+    }
+
+    /// Decrypts a state that a process with the same keys has encrypted for `context`.
+    pub fn decrypt(&self, context: &[u8], text: &str) -> Option<OpenedText> {
+        self.keys.decrypt(context, text)
+    }
+
+    /// Records the use of a state that expires at `until`, in seconds since 1970 as `now`. That of
+    /// another process is remembered for 18 hours at most.
+    pub fn redeem(&self, nonce: TextNonce, now: u64, until: u64) -> Result<(), NotRedeemed> {
+        if nonce.issuer == self.issuer {
+            return match self.used.mark_used(nonce.number) {
+                UseResult::First => Ok(()),
+                UseResult::Replayed => Err(NotRedeemed::Used),
+                UseResult::Expired => Err(NotRedeemed::TooOld),
+            };
+        }
+        let new = || ExpiringSet::new(FOREIGN_STATES_REMEMBERED_MAX);
+        match self.used_foreign.get_or_init(new).insert(digest_of(nonce), now, until) {
+            InsertResult::First => Ok(()),
+            InsertResult::Present => Err(NotRedeemed::Used),
+            InsertResult::Full => Err(NotRedeemed::NoRoom),
+        }
+    }
+}
+
+/// Returns a number that is as random as a hash.
+fn digest_of(nonce: TextNonce) -> u128 {
+    let hash = Sha256::new()
+        .chain_update(nonce.issuer.to_le_bytes())
+        .chain_update(nonce.number.to_le_bytes())
+        .finalize();
+    hash.first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes))
+}
+
+/// Where the keys come from: files at start and again on a reload, or the secret of the process.
+#[derive(Debug)]
+pub(super) struct StateSource(SharedStates);
+
+impl StateSource {
+    /// Draws what is random from the secret of the process.
+    pub fn new(secret: &[u8; KEY_BYTES]) -> Self {
+        Self(SharedStates::new(secret))
+    }
+
+    /// Reads the keys.
+    ///
+    /// # Errors
+    ///
+    /// Which file cannot be used, and why.
+    pub fn load(&self, options: &Options) -> Result<SharedStates, String> {
+        let paths = &options.limits.request_state_keys;
+        if paths.is_empty() {
+            return Ok(self.0.clone());
+        }
+        let texts = paths.iter().map(|path| {
+            let name = format!("request_state_keys: {}", path.display());
+            match secret_file::read_text(path) {
+                Ok(text) => Ok((text, name)),
+                Err(error) => Err(format!("{name}: {error}")),
+            }
+        });
+        let texts = texts.collect::<Result<Vec<_>, _>>()?;
+        let keys = StateKeys::from_texts(texts.iter().map(|(text, name)| (&**text, &**name)))?;
+        Ok(self.0.clone().with_keys(keys))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_state_is_redeemed_once() {
+        let keys = StateKeys::of_one(&[1; KEY_BYTES]);
+        let [issuer, reader] = [[7; KEY_BYTES], [8; KEY_BYTES]]
+            .map(|it| SharedStates::new(&it).with_keys(keys.clone()));
+        let text = issuer.encrypt(b"context", b"state").unwrap();
+        let opened = reader.decrypt(b"context", &text).unwrap();
+        assert_eq!(opened.plaintext, b"state");
+        for states in [&reader, &issuer] {
+            assert_eq!(states.redeem(opened.nonce, 100, 200), Ok(()));
+            assert_eq!(states.redeem(opened.nonce, 199, 200), Err(NotRedeemed::Used));
+        }
+        let own = SharedStates::new(&[9; KEY_BYTES]);
+        assert_eq!(own.decrypt(b"context", &text), None);
+    }
+}
