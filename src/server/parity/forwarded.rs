@@ -18,6 +18,7 @@ use corelane_transport::websocket::limits::CloseCode;
 
 use super::ParitySessions;
 use super::carrier::{Carrier, QueuedChunk, RemoteConnection, ResponseKind, SessionCarrier};
+use super::holders::too_many_sessions;
 use super::output::ParityPath;
 use super::resume::{self, Claim};
 use super::resume_tokens::TokenContents;
@@ -148,10 +149,7 @@ impl ParityPath<'_> {
         let principal = caller.principal.as_deref();
         let owner = PlaceOwner { principal, address: caller.client };
         let created = self.create_session(Transport::Http, owner);
-        let Some(key) = created else {
-            let message = "the server has too many sessions; try again later";
-            return Err(ParityError::rate_limited(message, 1_000));
-        };
+        let key = created.ok_or_else(too_many_sessions)?;
         self.attach_http(key, caller);
         Ok(key)
     }

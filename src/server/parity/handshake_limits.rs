@@ -18,6 +18,12 @@ pub(super) struct RefusedCaller {
     pub(super) fields: Option<RefusalFields>,
 }
 
+impl From<ParityError> for RefusedCaller {
+    fn from(error: ParityError) -> Self {
+        Self { error, fields: None }
+    }
+}
+
 impl ParityPath<'_> {
     /// Returns the address of the client of a message. That of a session of another shard is known
     /// there.

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use corelane_base::holders::{HeldPlaces, Holder, HolderScope, PlaceOwner};
+use corelane_parity::error::ParityError;
 
 use super::ParitySessions;
 use super::output::ParityPath;
@@ -138,18 +139,50 @@ impl ParitySessions {
         self.get(key).is_some_and(ParitySession::is_evictable)
     }
 
-    /// Has a session count for a caller that is authenticated now.
-    pub(super) fn change_holder(&mut self, key: ParityKey) {
-        let Some(session) = self.sessions.get_mut(key.0) else { return };
-        let principal = session.state.principal().cloned();
-        let owner = PlaceOwner { principal: principal.as_deref(), address: session.state.client };
-        let holder = self.holders.held.holder_of(owner);
-        if holder != session.place.holder {
+    /// Returns whom a session counts for, and whom it is to count for.
+    fn holders_of(&self, key: ParityKey) -> Option<HolderChange> {
+        let session = self.get(key)?;
+        let principal = session.state.principal().map(|principal| &**principal);
+        let to = PlaceOwner { principal, address: session.state.client };
+        Some(HolderChange { from: session.place.holder, to: self.holders.held.holder_of(to) })
+    }
+
+    /// What a session needs to count for its caller from now on.
+    fn room_to_change(&self, key: ParityKey) -> SessionRoom {
+        let Some(HolderChange { from, to }) = self.holders_of(key) else {
+            return SessionRoom::Free;
+        };
+        let (held, share) = (&self.holders.held, self.settings.address_share);
+        // The session is none of the others any more.
+        let limit = held.limit_of(to, self.settings.sessions_max + 1, share);
+        if from == to || held.of(to) < limit {
+            return SessionRoom::Free;
+        }
+        self.oldest_evictable(to).map_or(SessionRoom::None, SessionRoom::Evicts)
+    }
+
+    fn change_holder(&mut self, key: ParityKey) {
+        let Some(HolderChange { from, to }) = self.holders_of(key) else { return };
+        if from != to
+            && let Some(session) = self.sessions.get_mut(key.0)
+        {
             self.holders.remove(session.place);
-            session.place.holder = holder;
+            session.place.holder = to;
             self.holders.add(session.place, key);
         }
     }
+}
+
+/// Whom a session counts for.
+struct HolderChange {
+    from: Holder,
+    /// Its caller, who is authenticated now.
+    to: Holder,
+}
+
+/// Returns the error of a session for which there is no place.
+pub(super) fn too_many_sessions() -> ParityError {
+    ParityError::rate_limited("the server has too many sessions; try again later", 1_000)
 }
 
 impl ParityPath<'_> {
@@ -165,5 +198,21 @@ impl ParityPath<'_> {
             SessionRoom::None => return None,
         }
         self.parity.create(transport, owner, self.now)
+    }
+
+    /// Has a session count for its caller, who is authenticated now. At the limit of that one
+    /// another session of its ends for it.
+    ///
+    /// # Errors
+    ///
+    /// None of them can end.
+    pub(super) fn count_for_caller(&mut self, key: ParityKey) -> Result<(), ParityError> {
+        match self.parity.room_to_change(key) {
+            SessionRoom::Free => {}
+            SessionRoom::Evicts(other) => self.end_session(other, None),
+            SessionRoom::None => return Err(too_many_sessions()),
+        }
+        self.parity.change_holder(key);
+        Ok(())
     }
 }

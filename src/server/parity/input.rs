@@ -14,6 +14,7 @@ use corelane_protocol::json::Value;
 
 use super::carrier::{Carrier, QueuedChunk, ResponseKind, SessionCarrier};
 use super::handshake_limits::RefusedCaller;
+use super::holders::too_many_sessions;
 use super::output::{ParityPath, close_code};
 use super::resume::{self, Claim, NotResumed, RepeatedChunk, Resumed};
 use super::session::sent_error;
@@ -165,8 +166,7 @@ impl ParityPath<'_> {
         let (transport, principal) = (state.transport, state.principal().cloned());
         let owner = PlaceOwner { principal: principal.as_deref(), address: state.client };
         let Some(key) = self.create_session(transport, owner) else {
-            let message = "the server has too many sessions; try again later";
-            let error = ParityError::rate_limited(message, 1_000);
+            let error = too_many_sessions();
             self.write_message(connection_key, |out| write::error(out, None, &error));
             self.close_for(connection_key, error.code);
             return None;
@@ -186,16 +186,16 @@ impl ParityPath<'_> {
         if let Some(token) = handshake.auth_token {
             self.keep_token(key, token);
         }
-        let admitted = self.limit_handshake(carrier, key);
-        if let Err(RefusedCaller { error, fields }) =
-            admitted.and_then(|()| self.authenticate(carrier, key))
-        {
+        let admitted = self
+            .limit_handshake(carrier, key)
+            .and_then(|()| self.authenticate(carrier, key))
+            .and_then(|()| self.count_for_caller(key).map_err(RefusedCaller::from));
+        if let Err(RefusedCaller { error, fields }) = admitted {
             record_handshake(self, key, handshake, Some(&error));
             self.outbox.count_rejection(error.code);
             return self.fail_session(carrier, key, &error, fields);
         }
         let Self { parity, connections, now, .. } = self;
-        parity.change_holder(key);
         let settings = parity.settings.session;
         let Some(session) = parity.get_mut(key) else { return };
         session.protocol.acknowledge(both, handshake.exchanges_capabilities, &settings, *now);
