@@ -39,10 +39,12 @@ pub struct Outgoing {
     pub params: Vec<u8>,
     /// What clients of 2026-07-28 need besides what older servers send.
     pub missing: MissingMembers,
+    /// Whether a server up to 2025-11-25 serves it as a task only.
+    pub requires_task: bool,
 }
 
 /// A call of the tool `own` of an upstream, whose arguments are encoded.
-pub fn call_of(own: &str, arguments: &[u8]) -> Outgoing {
+pub fn call_of(own: &str, arguments: &[u8], requires_task: bool) -> Outgoing {
     let mut params = Vec::with_capacity(arguments.len() + own.len() + 32);
     params.extend_from_slice(b"{\"name\":");
     write::string(&mut params, own);
@@ -50,7 +52,7 @@ pub fn call_of(own: &str, arguments: &[u8]) -> Outgoing {
     params.extend_from_slice(arguments);
     params.push(b'}');
     let (method, missing) = (Method::ToolsCall, MissingMembers::ResultType);
-    Outgoing { method, target: own.into(), params, missing }
+    Outgoing { method, target: own.into(), params, missing, requires_task }
 }
 
 /// A request in flight at an upstream. Dropping it cancels the request there.
@@ -135,12 +137,16 @@ type PendingResponse = Pin<Box<dyn Future<Output = Result<Value, ClientRequestEr
 /// A request that the client has, with the future of its response. `None` once it has responded.
 type SentRequest = (PendingResponse, Option<ClientRequest>);
 
-/// Passes on a request, or continues the held one that it has input for.
+/// Passes on a request, or continues the held one that it has input for. A call that a client up to
+/// 2025-11-25 wants as a task is one from here on, whether or not it is one at the upstream.
 pub async fn forward(
     upstream: Arc<Upstream>,
     outgoing: Outgoing,
     ctx: RequestContext,
 ) -> Result<HandlerOutput, HandlerError> {
+    if !ctx.client().revision.is_modern() {
+        ctx.begin_task().await?;
+    }
     let running = match find_held(&upstream, &ctx, &outgoing.target)? {
         Some(HeldCall { running, client_requests, .. }) => {
             require_input(&upstream, &ctx, running, client_requests).await?
@@ -182,7 +188,7 @@ async fn start(
     let connection = ctx.run_until_cancelled(pool.connection(info)).await??;
     let server = connection.server().await.map_err(|it| error_of(&pool.settings.name, &it))?;
     let is_modern = server.revision.is_modern();
-    let Outgoing { method, target, params, missing } = outgoing;
+    let Outgoing { method, target, params, missing, requires_task } = outgoing;
     let capabilities = info.client().capabilities;
     let capabilities = capabilities.difference(ClientCapabilities::EXTENSION_TASKS);
     // The params of a completion have no name of their own.
@@ -192,6 +198,9 @@ async fn start(
         .encoded_request(method, name, params)
         .timeout(pool.settings.call_timeout)
         .fresh();
+    if requires_task && !is_modern {
+        request = request.as_task();
+    }
     request = request.own_meta(&meta_of(info, is_modern, capabilities));
     let takes_input = !capabilities.is_empty();
     // A shared server of an older revision logs for all.
@@ -279,7 +288,7 @@ async fn drive(
             None if client_requests.is_empty() => continue,
             None => {}
         }
-        if ctx.requested_inputs().is_some() {
+        if holds_for_input(ctx).await? {
             running = require_input(upstream, ctx, running, client_requests).await?;
         } else {
             pending.extend(client_requests.into_iter().map(|(key, client_request)| {
@@ -288,6 +297,18 @@ async fn drive(
                 (pending, Some(client_request))
             }));
         }
+    }
+}
+
+/// Returns whether a call that requires input is held until the client repeats its request. For a
+/// client of 2026-07-28 that takes tasks it becomes a task instead, if there is room for one.
+async fn holds_for_input(ctx: &RequestContext) -> Result<bool, HandlerError> {
+    if ctx.requested_inputs().is_none() {
+        return Ok(false);
+    }
+    match ctx.begin_task().await {
+        Ok(()) | Err(HandlerError::Rpc(_)) => Ok(ctx.requested_inputs().is_some()),
+        Err(error) => Err(error),
     }
 }
 
@@ -383,7 +404,8 @@ fn meta_of(info: &RequestInfo, is_modern: bool, capabilities: ClientCapabilities
         out.push(b',');
         write::string(&mut out, CLIENT_CAPABILITIES_KEY);
         out.push(b':');
-        capabilities.write_required(&mut out);
+        // Calls that become tasks at the upstream wait for their results.
+        capabilities.union(ClientCapabilities::EXTENSION_TASKS).write_required(&mut out);
         out.push(b',');
         write::string(&mut out, CLIENT_INFO_KEY);
         out.push(b':');

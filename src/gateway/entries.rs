@@ -14,14 +14,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::declared::{Entry, Fingerprint, Item, Key};
 use crate::gateway::call::{Outgoing, Upstream, call_of, forward};
-use crate::gateway::lists::{Definition, Lists};
+use crate::gateway::lists::{Definition, Lists, requires_task};
 use crate::gateway::names::{EntryId, NameMap, NameRules, UpstreamEntries};
 use crate::gateway::output::MissingMembers;
 use crate::gateway::tool_search::{SearchedTool, ToolSearch, search_tools};
 use crate::server::options::ExposeMode;
 use crate::service::{
     ForwardedCompletion, HandlerError, HandlerOutput, Prompt, PromptArgument, PromptArguments,
-    RequestContext, Resource, ResourceBuilder, ResourceTemplate, Tool, ToolAnnotations,
+    RequestContext, Resource, ResourceBuilder, ResourceTemplate, TaskSupport, Tool,
+    ToolAnnotations,
 };
 
 /// Characters of a name in the log.
@@ -274,8 +275,10 @@ fn tool_of(named: &Named<'_>) -> Result<Tool, Cow<'static, str>> {
         builder = builder.require_scope(scope.as_str());
     }
     let (upstream, own) = (Arc::clone(upstream), Box::<str>::from(*own));
+    let requires_task = requires_task(definition);
+    let builder = builder.task_support(TaskSupport::Optional).deferred_task();
     let tool = builder.forward(move |arguments: Vec<u8>, ctx| {
-        forward(Arc::clone(&upstream), call_of(&own, &arguments), ctx)
+        forward(Arc::clone(&upstream), call_of(&own, &arguments, requires_task), ctx)
     });
     tool.checked()
 }
@@ -308,6 +311,7 @@ fn prompt_of(named: &Named<'_>) -> Result<Prompt, Cow<'static, str>> {
             target: own.clone(),
             params,
             missing: MissingMembers::ResultType,
+            requires_task: false,
         };
         forward(Arc::clone(&upstream), outgoing, ctx)
     });
@@ -411,6 +415,7 @@ fn completer(
             target: name.clone(),
             params: params.to_string().into_bytes(),
             missing: MissingMembers::ResultType,
+            requires_task: false,
         };
         Box::pin(forward(Arc::clone(&upstream), outgoing, ctx))
     }
@@ -451,7 +456,8 @@ fn read_resource(
     write::string(&mut params, own);
     params.push(b'}');
     let (method, missing) = (Method::ResourcesRead, MissingMembers::CacheHints);
-    let outgoing = Outgoing { method, target: own.into(), params, missing };
+    let target = own.into();
+    let outgoing = Outgoing { method, target, params, missing, requires_task: false };
     Box::pin(forward(upstream, outgoing, ctx))
 }
 

@@ -79,3 +79,9 @@ async fn read_list(
 fn is_unknown_method(error: &ClientError) -> bool {
     matches!(error.kind(), corelane_client::ClientErrorKind::Rpc { code: -32601 })
 }
+
+/// Whether calls of a tool of a server up to 2025-11-25 must be tasks.
+pub fn requires_task(definition: &Definition) -> bool {
+    let execution = definition.get("execution");
+    execution.and_then(|it| it.get("taskSupport")).is_some_and(|it| it == "required")
+}

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 
 use crate::service::{HandlerError, HandlerOutput};
 
-/// What a result of an upstream up to 2025-11-25 lacks for a client of 2026-07-28.
+/// What a result of an upstream up to 2025-11-25 lacks for a client of 2026-07-28. Results of tasks
+/// of newer ones may lack `resultType`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MissingMembers {
     /// `resultType`
@@ -40,8 +41,16 @@ pub fn result_of(
     revision: Revision,
     missing: MissingMembers,
 ) -> Result<HandlerOutput, HandlerError> {
-    let missing = (revision.is_modern() && !message.revision().is_modern()).then_some(missing);
-    let Some((result, is_error)) = take_result(message.into_bytes(), missing) else {
+    let is_of_older = !message.revision().is_modern();
+    let text = message.into_bytes();
+    let has_type = || memchr::memmem::find(&text, b"\"resultType\"").is_some();
+    let missing = if is_of_older {
+        Some(missing)
+    } else {
+        (!has_type()).then_some(MissingMembers::ResultType)
+    };
+    let missing = missing.filter(|_| revision.is_modern());
+    let Some((result, is_error)) = take_result(text, missing) else {
         return Err(Error::internal("the response of the upstream has no result").into());
     };
     Ok(HandlerOutput::Encoded { result, is_error })

@@ -284,8 +284,7 @@ impl Pool {
             .request_timeout(settings.call_timeout)
             .connect_timeout(settings.init_timeout)
             .handshake_timeout(settings.init_timeout)
-            .declare(inputs_of(capabilities))
-            .tasks(false);
+            .declare(inputs_of(capabilities));
         let log_readers = Arc::new(LogReaders {
             is_private,
             has_cancelled: AtomicBool::new(false),

@@ -16,10 +16,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::gateway::call::{Upstream, call_of, forward};
-use crate::gateway::lists::Definition;
+use crate::gateway::lists::{Definition, requires_task};
 use crate::gateway::search::{Index, SearchEntry};
 use crate::service::{
-    CallToolResult, HandlerError, HandlerOutput, RequestContext, Tool, ToolAnnotations,
+    CallToolResult, HandlerError, HandlerOutput, RequestContext, TaskSupport, Tool, ToolAnnotations,
 };
 
 /// Bytes of an answer of the search, unless the caller asks for more tools.
@@ -179,6 +179,8 @@ pub fn search_tools(search: &Arc<ToolSearch>) -> [Tool; 3] {
         .title("Call a tool")
         .description("Calls a tool that search_tools has found.")
         .input_schema(schema)
+        .task_support(TaskSupport::Optional)
+        .deferred_task()
         .forward(move |arguments, ctx| call_tool(Arc::clone(&called), arguments, ctx));
     [find, describe, call]
 }
@@ -195,7 +197,7 @@ async fn call_tool(
     if !arguments.starts_with('{') {
         return Err(Error::invalid_params("arguments.arguments is no object").into());
     }
-    let (upstream, outgoing) =
-        (Arc::clone(&tool.upstream), call_of(&tool.own, arguments.as_bytes()));
-    forward(upstream, outgoing, ctx).await
+    let requires_task = requires_task(&tool.definition);
+    let outgoing = call_of(&tool.own, arguments.as_bytes(), requires_task);
+    forward(Arc::clone(&tool.upstream), outgoing, ctx).await
 }

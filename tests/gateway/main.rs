@@ -15,6 +15,7 @@ mod commands;
 mod faults;
 mod held;
 mod sharing;
+mod tasks;
 
 /// The program under test.
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");

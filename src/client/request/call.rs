@@ -15,7 +15,7 @@ use crate::cache::{CacheLookup, CacheTicket};
 use crate::error::{ClientError, ClientErrorKind};
 use crate::io::{CallCallbacks, CallOutcome, CallSlot, PeerRef};
 use crate::results::{TaskSupport, ToolInfo};
-use crate::session::{CallRequest, ReceivedMessage, TaskMode};
+use crate::session::{CallRequest, ReceivedMessage};
 
 /// A call that was sent. Dropping it cancels the call.
 pub(super) struct CallFuture {
@@ -141,7 +141,7 @@ impl Drop for CallFuture {
 /// Returns why a call of a tool must, or must not, be a task, if it is not so.
 fn task_support_error(peer: &PeerRef, request: &CallRequest) -> Option<ClientError> {
     let name = request.name.as_deref().filter(|_| request.method == Method::ToolsCall)?;
-    let is_task = matches!(request.task, TaskMode::Create { .. });
+    let is_task = request.task.creates_task();
     let text = match (peer.shared.tools.task_support(name)?, is_task) {
         (TaskSupport::Forbidden, true) => format!("calls of the tool {name} cannot be tasks"),
         (TaskSupport::Required, false) => format!("calls of the tool {name} must be tasks"),

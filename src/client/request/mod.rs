@@ -137,6 +137,13 @@ impl<R: DeserializeOwned + 'static> Request<R> {
         self
     }
 
+    /// Asks a legacy server to make the call a task, and waits for the result of it.
+    #[doc(hidden)]
+    pub fn as_task(mut self) -> Self {
+        self.set_task_mode(TaskMode::CreateAndFollow);
+        self
+    }
+
     /// Sends the request. Its result is the response, as it was received.
     #[doc(hidden)]
     pub fn received(mut self) -> ReceivedFuture {

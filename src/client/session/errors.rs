@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::handshake::ServerInfo;
-use super::request::{CallRequest, TaskMode};
+use super::request::CallRequest;
 use crate::error::{ClientError, ClientErrorKind};
 
 /// Returns why the server cannot be sent a request, or `None` if it can.
 pub(super) fn unsupported(server: &ServerInfo, request: &CallRequest) -> Option<ClientError> {
-    if matches!(request.task, TaskMode::Create { .. }) && !server.offers_tasks() {
+    if request.task.creates_task() && !server.offers_tasks() {
         let text = "the server does not offer tasks; make the call without one";
         return Some(ClientError::new(ClientErrorKind::Unsupported, text));
     }

@@ -450,6 +450,12 @@ enum ResultType {
     Task,
 }
 
+/// Returns the task that a legacy server has made of `call`, which waits for its result.
+pub(super) fn created_task<'a, T>(call: &Call<T>, result: Value<'a>) -> Option<Value<'a>> {
+    let follows = call.request.task == TaskMode::CreateAndFollow;
+    result.as_object().filter(|_| follows)?.find("task")
+}
+
 /// Reads what a result of `call` is; a modern result without `resultType` is complete.
 fn read_result_type<T>(
     call: &Call<T>,
@@ -466,7 +472,8 @@ fn read_result_type<T>(
         return Ok(ResultType::Task);
     }
     if !is_modern {
-        return Ok(ResultType::Complete);
+        let created = created_task(call, result);
+        return Ok(created.map_or(ResultType::Complete, |_| ResultType::Task));
     }
     let result_type = result.as_object().and_then(|result| result.find("resultType"));
     let may_be_task = call.request.method == Method::ToolsCall;
@@ -475,7 +482,7 @@ fn read_result_type<T>(
         Some(Some("input_required")) => Ok(ResultType::InputRequired),
         Some(Some("task")) if may_be_task => Ok(match call.request.task {
             TaskMode::Create { .. } => ResultType::Complete,
-            TaskMode::Follow | TaskMode::Await => ResultType::Task,
+            TaskMode::Follow | TaskMode::CreateAndFollow | TaskMode::Await => ResultType::Task,
         }),
         Some(_) => Err(ClientError::new(
             ClientErrorKind::Protocol,

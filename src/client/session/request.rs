@@ -34,14 +34,25 @@ pub enum TaskMode {
         /// Time from the creation of the task.
         ttl: Option<Duration>,
     },
+    /// A call that a legacy server is asked to make a task, and that ends with the result of it.
+    CreateAndFollow,
     /// `tasks/get` that ends with the result of the task.
     Await,
 }
 
 impl TaskMode {
+    /// Returns whether a legacy server is asked for a task.
+    pub(crate) const fn creates_task(self) -> bool {
+        matches!(self, Self::Create { .. } | Self::CreateAndFollow)
+    }
+
     /// Appends the param of a legacy request, with a comma after it.
     fn write(self, out: &mut Vec<u8>) {
-        let Self::Create { ttl } = self else { return };
+        let ttl = match self {
+            Self::Create { ttl } => ttl,
+            Self::CreateAndFollow => None,
+            Self::Follow | Self::Await => return,
+        };
         out.extend_from_slice(br#""task":{"#);
         if let Some(ttl) = ttl {
             out.extend_from_slice(br#""ttl":"#);

@@ -12,6 +12,7 @@ use super::context::SessionContext;
 use super::errors::timeout_error;
 use super::event::{MessageSink, ReceivedMessage, SessionEvent};
 use super::followed_task::{FollowedTask, TaskProgress, TaskState};
+use super::receive::created_task;
 use super::request::{CallRequest, TaskMode};
 use super::side_requests::{self, SideRequest};
 use super::{Phase, Session};
@@ -68,7 +69,8 @@ pub(super) fn advance<T: Clone, S: MessageSink>(
     ctx: &mut SessionContext<'_, T, S>,
 ) {
     let revision = session.revision();
-    match TaskState::read(result, revision) {
+    let created = if revision.is_modern() { None } else { created_task(&call, result) };
+    match TaskState::read(created.unwrap_or(result), revision) {
         Ok(state) => {
             let task = call.task.take().map_or_else(|| new_task(&call, &state, ctx.now), |it| *it);
             apply(session, call, task, state, ctx);

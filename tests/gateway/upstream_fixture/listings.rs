@@ -78,6 +78,12 @@ impl Server {
                 arguments: &[],
             }));
         }
+        if self.options.has_tasks {
+            let arguments = &[("message", "string")];
+            let mut job = tool(&Tool { name: "job", description: "Runs as a task", arguments });
+            job["execution"] = json!({"taskSupport": "required"});
+            tools.push(job);
+        }
         for index in 0..self.options.tools {
             tools.push(tool(&Tool {
                 name: &format!("more_{index:05}"),

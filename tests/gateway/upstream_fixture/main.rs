@@ -9,6 +9,7 @@ mod options;
 mod output;
 mod server;
 mod subscriptions;
+mod tasks;
 mod tools;
 
 use std::env;

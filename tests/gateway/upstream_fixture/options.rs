@@ -15,6 +15,8 @@ pub(crate) struct Options {
     pub(crate) page_size: usize,
     /// Number of further tools.
     pub(crate) tools: usize,
+    /// Whether there is a tool whose calls must be tasks: `--tools-of-tasks 1`.
+    pub(crate) has_tasks: bool,
     /// A file whose presence ends calls of `slow`.
     pub(crate) release: Option<PathBuf>,
     /// A file that gets a line for the start and for each message that is received.
@@ -88,7 +90,7 @@ const FAULTS: [(&str, Fault); 18] = [
 
 /// How to call the program.
 pub(crate) const USAGE: &str = "usage: upstream_fixture [--era legacy|2025-06-18|2025-11-25|modern|\
-                                both] [--page-size N] [--tools N] [--release FILE] [--record FILE] \
+                                both] [--page-size N] [--tools N] [--tools-of-tasks 0|1] [--release FILE] [--record FILE] \
                                 [--life SECONDS] [--fault NAME]...";
 
 impl Options {
@@ -100,6 +102,7 @@ impl Options {
             revisions: vec!["2025-11-25", "2025-06-18"],
             page_size: 0,
             tools: 0,
+            has_tasks: false,
             release: None,
             record: None,
             life: Duration::from_mins(1),
@@ -113,6 +116,7 @@ impl Options {
                 "--era" => options.set_era(&value)?,
                 "--page-size" => options.page_size = number()? as usize,
                 "--tools" => options.tools = number()? as usize,
+                "--tools-of-tasks" => options.has_tasks = number()? > 0,
                 "--release" => options.release = Some(value.into()),
                 "--record" => options.record = Some(value.into()),
                 "--life" => options.life = Duration::from_secs(number()?.into()),

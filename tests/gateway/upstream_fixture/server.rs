@@ -10,12 +10,15 @@ use serde_json::{Value, json};
 use crate::options::{Fault, Options};
 use crate::output::Output;
 use crate::subscriptions::Subscriptions;
+use crate::tasks::Tasks;
 use crate::tools::Calls;
 
 /// Keys of `_meta`.
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The extension with tasks.
+pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
 /// The revision of the modern era.
 const MODERN: &str = "2026-07-28";
 
@@ -53,6 +56,7 @@ pub(crate) struct Server {
     pub(crate) output: Output,
     pub(crate) calls: Calls,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) tasks: Tasks,
     /// Made by the last `initialize`, or at the start.
     pub(crate) identity: String,
     /// What the client has declared in `initialize`.
@@ -75,6 +79,7 @@ impl Server {
             options,
             calls: Calls::default(),
             subscriptions: Subscriptions::default(),
+            tasks: Tasks::default(),
             identity: new_identity(),
             client: Value::Null,
             level: None,
@@ -156,7 +161,7 @@ impl Server {
         match method {
             "server/discover" if request.is_modern => Ok(json!({
                 "supportedVersions": [MODERN],
-                "capabilities": capabilities(),
+                "capabilities": self.capabilities(),
                 "instructions": "An upstream of tests.",
                 "ttlMs": 60_000,
                 "cacheScope": "public",
@@ -172,6 +177,9 @@ impl Server {
                 self.subscriptions.set(uri, method == "resources/subscribe");
                 Ok(json!({}))
             }
+            "tasks/get" | "tasks/result" | "tasks/cancel" if self.options.has_tasks => {
+                self.answer_about_task(method, request)
+            }
             _ => self.list_or_read(method, request),
         }
     }
@@ -185,10 +193,25 @@ impl Server {
         let known = self.options.revisions.iter().find(|revision| **revision == requested);
         json!({
             "protocolVersion": known.unwrap_or(&self.options.revisions[0]),
-            "capabilities": capabilities(),
+            "capabilities": self.capabilities(),
             "serverInfo": server_info(),
             "instructions": "An upstream of tests.",
         })
+    }
+
+    fn capabilities(&self) -> Value {
+        let mut capabilities = json!({
+            "tools": {"listChanged": true},
+            "resources": {"subscribe": true, "listChanged": true},
+            "prompts": {"listChanged": true},
+            "completions": {},
+            "logging": {},
+        });
+        if self.options.has_tasks {
+            capabilities["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+            capabilities["extensions"] = json!({TASKS: {}});
+        }
+        capabilities
     }
 
     /// What the client can do, as far as this request states it.
@@ -222,16 +245,6 @@ impl Server {
     pub(crate) fn notify(&mut self, method: &str, params: &Value) -> io::Result<()> {
         self.output.write(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
     }
-}
-
-fn capabilities() -> Value {
-    json!({
-        "tools": {"listChanged": true},
-        "resources": {"subscribe": true, "listChanged": true},
-        "prompts": {"listChanged": true},
-        "completions": {},
-        "logging": {},
-    })
 }
 
 /// Adds to a result what every result of its era has.

@@ -90,6 +90,7 @@ impl Server {
                 let status = arguments["status"].as_i64().and_then(|it| i32::try_from(it).ok());
                 process::exit(status.unwrap_or_default());
             }
+            "job" => self.create_task(request),
             name => self.simple_tool(name, arguments),
         };
         self.respond_call(request, answer)
@@ -131,6 +132,7 @@ impl Server {
             "subscriptions": self.subscriptions.describe(),
             "client": self.client,
             "grandchild": self.grandchild,
+            "tasks": self.tasks.describe(),
         })
     }
 

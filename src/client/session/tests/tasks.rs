@@ -261,6 +261,37 @@ fn created_task_ends_call_and_is_awaited() {
 }
 
 #[test]
+fn created_legacy_task_is_followed_to_its_result() {
+    let mut session = legacy();
+    let request = CallRequest { task: TaskMode::CreateAndFollow, ..tool_call() };
+    session.run(|session, ctx| session.call(request, "call", ctx));
+    assert_eq!(session.sent()[0]["params"]["task"], json!({}));
+    session.receive(&created(2));
+    assert!(session.events().is_empty());
+    session.pass(Duration::from_secs(1));
+    session.receive(&response(3, &json!({ "taskId": "t1", "status": "completed" })));
+    session.receive(&response(4, &json!({ "content": [] })));
+    assert_eq!(session.events(), ["call ok"]);
+    assert_eq!(session.sent_methods(), ["tasks/get", "tasks/result"]);
+    // A server that makes no task of it has answered.
+    let request = CallRequest { task: TaskMode::CreateAndFollow, ..tool_call() };
+    session.run(|session, ctx| session.call(request, "call", ctx));
+    session.receive(&response(5, &json!({ "content": [] })));
+    assert_eq!(session.events(), ["call ok"]);
+}
+
+#[test]
+fn followed_legacy_task_is_cancelled_with_call() {
+    let mut session = legacy();
+    let request = CallRequest { task: TaskMode::CreateAndFollow, ..tool_call() };
+    let call = session.run(|session, ctx| session.call(request, "call", ctx));
+    session.receive(&created(2));
+    session.sent();
+    assert_eq!(session.run(|session, ctx| session.cancel(call, None, ctx)), Some("call"));
+    assert_eq!(session.sent_methods(), ["tasks/cancel"]);
+}
+
+#[test]
 fn legacy_result_is_requested_when_task_ends() {
     for status in ["completed", "failed", "input_required"] {
         let mut session = legacy();
