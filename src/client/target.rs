@@ -324,6 +324,20 @@ impl IntoTarget for &str {
 }
 
 impl Target {
+    /// Returns the target for errors: of a program its path, of a URL the scheme, host and port.
+    /// Arguments, path and query may have a secret.
+    #[doc(hidden)]
+    pub fn without_secrets(&self) -> String {
+        match self {
+            Self::Stdio(program) => format!("stdio:{}", program.program.to_string_lossy()),
+            Self::Http(endpoint) | Self::WebSocket(endpoint) => {
+                let text = self.to_string();
+                text.strip_suffix(&endpoint.path).unwrap_or(&text).to_owned()
+            }
+            Self::Tcp { .. } | Self::Tls { .. } | Self::Unix(_) => self.to_string(),
+        }
+    }
+
     /// Returns host and port, if the target has them.
     #[doc(hidden)]
     pub fn address(&self) -> Option<(&str, u16)> {
@@ -438,6 +452,19 @@ fn write_address(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_have_no_arguments_and_no_path() {
+        for (target, shown) in [
+            ("stdio:'/opt/my server' --token secret", "stdio:/opt/my server"),
+            ("https://example.com:8443/mcp/secret?key=secret", "https://example.com:8443"),
+            ("wss://example.com", "wss://example.com"),
+            ("tcp://127.0.0.1:8888", "tcp://127.0.0.1:8888"),
+            ("unix:/run/server.sock", "unix:/run/server.sock"),
+        ] {
+            assert_eq!(target.parse::<Target>().unwrap().without_secrets(), shown);
+        }
+    }
 
     #[test]
     fn target_is_read_from_its_text() {

@@ -61,11 +61,11 @@ impl OpenError {
     pub(super) fn describe(self, target: &Target) -> ClientError {
         match self {
             Self::System(error) => {
-                let text = format!("cannot connect to {target}: {error}");
+                let text = format!("cannot connect to {}: {error}", target.without_secrets());
                 ClientError::with_source(ClientErrorKind::Connect, text, error)
             }
             Self::Tls(error) => {
-                let text = format!("cannot connect to {target}: {error}");
+                let text = format!("cannot connect to {}: {error}", target.without_secrets());
                 ClientError::from_tls(text, error)
             }
         }

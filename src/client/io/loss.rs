@@ -72,7 +72,7 @@ impl Loss {
             Self::Handshake => "the handshake failed".to_owned(),
             Self::Exit { exit, .. } => format!("the server {exit}"),
         };
-        let text = format!("{target}: {cause}");
+        let text = format!("{}: {cause}", target.without_secrets());
         match self.tls_error() {
             Some(error) if error.kind().is_client_certificate() => {
                 ClientError::from_tls(text, error.clone())
