@@ -164,12 +164,17 @@ pub struct StartedProgram {
     pub process: ServerProcess,
 }
 
-/// Starts `program`. Its events are passed to `on_event`, if there is one.
+/// Starts `program`. Its events are passed to `on_event`, if there is one, and to the log, if its
+/// standard error goes there.
 pub fn start(program: &Program, on_event: Option<ProgramCallback>) -> io::Result<StartedProgram> {
-    let on_event = on_event.or_else(|| match program.stderr {
-        ProgramStderr::Log => Some(log_events(program)),
-        ProgramStderr::Inherit | ProgramStderr::Discard => None,
-    });
+    let is_logged = program.stderr == ProgramStderr::Log;
+    let on_event = match (is_logged.then(|| log_events(program)), on_event) {
+        (Some(log), Some(on_event)) => Some(Arc::new(move |event: ProgramEvent<'_>| {
+            log(event);
+            on_event(event);
+        }) as ProgramCallback),
+        (log, on_event) => log.or(on_event),
+    };
     let (pipes, own) = pipes::open(program.stderr, on_event.is_some())?;
     let running = start_running(program, pipes)?;
     let events = ProgramEvents::new(on_event, own.stderr);
