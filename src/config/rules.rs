@@ -392,7 +392,8 @@ mod tests {
             ("websocket.path", |it, path| it.websocket.path = Some(path.to_owned())),
             ("parity.path", |it, path| it.parity.path = path.to_owned()),
         ];
-        let fixed = ["/", "/status", "/healthz", "/readyz", "/metrics", "/connections"];
+        let fixed =
+            ["/", "/status", "/healthz", "/readyz", "/metrics", "/connections", "/upstreams"];
         let defaults = ["/mcp", "/sse", "/messages", "/mcp/ws", "/parity"];
         for (index, (key, set_path)) in set.into_iter().enumerate() {
             let others = (0..defaults.len()).filter(|other| *other != index);

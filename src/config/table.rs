@@ -33,7 +33,7 @@ pub static SECTIONS: [Section; 24] = [
     Section { heading: "TCP", groups: &[TcpOptions::LISTENER, ACCEPTS, TcpOptions::CONNECTIONS] },
     Section { heading: "HTTP", groups: &[HttpOptions::HTTP] },
     Section {
-        heading: "Endpoints of operators: /healthz, /readyz, /metrics, /connections",
+        heading: "Endpoints of operators: /healthz, /readyz, /metrics, /connections, /upstreams",
         groups: &[AdminOptions::ADMIN],
     },
     Section {

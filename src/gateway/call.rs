@@ -25,6 +25,7 @@ use crate::gateway::held::{HeldCall, HeldCalls, HeldId, Owner};
 use crate::gateway::input::{CallEvent, CallEvents, ClientRequest};
 use crate::gateway::output::{MissingMembers, error_of, result_of};
 use crate::gateway::pool::{Connection, Pool};
+use crate::gateway::status::{CallCounts, CallOutcome, CallRecord};
 use crate::service::{
     ClientRequestError, HandlerError, HandlerOutput, RequestContext, RequestInfo,
 };
@@ -41,6 +42,8 @@ pub struct Outgoing {
     pub missing: MissingMembers,
     /// Whether a server up to 2025-11-25 serves it as a task only.
     pub requires_task: bool,
+    /// Where a call of a tool is counted besides the calls of the upstream.
+    pub tool: Option<Arc<CallCounts>>,
 }
 
 /// A call of the tool `own` of an upstream, whose arguments are encoded.
@@ -52,7 +55,7 @@ pub fn call_of(own: &str, arguments: &[u8], requires_task: bool) -> Outgoing {
     params.extend_from_slice(arguments);
     params.push(b'}');
     let (method, missing) = (Method::ToolsCall, MissingMembers::ResultType);
-    Outgoing { method, target: own.into(), params, missing, requires_task }
+    Outgoing { method, target: own.into(), params, missing, requires_task, tool: None }
 }
 
 /// A request in flight at an upstream. Dropping it cancels the request there.
@@ -66,6 +69,7 @@ pub struct Running {
     /// Ends with the call if no other one uses it.
     connection: Arc<Connection>,
     missing: MissingMembers,
+    record: CallRecord,
     client_requests_sent: u32,
     /// When it ends at the latest.
     until: Instant,
@@ -185,10 +189,15 @@ async fn start(
     ctx: &RequestContext,
 ) -> Result<Running, HandlerError> {
     let (pool, info) = (&upstream.pool, ctx.request());
-    let connection = ctx.run_until_cancelled(pool.connection(info)).await??;
-    let server = connection.server().await.map_err(|it| error_of(&pool.settings.name, &it))?;
+    let Outgoing { method, target, params, missing, requires_task, tool } = outgoing;
+    let mut record = pool.status.calls.begin(tool);
+    let connected = ctx.run_until_cancelled(pool.connection(info)).await?;
+    let connection = connected.inspect_err(|_| record.note(CallOutcome::Failed))?;
+    let server = connection.server().await.map_err(|it| {
+        record.note(CallOutcome::Failed);
+        error_of(&pool.settings.name, &it)
+    })?;
     let is_modern = server.revision.is_modern();
-    let Outgoing { method, target, params, missing, requires_task } = outgoing;
     let capabilities = info.client().capabilities;
     let capabilities = capabilities.difference(ClientCapabilities::EXTENSION_TASKS);
     // The params of a completion have no name of their own.
@@ -226,6 +235,7 @@ async fn start(
         events,
         connection,
         missing,
+        record,
         client_requests_sent: 0,
         until: upstream.clock.now().after(pool.settings.call_max),
         is_answered: false,
@@ -254,7 +264,11 @@ async fn drive(
             poll_responses(&mut pending, context);
             poll_step(&mut running, context).map(Ok)
         });
-        let Step { events, response } = step.await?;
+        let Step { events, response } = step.await.inspect_err(|error| {
+            if !matches!(error, HandlerError::Cancelled) {
+                running.record.note(CallOutcome::Timeout);
+            }
+        })?;
         let mut client_requests = Vec::new();
         for event in events {
             match event {
@@ -275,16 +289,8 @@ async fn drive(
                 client_requests.drain(..).map(|(_, client_request)| client_request).chain(sent);
             running.pass_on(left.collect());
         }
-        running.is_answered = match &response {
-            Some(Err(error)) => error.kind() != ClientErrorKind::Timeout,
-            Some(Ok(_)) => true,
-            None => false,
-        };
         match response {
-            Some(Ok(message)) => {
-                return result_of(message, ctx.client().revision, running.missing);
-            }
-            Some(Err(error)) => return Err(error_of(upstream.name(), &error)),
+            Some(response) => return finish(upstream, ctx, running, response),
             None if client_requests.is_empty() => continue,
             None => {}
         }
@@ -309,6 +315,28 @@ async fn holds_for_input(ctx: &RequestContext) -> Result<bool, HandlerError> {
     match ctx.begin_task().await {
         Ok(()) | Err(HandlerError::Rpc(_)) => Ok(ctx.requested_inputs().is_some()),
         Err(error) => Err(error),
+    }
+}
+
+/// Returns what the client gets of the response.
+fn finish(
+    upstream: &Upstream,
+    ctx: &RequestContext,
+    mut running: Running,
+    response: Result<ReceivedMessage, ClientError>,
+) -> Result<HandlerOutput, HandlerError> {
+    match response {
+        Ok(message) => {
+            running.is_answered = true;
+            let result = result_of(message, ctx.client().revision, running.missing);
+            running.record.note(CallOutcome::of_result(&result));
+            result
+        }
+        Err(error) => {
+            running.is_answered = error.kind() != ClientErrorKind::Timeout;
+            running.record.note(CallOutcome::of_error(&error));
+            Err(error_of(upstream.name(), &error))
+        }
     }
 }
 

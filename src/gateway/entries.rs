@@ -17,6 +17,7 @@ use crate::gateway::call::{Outgoing, Upstream, call_of, forward};
 use crate::gateway::lists::{Definition, Lists, requires_task};
 use crate::gateway::names::{EntryId, NameMap, NameRules, UpstreamEntries};
 use crate::gateway::output::MissingMembers;
+use crate::gateway::status::ToolCounts;
 use crate::gateway::tool_search::{SearchedTool, ToolSearch, search_tools};
 use crate::server::options::ExposeMode;
 use crate::service::{
@@ -65,6 +66,7 @@ impl Merged {
                             own: (*own).into(),
                             definition: (*definition).clone(),
                             upstream: Arc::clone(upstream),
+                            counts: ToolCounts::default(),
                         });
                     }
                     if expose != ExposeMode::Search
@@ -84,7 +86,7 @@ impl Merged {
     /// Adds the tools that search. They are other ones when a tool has changed.
     fn add_search(&mut self, searched: Vec<SearchedTool>) {
         let mut hash = Sha256::new();
-        for SearchedTool { offered, own, definition, upstream } in &searched {
+        for SearchedTool { offered, own, definition, upstream, .. } in &searched {
             for part in [&**offered, &**own, upstream.name()] {
                 hash.update(part.len().to_le_bytes());
                 hash.update(part.as_bytes());
@@ -275,10 +277,12 @@ fn tool_of(named: &Named<'_>) -> Result<Tool, Cow<'static, str>> {
         builder = builder.require_scope(scope.as_str());
     }
     let (upstream, own) = (Arc::clone(upstream), Box::<str>::from(*own));
-    let requires_task = requires_task(definition);
+    let (counts, requires_task) = (ToolCounts::default(), requires_task(definition));
     let builder = builder.task_support(TaskSupport::Optional).deferred_task();
     let tool = builder.forward(move |arguments: Vec<u8>, ctx| {
-        forward(Arc::clone(&upstream), call_of(&own, &arguments, requires_task), ctx)
+        let tool = Some(counts.of(&upstream.pool.status.calls, &own));
+        let outgoing = Outgoing { tool, ..call_of(&own, &arguments, requires_task) };
+        forward(Arc::clone(&upstream), outgoing, ctx)
     });
     tool.checked()
 }
@@ -312,6 +316,7 @@ fn prompt_of(named: &Named<'_>) -> Result<Prompt, Cow<'static, str>> {
             params,
             missing: MissingMembers::ResultType,
             requires_task: false,
+            tool: None,
         };
         forward(Arc::clone(&upstream), outgoing, ctx)
     });
@@ -416,6 +421,7 @@ fn completer(
             params: params.to_string().into_bytes(),
             missing: MissingMembers::ResultType,
             requires_task: false,
+            tool: None,
         };
         Box::pin(forward(Arc::clone(&upstream), outgoing, ctx))
     }
@@ -457,7 +463,8 @@ fn read_resource(
     params.push(b'}');
     let (method, missing) = (Method::ResourcesRead, MissingMembers::CacheHints);
     let target = own.into();
-    let outgoing = Outgoing { method, target, params, missing, requires_task: false };
+    let outgoing =
+        Outgoing { method, target, params, missing, requires_task: false, tool: None };
     Box::pin(forward(upstream, outgoing, ctx))
 }
 

@@ -24,6 +24,7 @@ use crate::gateway::lists::Lists;
 use crate::gateway::names::NameRules;
 use crate::gateway::pool::Pool;
 use crate::gateway::settings::UpstreamSettings;
+use crate::gateway::status::{Directory, UpstreamStatus};
 use crate::server::options::GatewayOptions;
 use crate::server::{Handle, ResourceWatch, Server};
 use crate::service::{Catalog, CatalogError, Features};
@@ -135,8 +136,10 @@ impl Gateway {
         let io = IoThread::start().map_err(|error| format!("no thread for upstreams: {error}"))?;
         let held = Arc::new(HeldCalls::new(options.hold_time, options.held_max));
         let clock = Clock::start();
-        let upstream = |settings| {
-            let (pool, held) = (Arc::new(Pool::new(settings, &io)), Arc::clone(&held));
+        let upstream = |settings: UpstreamSettings| {
+            let UpstreamSettings { name, target, share, .. } = &settings;
+            let status = Arc::new(UpstreamStatus::new(name, target, *share, clock));
+            let (pool, held) = (Arc::new(Pool::new(settings, status, &io)), Arc::clone(&held));
             Arc::new(Upstream { pool, held, clock })
         };
         let upstreams: Vec<Arc<Upstream>> = upstreams.into_iter().map(upstream).collect();
@@ -165,7 +168,9 @@ impl Gateway {
         let watch = ResourceWatch::new(move |uri, has_subscribers| {
             events.record_subscribers(uri, has_subscribers);
         });
-        let server = server.keep_session_slots().watch_resources(watch);
+        let statuses = self.upstreams.iter().map(|it| Arc::clone(&it.pool.status));
+        let directory = Arc::new(Directory::new(statuses.collect()));
+        let server = server.keep_session_slots().watch_resources(watch).upstreams(directory);
         Ok(server.on_start(move |handle| GatewayThread::start(gateway, handle)))
     }
 
@@ -359,6 +364,8 @@ impl Gateway {
                     prompts: lists.prompts.len(),
                 }
                 .emit();
+                let facts = UpstreamFacts::new(&lists, settings.share);
+                self.upstreams[index].pool.status.set_ready(&lists, facts.share);
                 let followed = &mut state.upstreams[index];
                 followed.lists = Some(lists);
                 (followed.is_reading, followed.failures) = (false, 0);
@@ -377,8 +384,10 @@ impl Gateway {
                 UpstreamEvent::Failed { upstream, error: &error.to_string() }.emit();
                 let followed = &mut state.upstreams[index];
                 followed.is_reading = false;
-                followed.due = Some(self.clock.now().after(retry_delay(followed.failures)));
+                let due = self.clock.now().after(retry_delay(followed.failures));
+                followed.due = Some(due);
                 followed.failures += 1;
+                self.upstreams[index].pool.status.set_failed(&error, due);
                 false
             }
             FollowerEvent::FollowEnded { index, error } => {

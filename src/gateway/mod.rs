@@ -32,6 +32,8 @@ mod input;
 
 mod held;
 
+mod status;
+
 mod pool;
 
 mod call;

@@ -11,7 +11,7 @@ use std::sync::{Arc, MutexGuard, OnceLock, PoisonError, Weak};
 
 use corelane_base::principal::Principal;
 use corelane_client::{
-    Client, ClientError, IoThread, LogMessage, ReconnectMode, ReconnectOptions, ServerInfo,
+    Client, ClientError, IoThread, LogMessage, ReconnectMode, ReconnectOptions, ServerInfo, Target,
 };
 use corelane_protocol::eras::{ClientCapabilities, LoggingLevel};
 use corelane_protocol::error::{Error, ErrorKind};
@@ -20,6 +20,7 @@ use crate::declared::Share;
 use crate::gateway::input::CallEvents;
 use crate::gateway::output::error_of;
 use crate::gateway::settings::UpstreamSettings;
+use crate::gateway::status::{ChildRecord, UpstreamStatus};
 use crate::service::{HandlerError, RequestInfo, SessionSlot};
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
@@ -28,6 +29,7 @@ type Mutex<T> = std::sync::Mutex<T>;
 /// One upstream: its programs or sessions.
 pub struct Pool {
     pub settings: UpstreamSettings,
+    pub status: Arc<UpstreamStatus>,
     io: IoThread,
     /// The one that the lists are read from, and that all callers share where they do.
     list_connection: OnceLock<Arc<Connection>>,
@@ -42,6 +44,10 @@ pub struct Connection {
     server: OnceLock<Arc<ServerInfo>>,
     /// Counts as one of the children while it lives.
     _place: Option<Place>,
+    /// Counts it among the children of the upstream.
+    child: Arc<ChildRecord>,
+    /// It has no events.
+    is_http: bool,
     log_readers: Arc<LogReaders>,
 }
 
@@ -138,15 +144,19 @@ impl Connection {
             return Ok(server);
         }
         let server = self.client.server().await?;
+        if self.is_http {
+            self.child.open();
+        }
         Ok(self.server.get_or_init(|| server))
     }
 }
 
 impl Pool {
     /// Creates the pool, which connects to nothing yet.
-    pub fn new(settings: UpstreamSettings, io: &IoThread) -> Self {
+    pub fn new(settings: UpstreamSettings, status: Arc<UpstreamStatus>, io: &IoThread) -> Self {
         Self {
             settings,
+            status,
             io: io.clone(),
             list_connection: OnceLock::new(),
             by_principal: Mutex::default(),
@@ -285,6 +295,8 @@ impl Pool {
             .connect_timeout(settings.init_timeout)
             .handshake_timeout(settings.init_timeout)
             .declare(inputs_of(capabilities));
+        let child = Arc::new(ChildRecord::new(Arc::clone(&self.status.children), false));
+        builder = child.watch(builder);
         let log_readers = Arc::new(LogReaders {
             is_private,
             has_cancelled: AtomicBool::new(false),
@@ -301,7 +313,8 @@ impl Pool {
             builder = builder.header(name, value);
         }
         let client = builder.connect_lazy()?;
-        Ok(Connection { client, server: OnceLock::new(), _place: place, log_readers })
+        let (server, is_http) = (OnceLock::new(), matches!(settings.target, Target::Http(_)));
+        Ok(Connection { client, server, _place: place, child, is_http, log_readers })
     }
 }
 

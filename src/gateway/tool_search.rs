@@ -15,9 +15,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::gateway::call::{Upstream, call_of, forward};
+use crate::gateway::call::{Outgoing, Upstream, call_of, forward};
 use crate::gateway::lists::{Definition, requires_task};
 use crate::gateway::search::{Index, SearchEntry};
+use crate::gateway::status::ToolCounts;
 use crate::service::{
     CallToolResult, HandlerError, HandlerOutput, RequestContext, TaskSupport, Tool, ToolAnnotations,
 };
@@ -49,6 +50,8 @@ pub struct SearchedTool {
     pub definition: Definition,
     /// Its upstream.
     pub upstream: Arc<Upstream>,
+    /// Where its calls are counted.
+    pub counts: ToolCounts,
 }
 
 impl SearchedTool {
@@ -197,7 +200,9 @@ async fn call_tool(
     if !arguments.starts_with('{') {
         return Err(Error::invalid_params("arguments.arguments is no object").into());
     }
+    let (upstream, own) = (Arc::clone(&tool.upstream), &tool.own);
+    let counts = Some(tool.counts.of(&upstream.pool.status.calls, own));
     let requires_task = requires_task(&tool.definition);
-    let outgoing = call_of(&tool.own, arguments.as_bytes(), requires_task);
-    forward(Arc::clone(&tool.upstream), outgoing, ctx).await
+    let call = call_of(own, arguments.as_bytes(), requires_task);
+    forward(upstream, Outgoing { tool: counts, ..call }, ctx).await
 }

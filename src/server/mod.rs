@@ -22,6 +22,7 @@ mod fetch;
 mod secret_file;
 
 mod traces;
+mod upstreams;
 
 mod audit;
 
@@ -113,3 +114,5 @@ pub use self::subscriptions::ResourceWatch;
 pub use self::subscriptions::STREAM_BYTES;
 #[cfg(feature = "cli")]
 pub use self::traces::check_traces;
+#[cfg(feature = "gateway")]
+pub use self::upstreams::UpstreamDirectory;

@@ -15,6 +15,7 @@ mod commands;
 mod faults;
 mod held;
 mod sharing;
+mod status;
 mod tasks;
 
 /// The program under test.

@@ -74,6 +74,8 @@ pub enum OtherRequest {
     Refused,
     /// GET that is upgraded to WebSocket.
     Upgrade,
+    /// GET of the list of the servers behind this one.
+    Upstreams,
     /// DELETE of a session of the parity dialect.
     ParityDelete,
     /// GET of an event stream of the parity dialect.
@@ -85,7 +87,7 @@ pub enum OtherRequest {
 }
 
 impl OtherRequest {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Connections,
         Self::DeleteSession,
         Self::Metadata,
@@ -96,6 +98,7 @@ impl OtherRequest {
         Self::Stream,
         Self::Refused,
         Self::Upgrade,
+        Self::Upstreams,
         Self::ParityDelete,
         Self::ParityEvents,
         Self::ParityHandshake,
@@ -115,6 +118,7 @@ impl OtherRequest {
             Self::Stream => "http/stream",
             Self::Refused => "http/refused",
             Self::Upgrade => "http/upgrade",
+            Self::Upstreams => "http/upstreams",
             Self::ParityDelete => "parity/delete",
             Self::ParityEvents => "parity/events",
             Self::ParityHandshake => "parity/handshake",

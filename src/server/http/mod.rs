@@ -48,6 +48,7 @@ use super::owner_id::SessionId;
 use super::reply_to::PeerId;
 use super::session_store::{CreatedSession, RemovedSession, SessionError, SessionStore};
 use super::shard_message::{HttpTimeouts, SessionLimits};
+use super::upstreams::UpstreamDirectory;
 use crate::connection::Connections;
 use crate::connection::proxy_protocol::ProxyCounters;
 use crate::connection::tls::TlsCounters;
@@ -100,6 +101,8 @@ pub(super) struct HttpTransport {
     pub sessions: SessionStore<HttpSession>,
     /// Numbers of sessions and streams of all shards.
     gauges: SharedGauges,
+    /// The servers behind this one.
+    pub upstreams: Option<Arc<dyn UpstreamDirectory>>,
     /// The server drains: it accepts no more requests.
     pub is_draining: bool,
     /// The server drains, or is about to: `/readyz` answers 503.
@@ -140,6 +143,7 @@ pub(super) struct HttpParts {
     /// A random number of the process, of which the ids of requests are made.
     pub request_ids: u128,
     pub gauges: SharedGauges,
+    pub upstreams: Option<Arc<dyn UpstreamDirectory>>,
 }
 
 impl HttpTransport {
@@ -153,6 +157,7 @@ impl HttpTransport {
             exchanges: Exchanges::new(shard, shard_count, parts.timeouts, parts.request_ids),
             sessions: parts.sessions,
             gauges: parts.gauges,
+            upstreams: parts.upstreams,
             is_draining: false,
             is_unready: false,
         }

@@ -193,21 +193,22 @@ options! {
 }
 
 options! {
-    /// Options of the endpoints of operators: `/healthz`, `/readyz`, `/metrics`, `/connections`.
+    /// Options of the endpoints of operators: `/healthz`, `/readyz`, `/metrics`, `/connections`,
+    /// `/upstreams`.
     pub struct AdminOptions at |options| options.admin;
 
     group ADMIN {
         /// Address of a listener of their own, at which nothing else is served; port 0 selects a
-        /// free port. off serves them at `http.address`, `/connections` only on loopback. They
-        /// never count against `http.connections_max`. Fixed at start.
+        /// free port. off serves them at `http.address`, `/connections` and `/upstreams` only on
+        /// loopback. They never count against `http.connections_max`. Fixed at start.
         ///
         /// The listener has up to 64 connections, on the first shard.
         #[option("admin.address", Address, restart)]
         #[cost = "one listening socket; those who reach it see the addresses of clients"]
         pub address: Option<SocketAddr> = None;
 
-        /// File with the token that `/metrics` and `/connections` need, as `Authorization: Bearer`,
-        /// wherever they are served; off needs none.
+        /// File with the token that `/metrics`, `/connections` and `/upstreams` need, as
+        /// `Authorization: Bearer`, wherever they are served; off needs none.
         ///
         /// `/healthz` and `/readyz` need none.
         #[option("admin.token", File, restart)]

@@ -406,8 +406,8 @@ options! {
         ///
         /// Requests that are not MCP are `http/connections`, `http/delete`, `http/metadata`,
         /// `http/metrics`, `http/options`, `http/page`, `http/status`, `http/stream` (GET of an
-        /// event stream), `http/upgrade` and `parity/handshake`; `/healthz`, `/readyz` and the
-        /// listener of operators have no limit.
+        /// event stream), `http/upgrade`, `http/upstreams` and `parity/handshake`; `/healthz`,
+        /// `/readyz` and the listener of operators have no limit.
         ///
         /// The burst is what may come at once after a pause; default is LIMIT. A period may have a
         /// number (`10s`). Each value of the keys has a limit of its own; without keys all requests

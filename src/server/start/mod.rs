@@ -83,6 +83,8 @@ use super::shared_states::StateSource;
 #[cfg(feature = "gateway")]
 use super::subscriptions::ResourceWatch;
 use super::traces::TraceSource;
+#[cfg(feature = "gateway")]
+use super::upstreams::UpstreamDirectory;
 use crate::guard::auth::TokenVerifier;
 use crate::service::{Catalog, CatalogError};
 #[cfg(feature = "signals")]
@@ -160,6 +162,7 @@ impl Server {
                 outside_results: Arc::default(),
                 keeps_session_slots: false,
                 resource_watch: None,
+                upstreams: None,
             },
             options: Options::default(),
             listen: Listen::default(),
@@ -268,6 +271,13 @@ impl Server {
     #[cfg(feature = "gateway")]
     pub(crate) fn watch_resources(mut self, watch: ResourceWatch) -> Self {
         self.services.resource_watch = Some(watch);
+        self
+    }
+
+    /// Shows `upstreams` to operators.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn upstreams(mut self, upstreams: Arc<dyn UpstreamDirectory>) -> Self {
+        self.services.upstreams = Some(upstreams);
         self
     }
 

@@ -59,6 +59,7 @@ use crate::server::shared_states::SharedStates;
 use crate::server::subscriptions::{ResourceWatch, SubscriptionRegistry};
 use crate::server::tasks::{TaskTable, Tasks};
 use crate::server::traces::TraceSource;
+use crate::server::upstreams::UpstreamDirectory;
 use crate::server::waiting_requests::{HeldMessages, WaitingRequests};
 use crate::server::websocket::WebSocketTransport;
 use crate::service::Catalog;
@@ -82,6 +83,8 @@ pub struct Services {
     pub keeps_session_slots: bool,
     /// Called for the resources that have subscribers.
     pub resource_watch: Option<ResourceWatch>,
+    /// The servers behind this one.
+    pub upstreams: Option<Arc<dyn UpstreamDirectory>>,
 }
 
 #[cfg(feature = "tokio")]
@@ -261,9 +264,11 @@ impl ShardBuilder {
         let (writer, executing) = (Arc::clone(&catalog_writer), self.update_executor);
         let pending_updates = PendingUpdates::new(writer, executing, sender.clone(), shard);
         let memory = Rc::new(HandlerMemory::new(limits.memory));
-        let checks = request_checks(&self.options, &self.auth, self.guards);
+        let upstreams = self.services.upstreams;
+        let checks = request_checks(&self.options, &self.auth, self.guards, upstreams.is_some());
         let ids = owner_ids(&self.entropy, Purpose::SessionIds, shard, shards);
-        let http = http_parts(checks, ids, &self.entropy, self.gauges, &limits);
+        let http =
+            HttpParts { upstreams, ..http_parts(checks, ids, &self.entropy, self.gauges, &limits) };
         let results = ResultMemory::new(self.services.outside_results, shards);
         let dispatcher = Dispatcher {
             catalog: self.services.catalog,
@@ -351,7 +356,17 @@ fn http_parts(
     let (limits, timeouts) = (limits.http_request, limits.http_timeouts);
     let mut rng = SecureRng::new(&entropy.secret, Purpose::RequestIds);
     let request_ids = rng.next_u128().unwrap_or_default();
-    HttpParts { checks, operator_checks, limits, timeouts, sessions, request_ids, gauges }
+    let upstreams = None;
+    HttpParts {
+        checks,
+        operator_checks,
+        limits,
+        timeouts,
+        sessions,
+        request_ids,
+        gauges,
+        upstreams,
+    }
 }
 
 fn websockets(options: &Options, limits: &ShardLimits) -> WebSocketTransport {
@@ -446,12 +461,15 @@ fn request_checks(
     options: &Options,
     auth: &Authentication,
     RequestGuards { clients, operators, operator_token, card }: RequestGuards,
+    upstreams: bool,
 ) -> [RequestChecks; 2] {
     let resource_metadata = auth.metadata().is_some();
     let server_card = card.is_some();
     let profile = CheckProfile { resource_metadata, server_card, ..check_profile(options) };
-    let [mut clients, operators] = [(profile, clients), (operator_profile(), operators)]
-        .map(|(profile, guard)| RequestChecks::new(profile, guard, operator_token));
+    let [mut clients, operators] =
+        [(profile, clients), (operator_profile(), operators)].map(|(profile, guard)| {
+            RequestChecks::new(CheckProfile { upstreams, ..profile }, guard, operator_token)
+        });
     clients.card = card;
     [clients, operators]
 }
@@ -477,6 +495,7 @@ fn check_profile(options: &Options) -> CheckProfile {
             .then(|| options.parity.path.as_str().into()),
         resource_metadata: false,
         server_card: false,
+        upstreams: false,
         operators: match (options.admin.address, options.http.address) {
             (Some(_), _) => OperatorEndpoints::None,
             (None, Some(address)) if address.ip().is_loopback() => OperatorEndpoints::All,

@@ -225,8 +225,12 @@ fn continue_report(shard: &mut Shard, report: ReportMessage) {
             let shards = shard.dispatcher.shard_count;
             queues.sort_unstable_by_key(|depths| depths.shard);
             let gauges = shard.transports.gauges(shards, rate_keys, overload(shard), queues);
-            let text = Metrics { counters: &counters, gauges }.to_string().into_bytes();
-            write_document(shard, exchange, BodyKind::Text(metrics::CONTENT_TYPE), text);
+            let mut text = Metrics { counters: &counters, gauges }.to_string();
+            if let Some(upstreams) = &shard.transports.http.upstreams {
+                text.push_str(&upstreams.write_metrics());
+            }
+            let body = BodyKind::Text(metrics::CONTENT_TYPE);
+            write_document(shard, exchange, body, text.into_bytes());
         }
         ReportMessage::Connections { exchange, page } => continue_list(shard, exchange, page),
     }

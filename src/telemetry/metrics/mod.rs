@@ -268,11 +268,16 @@ impl Metrics<'_> {
 }
 
 /// Returns a text as the value of a label.
-fn escape_label(text: &str) -> String {
+pub fn escape_label(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-fn write_head(out: &mut impl Write, name: &str, kind: &str, description: &str) -> fmt::Result {
+/// Writes the lines before the samples of a metric, whose name follows `corelane_`.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn write_head(out: &mut impl Write, name: &str, kind: &str, description: &str) -> fmt::Result {
     writeln!(out, "# HELP corelane_{name} {}", description.trim_start())?;
     writeln!(out, "# TYPE corelane_{name} {kind}")
 }

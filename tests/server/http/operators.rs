@@ -1,14 +1,12 @@
 //! The endpoints of operators: they are served beyond the connection limit, take no place of a
 //! client, and may have an address of their own.
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 use corelane::Options;
 use corelane_test_support::messages::{call, modern};
+use corelane_test_support::promtool::{check_metrics, promtool};
 use corelane_test_support::{
     HttpClient, Request, Response, TestServer, http_options, on_one_shard_and_two, over_each_ring,
 };
@@ -122,12 +120,12 @@ fn admin_address_serves_operators_only() {
             for path in ["/healthz", "/readyz", "/metrics", "/connections"] {
                 assert_eq!(get(operator, path).status(), 200, "{path}");
             }
-            for path in ["/mcp", "/", "/status", "/mcp/ws"] {
+            for path in ["/mcp", "/", "/status", "/mcp/ws", "/upstreams"] {
                 get(operator, path).expect_error(404, -32600, None);
             }
         }
         let mut client = server.connect_http();
-        for path in ["/healthz", "/readyz", "/metrics", "/connections"] {
+        for path in ["/healthz", "/readyz", "/metrics", "/connections", "/upstreams"] {
             get(&mut client, path).expect_error(404, -32600, None);
         }
         client.expect_alive();
@@ -215,12 +213,6 @@ fn metrics_have_queues_of_every_shard() {
     });
 }
 
-/// Returns the command `promtool` that ./test.sh has installed, or that of the system.
-fn promtool() -> Command {
-    let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).join("promtool/usr/bin/promtool");
-    Command::new(if installed.exists() { installed.into() } else { OsString::from("promtool") })
-}
-
 #[test]
 #[ignore = "needs promtool: ./test.sh installs it and runs the test"]
 fn documented_alerts_pass_promtool() {
@@ -235,7 +227,8 @@ fn documented_alerts_pass_promtool() {
     let rules = alerts.concat().replace('\n', "\n  ");
     let groups = format!("groups:\n- name: operators\n  rules:\n  {rules}\n");
     std::fs::write(&file, groups).expect("a file");
-    let checked = promtool().args(["check", "rules"]).arg(&file).output().expect("promtool starts");
+    let mut command = promtool(env!("CARGO_TARGET_TMPDIR"));
+    let checked = command.args(["check", "rules"]).arg(&file).output().expect("promtool starts");
     let text = String::from_utf8_lossy(&checked.stdout);
     assert!(checked.status.success(), "{checked:?}");
     assert!(text.contains(&format!("SUCCESS: {count} rules found")), "{text}");
@@ -248,15 +241,7 @@ fn metrics_pass_promtool() {
     let mut client = server.connect_http();
     get(&mut client, "/none").expect_error(404, -32600, None);
     let metrics = get(&mut client, "/metrics").body;
-    let mut check = promtool()
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool starts");
-    check.stdin.take().expect("piped").write_all(&metrics).expect("promtool reads");
-    let ended = check.wait_with_output().expect("promtool ends");
+    let ended = check_metrics(env!("CARGO_TARGET_TMPDIR"), &metrics);
     // These names are given by the specification of the parity dialect.
     let is_given = |line: &&str| {
         line.starts_with("mcp_latency_ms metric names should not contain abbreviated units")

@@ -23,6 +23,7 @@ pub mod http;
 pub mod line_client;
 pub mod listening_process;
 pub mod process;
+pub mod promtool;
 pub mod websocket;
 
 #[cfg(feature = "server")]

@@ -55,7 +55,7 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: Re
         RequestKind::Health | RequestKind::Ready => {
             shard.respond_http(incoming, Status::OK, BodyKind::Text("text/plain"), fields, b"ok\n");
         }
-        RequestKind::Metrics | RequestKind::Connections { .. }
+        RequestKind::Metrics | RequestKind::Connections { .. } | RequestKind::Upstreams
             if !is_from_operator(shard, incoming) =>
         {
             refuse_operator(shard, incoming);
@@ -88,18 +88,25 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: Re
             shard.outbox.forward(exchange.shard, ShardMessage::Report(Box::new(report)));
         }
         RequestKind::Connections { query } => list_connections(shard, incoming, query),
-        RequestKind::Page => {
-            let policy = Some(CONTENT_SECURITY_POLICY);
-            let fields = ResponseFields { content_security_policy: policy, ..fields };
-            let body = BodyKind::Text("text/html; charset=utf-8");
-            let page = write_page(shard.transports.http.checks.profile.paths.mcp());
-            shard.respond_http(incoming, Status::OK, body, fields, page.as_bytes());
+        RequestKind::Upstreams => {
+            let upstreams = shard.transports.http.upstreams.as_ref();
+            let text = upstreams.map(|it| it.write_json()).unwrap_or_default();
+            shard.respond_http(incoming, Status::OK, BodyKind::Json, fields, text.as_bytes());
         }
+        RequestKind::Page => respond_with_page(shard, incoming),
         _ => {
             let (status, body) = (Status::NOT_FOUND, BodyKind::Text("text/plain"));
             shard.respond_http(incoming, status, body, fields, b"not found\n");
         }
     }
+}
+
+fn respond_with_page(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
+    let policy = Some(CONTENT_SECURITY_POLICY);
+    let fields = ResponseFields { content_security_policy: policy, ..incoming.response_fields() };
+    let body = BodyKind::Text("text/html; charset=utf-8");
+    let page = write_page(shard.transports.http.checks.profile.paths.mcp());
+    shard.respond_http(incoming, Status::OK, body, fields, page.as_bytes());
 }
 
 /// Responds with the server card or the catalog that names it, or with 304 if the client has it.

@@ -43,6 +43,7 @@ pub fn check_head<'b>(
         (Route::Page, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Page),
         (Route::Ready, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Ready),
         (Route::Status, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Status),
+        (Route::Upstreams, HttpMethod::Get) => Ok(RequestKind::Upstreams),
         (Route::WebSocket, HttpMethod::Get) => Ok(RequestKind::Upgrade),
         (Route::Parity, HttpMethod::Post) => {
             check_content(head, false)?;
@@ -266,8 +267,10 @@ fn reject_path(profile: &CheckProfile) -> Rejection {
         };
         CheckId::Path.reject(text)
     } else {
-        let message = "not found: this address serves /healthz, /readyz, /metrics and /connections";
-        CheckId::Path.reject(message)
+        let more =
+            if profile.upstreams { ", /connections and /upstreams" } else { " and /connections" };
+        let text = format!("not found: this address serves /healthz, /readyz, /metrics{more}");
+        CheckId::Path.reject(text)
     }
 }
 
@@ -306,5 +309,6 @@ const STATELESS_PROFILE: CheckProfile = CheckProfile {
     parity: None,
     resource_metadata: false,
     server_card: false,
+    upstreams: false,
     operators: OperatorEndpoints::Monitoring,
 };

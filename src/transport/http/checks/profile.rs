@@ -11,7 +11,7 @@ pub enum OperatorEndpoints {
     /// `/healthz`, `/readyz` and `/metrics`.
     #[default]
     Monitoring,
-    /// These and `/connections`, which shows the addresses of clients.
+    /// These, `/connections`, which shows the addresses of clients, and `/upstreams`.
     All,
     /// None: they have a listener of their own.
     None,
@@ -46,6 +46,9 @@ pub struct CheckProfile {
     pub resource_metadata: bool,
     /// Whether the server card and the catalog of the host are served (SEP-2127). Default false.
     pub server_card: bool,
+    /// Whether there are servers behind this one, to be listed where connections are. Default
+    /// false.
+    pub upstreams: bool,
     /// The endpoints of operators. Default [`OperatorEndpoints::Monitoring`].
     pub operators: OperatorEndpoints,
 }
@@ -63,6 +66,7 @@ impl Default for CheckProfile {
             parity: None,
             resource_metadata: false,
             server_card: false,
+            upstreams: false,
             operators: OperatorEndpoints::Monitoring,
         }
     }

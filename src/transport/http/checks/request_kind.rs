@@ -57,6 +57,8 @@ pub enum RequestKind<'b> {
     ServerCard,
     /// GET of the counters shown on the page.
     Status,
+    /// GET of the list of the servers behind this one.
+    Upstreams,
     /// GET of the MCP endpoint: opens or resumes a stream of a legacy session.
     GetStream {
         /// The session id.
@@ -125,7 +127,10 @@ impl RequestKind<'_> {
     /// Returns whether operators send it: it does not count against the limits of clients.
     #[inline]
     pub const fn is_operators(&self) -> bool {
-        matches!(self, Self::Connections { .. } | Self::Health | Self::Metrics | Self::Ready)
+        matches!(
+            self,
+            Self::Connections { .. } | Self::Health | Self::Metrics | Self::Ready | Self::Upstreams
+        )
     }
 }
 
@@ -154,6 +159,7 @@ pub(super) enum Route {
     CardCatalog,
     ServerCard,
     Status,
+    Upstreams,
     WebSocket,
     Parity,
     ParityEvents,
@@ -216,6 +222,7 @@ impl Route {
             // The page calls the MCP endpoint.
             Self::Page if profile.paths.mcp().is_empty() => false,
             Self::Connections => profile.lists_connections(),
+            Self::Upstreams => profile.lists_connections() && profile.upstreams,
             Self::Health | Self::Metrics | Self::Ready => profile.has_monitoring(),
             _ => profile.serves_clients(),
         }
@@ -230,6 +237,7 @@ impl Route {
             b"/metrics" => Self::Metrics,
             b"/readyz" => Self::Ready,
             b"/status" => Self::Status,
+            b"/upstreams" => Self::Upstreams,
             _ => return None,
         })
     }
@@ -245,6 +253,7 @@ impl Route {
             | Self::LegacySse
             | Self::Metrics
             | Self::ParityEvents
+            | Self::Upstreams
             | Self::WebSocket => "GET, OPTIONS",
             Self::ParitySchemas
             | Self::Health

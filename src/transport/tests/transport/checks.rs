@@ -25,6 +25,7 @@ const fn profile(strict: Option<Revision>, legacy: bool, legacy_sse: bool) -> Ch
         parity: None,
         resource_metadata: false,
         server_card: false,
+        upstreams: false,
         operators: OperatorEndpoints::All,
     }
 }
