@@ -13,6 +13,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, unbounded};
 
 use crate::declared::{ChangeCounts, Entry, Key, Offered, Share};
 use crate::gateway::call::{Running, Upstream};
+use crate::gateway::directory::Directory;
 use crate::gateway::entries::{Merged, Source};
 use crate::gateway::followed_resources::{FollowedResources, UpstreamResource};
 use crate::gateway::follower::{
@@ -24,9 +25,9 @@ use crate::gateway::lists::Lists;
 use crate::gateway::names::NameRules;
 use crate::gateway::pool::Pool;
 use crate::gateway::settings::UpstreamSettings;
-use crate::gateway::status::{Directory, UpstreamStatus};
+use crate::gateway::status::UpstreamStatus;
 use crate::server::options::GatewayOptions;
-use crate::server::{Handle, ResourceWatch, Server};
+use crate::server::{Handle, ResourceWatch, Server, UpstreamChange};
 use crate::service::{Catalog, CatalogError, Features};
 use crate::telemetry::event::UpstreamEvent;
 
@@ -102,6 +103,7 @@ impl UpstreamFacts {
 #[derive(Clone, Default)]
 struct UpstreamState {
     lists: Option<Box<Lists>>,
+    is_disabled: bool,
     is_reading: bool,
     /// When its lists are read again, after the read in progress.
     due: Option<Instant>,
@@ -169,7 +171,7 @@ impl Gateway {
             events.record_subscribers(uri, has_subscribers);
         });
         let statuses = self.upstreams.iter().map(|it| Arc::clone(&it.pool.status));
-        let directory = Arc::new(Directory::new(statuses.collect()));
+        let directory = Arc::new(Directory::new(statuses.collect(), self.events.clone()));
         let server = server.keep_session_slots().watch_resources(watch).upstreams(directory);
         Ok(server.on_start(move |handle| GatewayThread::start(gateway, handle)))
     }
@@ -333,6 +335,9 @@ impl Gateway {
     fn end_follow(&self, index: usize, followed: &mut UpstreamState, error: Option<&ClientError>) {
         let now = self.clock.now();
         followed.is_followed = false;
+        if followed.is_disabled {
+            return;
+        }
         if error.is_some_and(has_no_notifications) {
             followed.due = Some(now.after(POLL));
             return;
@@ -352,6 +357,12 @@ impl Gateway {
     fn handle(&self, event: FollowerEvent) -> bool {
         let mut state = self.lock();
         match event {
+            FollowerEvent::Lists { index, .. } | FollowerEvent::Failed { index, .. }
+                if state.upstreams[index].is_disabled =>
+            {
+                state.upstreams[index].is_reading = false;
+                false
+            }
             FollowerEvent::Lists { index, mut lists } => {
                 let settings = &self.upstreams[index].pool.settings;
                 settings.selection.apply(&mut lists);
@@ -411,14 +422,44 @@ impl Gateway {
         UpstreamEvent::Failed { upstream, error: &error.to_string() }.emit();
     }
 
-    /// Handles what followers and shards have recorded. Returns the resources that have changed.
-    fn take_changes(&self) -> BTreeSet<String> {
-        let Changes { lists, resources, subscribed } = self.events.take_changes();
+    /// Applies the change of an operator. What is offered of an upstream stays while it restarts.
+    fn change_upstream(&self, index: usize, followed: &mut UpstreamState, change: UpstreamChange) {
+        let is_enabled = change != UpstreamChange::Disable;
+        if change == UpstreamChange::Enable && !followed.is_disabled {
+            return;
+        }
+        let pool = &self.upstreams[index].pool;
+        let (upstream, change) = (&pool.settings.name, change.as_str());
+        UpstreamEvent::Requested { upstream, change }.emit();
+        pool.set_disabled(!is_enabled);
+        pool.status.set_changed(is_enabled);
+        for connection in pool.replace_connections() {
+            drop(self.io.spawn(move || connection.close()));
+        }
+        let now = is_enabled.then(|| self.clock.now());
+        (followed.is_disabled, followed.failures, followed.follow_ends) = (!is_enabled, 0, 0);
+        followed.due = now;
+        followed.follow_due = now.filter(|_| !followed.is_followed);
+        if !is_enabled {
+            followed.lists = None;
+        }
+    }
+
+    /// Handles what followers, shards and operators have recorded. Returns the resources that have
+    /// changed, and whether the catalog may have.
+    fn take_changes(&self) -> (BTreeSet<String>, bool) {
+        let Changes { lists, resources, subscribed, upstreams } = self.events.take_changes();
         let mut state = self.lock();
         let due = self.clock.now().after(DEBOUNCE);
+        let has_disabled = upstreams.values().any(|change| *change == UpstreamChange::Disable);
+        for (index, change) in upstreams {
+            self.change_upstream(index, &mut state.upstreams[index], change);
+        }
         for index in lists {
-            let known = &mut state.upstreams[index].due;
-            *known = Some(known.map_or(due, |known| known.min(due)));
+            let followed = &mut state.upstreams[index];
+            if !followed.is_disabled {
+                followed.due = Some(followed.due.map_or(due, |known| known.min(due)));
+            }
         }
         for (uri, is_subscribed) in subscribed {
             if is_subscribed {
@@ -427,7 +468,7 @@ impl Gateway {
                 state.resources.unsubscribe(&uri);
             }
         }
-        resources
+        (resources, has_disabled)
     }
 
     /// Follows a resource with subscribers at its upstream, if that is known.
@@ -538,8 +579,12 @@ impl Gateway {
             match self.received.recv_timeout(wait) {
                 Ok(FollowerEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Ok(FollowerEvent::Changed) => {
-                    for uri in self.take_changes() {
+                    let (resources, may_differ) = self.take_changes();
+                    for uri in resources {
                         handle.notify_resource_updated(&uri);
+                    }
+                    if may_differ {
+                        self.publish(handle);
                     }
                 }
                 Ok(event) => {

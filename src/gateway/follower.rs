@@ -13,6 +13,7 @@ use crossbeam::channel::Sender;
 
 use crate::gateway::lists::Lists;
 use crate::gateway::pool::Pool;
+use crate::server::UpstreamChange;
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one change")]
 type Mutex<T> = std::sync::Mutex<T>;
@@ -74,6 +75,8 @@ pub struct Changes {
     pub resources: BTreeSet<String>,
     /// Whether a resource has subscribers.
     pub subscribed: BTreeMap<String, bool>,
+    /// Changes of upstreams by operators.
+    pub upstreams: BTreeMap<usize, UpstreamChange>,
 }
 
 impl FollowerEvents {
@@ -107,6 +110,17 @@ impl FollowerEvents {
                 pending.shards.remove(uri);
             }
             pending.changes.subscribed.insert(uri.to_owned(), is_subscribed);
+        });
+    }
+
+    /// Records a change of an upstream by an operator, which takes the place of an earlier one; a
+    /// restart enables an upstream, too.
+    pub fn record_change(&self, index: usize, change: UpstreamChange) {
+        self.record(|pending| {
+            let known = pending.changes.upstreams.entry(index).or_insert(change);
+            if (*known, change) != (UpstreamChange::Restart, UpstreamChange::Enable) {
+                *known = change;
+            }
         });
     }
 
@@ -227,10 +241,25 @@ mod tests {
         }
         assert!(matches!(received.try_recv(), Ok(FollowerEvent::Changed)));
         assert!(received.try_recv().is_err());
-        let Changes { lists, resources, subscribed } = events.take_changes();
+        let Changes { lists, resources, subscribed, .. } = events.take_changes();
         assert_eq!((lists.len(), resources.len(), subscribed.len()), (1, 1, 0));
         events.record_lists(2);
         assert!(matches!(received.try_recv(), Ok(FollowerEvent::Changed)));
+    }
+
+    #[test]
+    fn last_change_of_operator_counts() {
+        use UpstreamChange::{Disable, Enable, Restart};
+        let events = FollowerEvents::new(unbounded().0);
+        for (changes, expected) in [
+            ([Enable, Disable], Disable),
+            ([Disable, Restart], Restart),
+            ([Restart, Enable], Restart),
+            ([Restart, Disable], Disable),
+        ] {
+            changes.into_iter().for_each(|change| events.record_change(3, change));
+            assert_eq!(events.take_changes().upstreams, BTreeMap::from([(3, expected)]));
+        }
     }
 
     #[test]

@@ -46,6 +46,8 @@ mod follower;
 
 mod followed_resources;
 
+mod directory;
+
 mod federation;
 
 pub use self::federation::{Gateway, UpstreamFacts, UpstreamReport, find_equal_names};

@@ -11,7 +11,8 @@ use std::sync::{Arc, MutexGuard, OnceLock, PoisonError, Weak};
 
 use corelane_base::principal::Principal;
 use corelane_client::{
-    Client, ClientError, IoThread, LogMessage, ReconnectMode, ReconnectOptions, ServerInfo, Target,
+    Client, ClientError, ClientErrorKind, IoThread, LogMessage, ReconnectMode, ReconnectOptions,
+    ServerInfo, Target,
 };
 use corelane_protocol::eras::{ClientCapabilities, LoggingLevel};
 use corelane_protocol::error::{Error, ErrorKind};
@@ -25,6 +26,8 @@ use crate::service::{HandlerError, RequestInfo, SessionSlot};
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;
+#[expect(clippy::disallowed_types, reason = "read for the clone of a pointer")]
+type RwLock<T> = std::sync::RwLock<T>;
 
 /// One upstream: its programs or sessions.
 pub struct Pool {
@@ -32,9 +35,12 @@ pub struct Pool {
     pub status: Arc<UpstreamStatus>,
     io: IoThread,
     /// The one that the lists are read from, and that all callers share where they do.
-    list_connection: OnceLock<Arc<Connection>>,
+    list_connection: RwLock<Option<Arc<Connection>>>,
     by_principal: Mutex<HashMap<Option<String>, Arc<Connection>>>,
     children: Arc<AtomicUsize>,
+    /// Every connection that is not dropped.
+    connections: Mutex<Vec<Weak<Connection>>>,
+    is_disabled: AtomicBool,
 }
 
 /// A client of an upstream: one program, or one session.
@@ -48,6 +54,8 @@ pub struct Connection {
     child: Arc<ChildRecord>,
     /// It has no events.
     is_http: bool,
+    /// Another one takes its place with the next request.
+    is_replaced: AtomicBool,
     log_readers: Arc<LogReaders>,
 }
 
@@ -113,6 +121,15 @@ const INPUTS: [ClientCapabilities; 3] = [
 ];
 
 impl Connection {
+    /// Ends its program or session; its calls in flight fail.
+    pub async fn close(self: Arc<Self>) {
+        self.client.clone().close().await;
+    }
+
+    fn is_current(&self) -> bool {
+        !self.is_replaced.load(Ordering::Acquire)
+    }
+
     /// Whether it serves one caller.
     pub fn is_private(&self) -> bool {
         self.log_readers.is_private
@@ -158,9 +175,11 @@ impl Pool {
             settings,
             status,
             io: io.clone(),
-            list_connection: OnceLock::new(),
+            list_connection: RwLock::new(None),
             by_principal: Mutex::default(),
             children: Arc::default(),
+            connections: Mutex::default(),
+            is_disabled: AtomicBool::new(false),
         }
     }
 
@@ -172,13 +191,37 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// The target or its options are invalid.
+    /// The target or its options are invalid, or the upstream is disabled.
     pub fn list_connection(&self) -> Result<Arc<Connection>, ClientError> {
-        if let Some(known) = self.list_connection.get() {
+        if self.is_disabled.load(Ordering::Acquire) {
+            let text = "an operator has disabled it";
+            return Err(ClientError::new(ClientErrorKind::Closed, text));
+        }
+        let known = self.list_connection.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref().filter(|it| it.is_current()) {
             return Ok(Arc::clone(known));
         }
-        let connection = Arc::new(self.connect(every_input(), None, false)?);
-        Ok(Arc::clone(self.list_connection.get_or_init(|| connection)))
+        drop(known);
+        let mut known = self.list_connection.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref().filter(|it| it.is_current()) {
+            return Ok(Arc::clone(known));
+        }
+        let connection = self.connect(every_input(), None, false, known.is_some())?;
+        *known = Some(Arc::clone(&connection));
+        Ok(connection)
+    }
+
+    /// Returns every connection, in whose places the next requests make others. Their callers
+    /// close them.
+    pub fn replace_connections(&self) -> Vec<Arc<Connection>> {
+        let connections = std::mem::take(&mut *lock(&self.connections));
+        let live = connections.iter().filter_map(Weak::upgrade);
+        live.inspect(|it| it.is_replaced.store(true, Ordering::Release)).collect()
+    }
+
+    /// Has requests fail, or served again.
+    pub fn set_disabled(&self, is_disabled: bool) {
+        self.is_disabled.store(is_disabled, Ordering::Release);
     }
 
     /// The connection of a request.
@@ -193,7 +236,7 @@ impl Pool {
         let capabilities = request.client().capabilities;
         let connection = match self.scope(request, is_modern) {
             ConnectionScope::Everyone => list_connection,
-            ConnectionScope::Call => Arc::new(self.connect_place(capabilities, true)?),
+            ConnectionScope::Call => self.connect_place(capabilities, true, false)?,
             ConnectionScope::Principal(principal) => self.of_principal(principal)?,
             ConnectionScope::Session(slot) => self.of_session(slot, capabilities)?,
         };
@@ -222,14 +265,16 @@ impl Pool {
 
     fn of_principal(&self, principal: Option<String>) -> Result<Arc<Connection>, HandlerError> {
         let mut connections = lock(&self.by_principal);
-        if let Some(known) = connections.get(&principal) {
+        let known = connections.get(&principal);
+        if let Some(known) = known.filter(|it| it.is_current()) {
             return Ok(Arc::clone(known));
         }
+        let follows = known.is_some();
         if self.children.load(Ordering::Acquire) >= self.settings.children_max {
             remove_idle(&mut connections);
         }
         let is_known = principal.is_some();
-        let connection = Arc::new(self.connect_place(ClientCapabilities::NONE, is_known)?);
+        let connection = self.connect_place(ClientCapabilities::NONE, is_known, follows)?;
         connections.insert(principal, Arc::clone(&connection));
         Ok(connection)
     }
@@ -243,20 +288,24 @@ impl Pool {
             return Err(Error::internal("the session keeps a value of another kind").into());
         };
         let mut connections = lock(connections);
-        if let Some(known) = connections.get(&self.settings.name) {
+        let known = connections.get(&self.settings.name);
+        if let Some(known) = known.filter(|it| it.is_current()) {
             return Ok(Arc::clone(known));
         }
-        let connection = Arc::new(self.connect_place(capabilities, true)?);
+        let follows = known.is_some();
+        let connection = self.connect_place(capabilities, true, follows)?;
         connections.insert(self.settings.name.clone(), Arc::clone(&connection));
         Ok(connection)
     }
 
-    /// Makes a client that takes one of the places. `is_private` is whether one caller has it.
+    /// Makes a client that takes one of the places. `is_private` is whether one caller has it, and
+    /// it `follows` one that it replaces.
     fn connect_place(
         &self,
         capabilities: ClientCapabilities,
         is_private: bool,
-    ) -> Result<Connection, HandlerError> {
+        follows: bool,
+    ) -> Result<Arc<Connection>, HandlerError> {
         let children_max = self.settings.children_max;
         let take = |taken: usize| (taken < children_max).then_some(taken + 1);
         if self.children.try_update(Ordering::AcqRel, Ordering::Acquire, take).is_err() {
@@ -269,7 +318,7 @@ impl Pool {
             return Err(Error::new(kind, text).into());
         }
         let place = Place(Arc::clone(&self.children));
-        self.connect(capabilities, Some(place), is_private)
+        self.connect(capabilities, Some(place), is_private, follows)
             .map_err(|error| error_of(&self.settings.name, &error))
     }
 
@@ -279,7 +328,8 @@ impl Pool {
         capabilities: ClientCapabilities,
         place: Option<Place>,
         is_private: bool,
-    ) -> Result<Connection, ClientError> {
+        follows: bool,
+    ) -> Result<Arc<Connection>, ClientError> {
         let settings = &self.settings;
         let mut reconnect = ReconnectOptions::default();
         reconnect.mode = ReconnectMode::OnDemand;
@@ -295,7 +345,7 @@ impl Pool {
             .connect_timeout(settings.init_timeout)
             .handshake_timeout(settings.init_timeout)
             .declare(inputs_of(capabilities));
-        let child = Arc::new(ChildRecord::new(Arc::clone(&self.status.children), false));
+        let child = Arc::new(ChildRecord::new(Arc::clone(&self.status.children), follows));
         builder = child.watch(builder);
         let log_readers = Arc::new(LogReaders {
             is_private,
@@ -314,7 +364,20 @@ impl Pool {
         }
         let client = builder.connect_lazy()?;
         let (server, is_http) = (OnceLock::new(), matches!(settings.target, Target::Http(_)));
-        Ok(Connection { client, server, _place: place, child, is_http, log_readers })
+        let is_replaced = AtomicBool::new(false);
+        let connection =
+            Connection { client, server, _place: place, child, is_http, is_replaced, log_readers };
+        let connection = Arc::new(connection);
+        self.register(&connection);
+        Ok(connection)
+    }
+
+    fn register(&self, connection: &Arc<Connection>) {
+        let mut connections = lock(&self.connections);
+        if connections.len() == connections.capacity() {
+            connections.retain(|it| it.strong_count() > 0);
+        }
+        connections.push(Arc::downgrade(connection));
     }
 }
 

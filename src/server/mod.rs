@@ -115,4 +115,4 @@ pub use self::subscriptions::STREAM_BYTES;
 #[cfg(feature = "cli")]
 pub use self::traces::check_traces;
 #[cfg(feature = "gateway")]
-pub use self::upstreams::UpstreamDirectory;
+pub use self::upstreams::{UpstreamChange, UpstreamDirectory};

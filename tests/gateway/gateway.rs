@@ -15,6 +15,9 @@ use tempfile::TempDir;
 use crate::CORELANE;
 use crate::client::Client;
 
+/// The value of `Authorization` of operators.
+pub(crate) const TOKEN_FIELD: &str = "Bearer token-of-operators";
+
 /// What stands for the folder of the gateway in declarations.
 const FOLDER: &str = "FOLDER";
 
@@ -138,6 +141,17 @@ impl Gateway {
         folder.write("corelane.toml", &text);
         let mut command = Command::new(CORELANE);
         command.args(["gateway", "--config"]).arg(folder.path("corelane.toml")).args(arguments);
+        Self::spawn(folder, &mut command)
+    }
+
+    /// A gateway with these declarations, whose operators have a token.
+    pub(crate) fn with_token(declarations: &str) -> Self {
+        let folder = Folder::new();
+        folder.write("corelane.toml", &declarations.replace(FOLDER, &folder.text_path("")));
+        folder.write("token", TOKEN_FIELD.trim_start_matches("Bearer "));
+        let mut command = Command::new(CORELANE);
+        command.args(["gateway", "--config"]).arg(folder.path("corelane.toml"));
+        command.arg("--admin-token").arg(folder.path("token"));
         Self::spawn(folder, &mut command)
     }
 

@@ -7,6 +7,8 @@
 mod client;
 mod gateway;
 
+mod status;
+
 mod cells;
 mod chains;
 mod changes;
@@ -14,8 +16,8 @@ mod client_requests;
 mod commands;
 mod faults;
 mod held;
+mod operators;
 mod sharing;
-mod status;
 mod tasks;
 
 /// The program under test.

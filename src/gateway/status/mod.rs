@@ -12,8 +12,6 @@ mod children;
 mod exposition;
 mod json;
 
-mod directory;
-
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +25,8 @@ use self::calls::UpstreamCalls;
 pub use self::calls::{CallCounts, CallOutcome, CallRecord, ToolCounts};
 pub use self::children::ChildRecord;
 use self::children::Children;
-pub use self::directory::Directory;
+pub use self::exposition::write_metrics;
+pub use self::json::write_json;
 use crate::declared::Share;
 use crate::gateway::lists::Lists;
 
@@ -73,6 +72,8 @@ pub enum UpstreamState {
     Ready,
     /// Its lists could not be read; those that are known stay.
     Failed,
+    /// An operator has disabled it.
+    Disabled,
 }
 
 impl UpstreamState {
@@ -82,6 +83,7 @@ impl UpstreamState {
             Self::Starting => "starting",
             Self::Ready => "ready",
             Self::Failed => "failed",
+            Self::Disabled => "disabled",
         }
     }
 }
@@ -144,6 +146,13 @@ impl UpstreamStatus {
         let mut state = self.lock();
         (state.state, state.error) = (UpstreamState::Failed, Some(error));
         state.retry_at = Some(retry_at);
+    }
+
+    /// Records that it is starting anew, or disabled.
+    pub fn set_changed(&self, is_enabled: bool) {
+        let changed = if is_enabled { UpstreamState::Starting } else { UpstreamState::Disabled };
+        let mut state = self.lock();
+        (state.state, state.error, state.retry_at) = (changed, None, None);
     }
 
     /// Returns the state.

@@ -74,7 +74,7 @@ pub enum OtherRequest {
     Refused,
     /// GET that is upgraded to WebSocket.
     Upgrade,
-    /// GET of the list of the servers behind this one.
+    /// GET of the list of the servers behind this one, or POST of a change of one.
     Upstreams,
     /// DELETE of a session of the parity dialect.
     ParityDelete,

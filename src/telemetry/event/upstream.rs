@@ -25,6 +25,13 @@ pub enum UpstreamEvent<'a> {
         /// Why.
         error: &'a str,
     },
+    /// An operator changes it.
+    Requested {
+        /// Its name.
+        upstream: &'a str,
+        /// `restart`, `enable` or `disable`.
+        change: &'a str,
+    },
     /// Something that it has is not offered.
     LeftOut {
         /// What, and why.
@@ -49,6 +56,9 @@ impl UpstreamEvent<'_> {
                 info!(upstream, revision, tools, resources, prompts, "upstream ready");
             }
             Self::Failed { upstream, error } => warn!(upstream, error, "upstream failed"),
+            Self::Requested { upstream, change } => {
+                info!(upstream, change, "upstream changed by operator");
+            }
             Self::LeftOut { what } => warn!("not offered: {what}"),
             Self::Changed { added, replaced, removed } => {
                 info!(added, replaced, removed, "upstreams changed");

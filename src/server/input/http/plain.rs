@@ -28,6 +28,7 @@ use crate::server::http::{CONTENT_SECURITY_POLICY, GaugeTotals, write_page};
 use crate::server::owner_id::SessionId;
 use crate::server::shard::{Shard, Transports};
 use crate::server::shard_message::{ExchangeAddress, ReportMessage, ShardMessage};
+use crate::server::upstreams::UpstreamChange;
 use crate::telemetry::label::Transport;
 
 /// Seconds for which the metadata of the resource may be cached.
@@ -55,7 +56,10 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: Re
         RequestKind::Health | RequestKind::Ready => {
             shard.respond_http(incoming, Status::OK, BodyKind::Text("text/plain"), fields, b"ok\n");
         }
-        RequestKind::Metrics | RequestKind::Connections { .. } | RequestKind::Upstreams
+        RequestKind::Metrics
+        | RequestKind::Connections { .. }
+        | RequestKind::Upstreams
+        | RequestKind::ChangeUpstream { .. }
             if !is_from_operator(shard, incoming) =>
         {
             refuse_operator(shard, incoming);
@@ -93,6 +97,7 @@ pub(super) fn handle(shard: &mut Shard, incoming: &IncomingRequest<'_>, kind: Re
             let text = upstreams.map(|it| it.write_json()).unwrap_or_default();
             shard.respond_http(incoming, Status::OK, BodyKind::Json, fields, text.as_bytes());
         }
+        RequestKind::ChangeUpstream { path } => change_upstream(shard, incoming, path),
         RequestKind::Page => respond_with_page(shard, incoming),
         _ => {
             let (status, body) = (Status::NOT_FOUND, BodyKind::Text("text/plain"));
@@ -157,6 +162,33 @@ fn refuse_operator(shard: &mut Shard, incoming: &IncomingRequest<'_>) {
     let fields = ResponseFields { www_authenticate: challenge, ..incoming.response_fields() };
     let (status, body) = (Status::from(401), BodyKind::Text("text/plain"));
     shard.respond_http(incoming, status, body, fields, b"the token of operators is needed\n");
+}
+
+/// Begins a change of a server behind this one, if operators have a token. `path` is
+/// `NAME/CHANGE`.
+fn change_upstream(shard: &mut Shard, incoming: &IncomingRequest<'_>, path: &[u8]) {
+    let http = &shard.transports.http;
+    let mut parts = path.splitn(2, |byte| *byte == b'/').map(str::from_utf8);
+    let (name, change) = (parts.next(), parts.next());
+    let (status, text) = match (name, change, &http.upstreams) {
+        _ if http.checks.operator_token.is_none() => (
+            Status::FORBIDDEN,
+            "upstreams are changed only with the token of admin.token: set it\n",
+        ),
+        (Some(Ok(name)), Some(Ok(change)), Some(upstreams)) => {
+            let mut known = UpstreamChange::ALL.into_iter();
+            match known.find(|known| known.as_str() == change) {
+                None => (Status::NOT_FOUND, "not found: a change is restart, enable or disable\n"),
+                Some(change) if upstreams.begin_change(name, change) => {
+                    (Status::ACCEPTED, "accepted: see GET /upstreams\n")
+                }
+                Some(_) => (Status::NOT_FOUND, "not found: no upstream has this name\n"),
+            }
+        }
+        _ => (Status::NOT_FOUND, "not found: POST /upstreams/NAME/restart, enable or disable\n"),
+    };
+    let body = BodyKind::Text("text/plain");
+    shard.respond_http(incoming, status, body, incoming.response_fields(), text.as_bytes());
 }
 
 /// Responds with a page of the open connections of all shards.

@@ -113,7 +113,7 @@ const fn limited_request(kind: &RequestKind<'_>) -> Option<OtherRequest> {
         RequestKind::Status => OtherRequest::Status,
         RequestKind::GetStream { .. } | RequestKind::LegacySse => OtherRequest::Stream,
         RequestKind::Upgrade => OtherRequest::Upgrade,
-        RequestKind::Upstreams => OtherRequest::Upstreams,
+        RequestKind::Upstreams | RequestKind::ChangeUpstream { .. } => OtherRequest::Upstreams,
         RequestKind::Parity(ParityRequest::End { .. }) => OtherRequest::ParityDelete,
         RequestKind::Parity(ParityRequest::Events { .. }) => OtherRequest::ParityEvents,
         RequestKind::Parity(ParityRequest::Schema { .. }) => OtherRequest::ParitySchemas,

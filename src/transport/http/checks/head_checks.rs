@@ -1,7 +1,7 @@
 //! The checks that need only a head.
 
 use super::profile::{CheckProfile, EndpointPaths, OperatorEndpoints};
-use super::request_kind::{ParityRequest, RequestKind, Route, SESSION_PARAMETER};
+use super::request_kind::{ParityRequest, RequestKind, Route, SESSION_PARAMETER, upstream_change};
 use super::{CheckId, Rejection};
 use crate::http::head::{ContentCoding, ContentType, Field, Head, HttpMethod};
 use corelane_protocol::error::Error;
@@ -44,6 +44,10 @@ pub fn check_head<'b>(
         (Route::Ready, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Ready),
         (Route::Status, HttpMethod::Get | HttpMethod::Head) => Ok(RequestKind::Status),
         (Route::Upstreams, HttpMethod::Get) => Ok(RequestKind::Upstreams),
+        (Route::UpstreamChange, HttpMethod::Post) => {
+            let path = upstream_change(head.path(bytes)).unwrap_or_default();
+            Ok(RequestKind::ChangeUpstream { path })
+        }
         (Route::WebSocket, HttpMethod::Get) => Ok(RequestKind::Upgrade),
         (Route::Parity, HttpMethod::Post) => {
             check_content(head, false)?;

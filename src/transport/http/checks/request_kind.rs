@@ -59,6 +59,11 @@ pub enum RequestKind<'b> {
     Status,
     /// GET of the list of the servers behind this one.
     Upstreams,
+    /// POST of a change of a server behind this one.
+    ChangeUpstream {
+        /// The path below that of the list: `NAME/CHANGE`.
+        path: &'b [u8],
+    },
     /// GET of the MCP endpoint: opens or resumes a stream of a legacy session.
     GetStream {
         /// The session id.
@@ -129,7 +134,12 @@ impl RequestKind<'_> {
     pub const fn is_operators(&self) -> bool {
         matches!(
             self,
-            Self::Connections { .. } | Self::Health | Self::Metrics | Self::Ready | Self::Upstreams
+            Self::ChangeUpstream { .. }
+                | Self::Connections { .. }
+                | Self::Health
+                | Self::Metrics
+                | Self::Ready
+                | Self::Upstreams
         )
     }
 }
@@ -160,6 +170,7 @@ pub(super) enum Route {
     ServerCard,
     Status,
     Upstreams,
+    UpstreamChange,
     WebSocket,
     Parity,
     ParityEvents,
@@ -222,7 +233,9 @@ impl Route {
             // The page calls the MCP endpoint.
             Self::Page if profile.paths.mcp().is_empty() => false,
             Self::Connections => profile.lists_connections(),
-            Self::Upstreams => profile.lists_connections() && profile.upstreams,
+            Self::Upstreams | Self::UpstreamChange => {
+                profile.lists_connections() && profile.upstreams
+            }
             Self::Health | Self::Metrics | Self::Ready => profile.has_monitoring(),
             _ => profile.serves_clients(),
         }
@@ -238,6 +251,7 @@ impl Route {
             b"/readyz" => Self::Ready,
             b"/status" => Self::Status,
             b"/upstreams" => Self::Upstreams,
+            _ if upstream_change(path).is_some() => Self::UpstreamChange,
             _ => return None,
         })
     }
@@ -247,7 +261,9 @@ impl Route {
         match self {
             Self::Mcp | Self::Asterisk if profile.has_streams() => "POST, GET, DELETE, OPTIONS",
             Self::Mcp | Self::Asterisk if profile.has_sessions() => "POST, DELETE, OPTIONS",
-            Self::Mcp | Self::Asterisk | Self::LegacyMessages => "POST, OPTIONS",
+            Self::Mcp | Self::Asterisk | Self::LegacyMessages | Self::UpstreamChange => {
+                "POST, OPTIONS"
+            }
             Self::Parity => "POST, DELETE, OPTIONS",
             Self::Connections
             | Self::LegacySse
@@ -265,6 +281,12 @@ impl Route {
             | Self::Status => "GET, HEAD, OPTIONS",
         }
     }
+}
+
+/// Returns what follows `/upstreams/` in a path, without a slash at its end.
+pub(super) fn upstream_change(path: &[u8]) -> Option<&[u8]> {
+    let rest = path.strip_prefix(b"/upstreams/")?;
+    Some(rest.strip_suffix(b"/").unwrap_or(rest))
 }
 
 /// Returns whether the path is that of the metadata: the well-known path alone, or followed by that
