@@ -26,6 +26,8 @@ use crate::service::{
     ToolAnnotations,
 };
 
+/// Key of `_meta` that states where an entry comes from: the name of its upstream.
+const SOURCE_KEY: &str = "corelane/source";
 /// Characters of a name in the log.
 const NAME_CHARACTERS_SHOWN: usize = 100;
 
@@ -242,7 +244,7 @@ fn named<'s>(
 
 /// Sets what definitions of all kinds have.
 macro_rules! described {
-    ($builder:expr, $definition:expr) => {{
+    ($builder:expr, $definition:expr, $upstream:expr) => {{
         let (mut builder, definition) = ($builder, $definition);
         if let Some(title) = optional_text(definition, "title") {
             builder = builder.title(title);
@@ -256,14 +258,14 @@ macro_rules! described {
         for (key, value) in meta_of(definition) {
             builder = builder.meta(key, value.clone());
         }
-        builder
+        builder.meta(SOURCE_KEY, $upstream.name())
     }};
 }
 
 fn tool_of(named: &Named<'_>) -> Result<Tool, Cow<'static, str>> {
     let Named { upstream, definition, own, offered, .. } = named;
     let mut builder = Tool::new(&**offered);
-    builder = described!(builder, definition);
+    builder = described!(builder, definition, upstream);
     if let Some(schema) = definition.get("inputSchema") {
         builder = builder.input_schema(schema.clone());
     }
@@ -290,7 +292,7 @@ fn tool_of(named: &Named<'_>) -> Result<Tool, Cow<'static, str>> {
 fn prompt_of(named: &Named<'_>) -> Result<Prompt, Cow<'static, str>> {
     let Named { upstream, definition, own, offered, completes } = named;
     let mut builder = Prompt::new(&**offered);
-    builder = described!(builder, definition);
+    builder = described!(builder, definition, upstream);
     let arguments = definition.get("arguments").and_then(Value::as_array);
     for argument in arguments.into_iter().flatten().filter_map(Value::as_object) {
         builder = builder.argument(argument_of(argument));
@@ -436,7 +438,7 @@ fn build_resource<T>(
     definition: &Definition,
     prefix: usize,
 ) -> T {
-    builder = described!(builder, definition);
+    builder = described!(builder, definition, upstream);
     if let Some(mime_type) = optional_text(definition, "mimeType") {
         builder = builder.mime_type(mime_type);
     }

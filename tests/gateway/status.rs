@@ -7,8 +7,7 @@ use corelane_test_support::{HttpClient, Request};
 use serde_json::{Value, json};
 
 use crate::client::error_text;
-use crate::gateway::TOKEN_FIELD;
-use crate::gateway::{Gateway, LEGACY_TCP, MODERN_HTTP, eventually, upstream};
+use crate::gateway::{Gateway, KINDS, LEGACY_TCP, MODERN_HTTP, TOKEN_FIELD, eventually, upstream};
 
 /// The document `/upstreams` of a gateway.
 fn document(gateway: &Gateway) -> Value {
@@ -203,5 +202,26 @@ fn metrics_of_upstreams_pass_promtool() {
     let found: Vec<&str> = problems.lines().filter(is_ours).collect();
     // Status 3: the text is valid, and names of the parity dialect break conventions.
     assert!(ended.status.code() == Some(3) && found.is_empty(), "{ended:?}");
+    gateway.end();
+}
+
+#[test]
+fn entries_name_their_upstream() {
+    let gateway = Gateway::declared(&upstream("one", "", &[]), &[]);
+    for kind in KINDS {
+        let mut client = gateway.client(kind);
+        for (method, list) in [
+            ("tools/list", "tools"),
+            ("prompts/list", "prompts"),
+            ("resources/list", "resources"),
+            ("resources/templates/list", "resourceTemplates"),
+        ] {
+            let result = client.result(method, json!({}));
+            let entries = result[list].as_array().expect("a list");
+            assert!(!entries.is_empty(), "{method}");
+            let named = entries.iter().all(|entry| entry["_meta"]["corelane/source"] == "one");
+            assert!(named, "{kind:?}: {result}");
+        }
+    }
     gateway.end();
 }

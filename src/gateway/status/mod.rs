@@ -153,6 +153,9 @@ impl UpstreamStatus {
         let changed = if is_enabled { UpstreamState::Starting } else { UpstreamState::Disabled };
         let mut state = self.lock();
         (state.state, state.error, state.retry_at) = (changed, None, None);
+        if !is_enabled {
+            state.facts = None;
+        }
     }
 
     /// Returns the state.

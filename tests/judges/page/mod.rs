@@ -19,4 +19,5 @@ mod lists;
 mod overview;
 mod page_test;
 mod snippets;
+mod upstreams;
 mod websocket;

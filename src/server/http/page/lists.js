@@ -55,7 +55,10 @@ function expand(template, values) {
   });
 }
 
-/** Where a tool comes from, if the server states it: a command, an HTTP request, a statement. */
+/**
+ * Where an entry comes from, if the server states it: a command, an HTTP request, a statement, or
+ * the name of an upstream.
+ */
 const origin = ({ _meta }) => _meta?.["corelane/source"];
 
 /** The lists, each with what it has of an entry. */
@@ -70,7 +73,7 @@ const LISTS = [
     id: "prompts",
     noun: "prompt",
     sources: [["prompts/list", "prompts"]],
-    entry: ({ name }) => ({ name, target: promptTarget }),
+    entry: (prompt) => ({ name: prompt.name, note: origin(prompt), target: promptTarget }),
   },
   {
     id: "resources",
@@ -79,9 +82,11 @@ const LISTS = [
       ["resources/list", "resources"],
       ["resources/templates/list", "resourceTemplates"],
     ],
-    entry: ({ uri, uriTemplate, mimeType }) => ({
+    entry: ({ uri, uriTemplate, mimeType, _meta }) => ({
       name: uri ?? uriTemplate,
-      note: uri === undefined ? "template" : mimeType,
+      note: [uri === undefined ? "template" : mimeType, origin({ _meta })]
+        .filter(Boolean)
+        .join(" · "),
       target: resourceTarget,
     }),
   },

@@ -1,8 +1,9 @@
 //! The web page at `/`: what this server offers, how clients connect, and a form for each tool,
-//! prompt and resource.
+//! prompt and resource; of a gateway also the upstreams, with buttons for operators.
 //!
 //! It is a static text, concatenated at compile time from the files of `page/`, with the path of
-//! MCP in it, and a client like any other: it sends its requests to that path and to `/status`.
+//! MCP in it, and a client like any other: it sends its requests to that path, to
+//! `/status` and to `/upstreams`.
 //! Scripts and styles are inline, and [`CONTENT_SECURITY_POLICY`] allows only these, loads nothing
 //! from elsewhere, and connects to this server only. The tests compare the policy with the text.
 //!
@@ -34,6 +35,7 @@ const AFTER_PATH: &str = concat!(
     include_str!("snippets.js"),
     include_str!("tools.js"),
     include_str!("lists.js"),
+    include_str!("upstreams.js"),
     include_str!("server.js"),
     "</script>\n</html>\n",
 );
@@ -44,8 +46,8 @@ const AFTER_PATH: &str = concat!(
 /// Source: W3C Content Security Policy Level 3; Trusted Types.
 pub const CONTENT_SECURITY_POLICY: &str = concat!(
     "default-src 'none'; ",
-    "script-src 'sha256-Fvke8h3CXwclksiyz5ejQ4iccIAHjOk52AaejpBCAmg='; ",
-    "style-src 'sha256-KS1OVN9cUZ41BIqgjaaDp0MySN8OR/+OMzOCJlpUC4A='; ",
+    "script-src 'sha256-ZnnnbYHcjOeA48axCqxYEgF2E5PZyW99VfcrVk2xgbk='; ",
+    "style-src 'sha256-2wny1FGu7ekRitqtLC/5M8hno0hLcdKroPPEJxK7bEE='; ",
     "connect-src 'self'; img-src data:; media-src data:; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; ",
     "require-trusted-types-for 'script'; trusted-types 'none'",

@@ -69,6 +69,7 @@ async function watch() {
       const status = await response.json();
       showCounts(status);
       showWebSocket(status);
+      await showUpstreams(status);
     }
     // After a restart the server may offer something else.
     if (news.textContent !== "") load();

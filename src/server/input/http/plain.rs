@@ -228,8 +228,14 @@ fn status_json(shard: &mut Shard) -> String {
         Some(path) => format!("\"websocket\":\"{path}\","),
         None => String::new(),
     };
+    let needs_token = http.checks.operator_token.is_some();
+    let upstreams = match http.checks.profile.lists_upstreams() {
+        true => format!("\"upstreams\":{{\"token\":{needs_token}}},"),
+        false => String::new(),
+    };
     format!(
-        "{{\"name\":{name},\"version\":{version},{websocket}\"connections\":{connections},\
+        "{{\"name\":{name},\"version\":{version},{websocket}{upstreams}\
+         \"connections\":{connections},\
          \"sessions\":{sessions},\"streams\":{streams},\"shards\":{shards}}}"
     )
 }

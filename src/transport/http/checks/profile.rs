@@ -106,6 +106,11 @@ impl CheckProfile {
         matches!(self.operators, OperatorEndpoints::All | OperatorEndpoints::Only)
     }
 
+    /// Returns whether the list of the servers behind this one is served.
+    pub const fn lists_upstreams(&self) -> bool {
+        self.upstreams && self.lists_connections()
+    }
+
     /// Iterates over the supported revisions, newest first.
     pub fn revisions(&self) -> impl Iterator<Item = Revision> {
         Revision::ALL.into_iter().rev().filter(|revision| match self.strict {

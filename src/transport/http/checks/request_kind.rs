@@ -233,9 +233,7 @@ impl Route {
             // The page calls the MCP endpoint.
             Self::Page if profile.paths.mcp().is_empty() => false,
             Self::Connections => profile.lists_connections(),
-            Self::Upstreams | Self::UpstreamChange => {
-                profile.lists_connections() && profile.upstreams
-            }
+            Self::Upstreams | Self::UpstreamChange => profile.lists_upstreams(),
             Self::Health | Self::Metrics | Self::Ready => profile.has_monitoring(),
             _ => profile.serves_clients(),
         }
