@@ -195,7 +195,7 @@ impl Pool {
     pub fn list_connection(&self) -> Result<Arc<Connection>, ClientError> {
         if self.is_disabled.load(Ordering::Acquire) {
             let text = "an operator has disabled it";
-            return Err(ClientError::new(ClientErrorKind::Closed, text));
+            return Err(ClientError::new(ClientErrorKind::Connect, text));
         }
         let known = self.list_connection.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.as_ref().filter(|it| it.is_current()) {
