@@ -257,7 +257,9 @@ mod tests {
             ([Restart, Enable], Restart),
             ([Restart, Disable], Disable),
         ] {
-            changes.into_iter().for_each(|change| events.record_change(3, change));
+            for change in changes {
+                events.record_change(3, change);
+            }
             assert_eq!(events.take_changes().upstreams, BTreeMap::from([(3, expected)]));
         }
     }

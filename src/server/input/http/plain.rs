@@ -229,9 +229,10 @@ fn status_json(shard: &mut Shard) -> String {
         None => String::new(),
     };
     let needs_token = http.checks.operator_token.is_some();
-    let upstreams = match http.checks.profile.lists_upstreams() {
-        true => format!("\"upstreams\":{{\"token\":{needs_token}}},"),
-        false => String::new(),
+    let upstreams = if http.checks.profile.lists_upstreams() {
+        format!("\"upstreams\":{{\"token\":{needs_token}}},")
+    } else {
+        String::new()
     };
     format!(
         "{{\"name\":{name},\"version\":{version},{websocket}{upstreams}\
