@@ -164,3 +164,23 @@ fn long_call_shows_progress_and_is_cancellable() {
     let again = page.call("slow", &[("steps", "2"), ("step_ms", "1")]);
     assert_eq!(again.blocks, ["took 2 steps of 1 ms"]);
 }
+
+#[ignore = "needs Chromium: ./test.sh installs it and runs the test"]
+#[test]
+fn earlier_requests_are_listed_and_used_again() {
+    let mut page = PageTest::open();
+    for a in 1..=12 {
+        assert_eq!(page.call("add", &[("a", &a.to_string()), ("b", "40")]).headline, "Result");
+    }
+    let history = "probe.tool('add').querySelector('.history')";
+    page.browser.evaluate(&format!("{history}.open = true"));
+    let values = format!("[...{history}.querySelectorAll('pre')].map((it) => it.textContent)");
+    let shown: Vec<String> = (3..=12).rev().map(|a| format!("{{\"a\":{a},\"b\":40}}")).collect();
+    assert_eq!(page.browser.evaluate(&values), serde_json::json!(shown));
+    assert!(page.text("#tool-add .history").contains("Result · "));
+    // The oldest that is kept.
+    page.browser.evaluate(&format!("[...{history}.querySelectorAll('button')].at(-1).click()"));
+    page.click("add", "Call");
+    page.until(&format!("{history}.querySelector('pre').textContent.startsWith('{{\"a\":3,')"));
+    assert_eq!(page.outcome("add").blocks, ["{\n  \"sum\": 43\n}"]);
+}

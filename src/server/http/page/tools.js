@@ -118,10 +118,11 @@ function makeEditor(schema) {
   const isEmpty = Object.keys(properties).length === 0;
   const slot = make("fieldset");
   const swap = make("button", { type: "button", className: "quiet" });
-  const editor = { slot, swap, values: undefined };
+  const editor = { slot, swap, values: undefined, fill: undefined };
   const show = (isJson, initial) => {
     const parts = isJson ? jsonFields(initial) : fields(schema, initial);
     editor.values = parts.values;
+    editor.fill = (values) => show(isJson, values);
     slot.hidden = parts.nodes.length === 0;
     slot.replaceChildren(...parts.nodes);
     swap.textContent = isJson ? "Edit as form" : "Edit as JSON";
@@ -147,6 +148,28 @@ function jsonFields(initial) {
   return { nodes: [node], values: () => value() ?? {} };
 }
 
+/** Number of earlier requests of an entry that are shown. */
+const HISTORY_MAX = 10;
+
+/** Creates the list of earlier requests, the newest first; `reuse` gets the values of one. */
+function makeHistory(reuse) {
+  const list = make("div", { className: "block card" });
+  const title = text("summary", "");
+  const node = make("details", { className: "wire history", hidden: true }, title, list);
+  const add = (values, headline) => {
+    const again = make("button", { type: "button", className: "quiet", textContent: "Use again" });
+    again.onclick = () => reuse(values);
+    const at = new Date().toLocaleTimeString();
+    const said = text("p", `${at} · ${headline}`, "soft");
+    const top = make("div", { className: "row spread" }, said, again);
+    list.prepend(make("div", {}, top, text("pre", JSON.stringify(values))));
+    if (list.children.length > HISTORY_MAX) list.lastElementChild.remove();
+    title.textContent = `Earlier requests (${list.children.length})`;
+    node.hidden = false;
+  };
+  return { node, add };
+}
+
 /**
  * Creates the form and the result of a target: `schema` describes its values, `label` is that of
  * its button, `request` returns what is sent for values, and `show` the blocks of a result.
@@ -158,6 +181,7 @@ function makeBench(target) {
   const stop = make("button", { type: "button", textContent: "Stop", hidden: true });
   const buttons = make("div", { className: "row" }, submit, stop, editor.swap);
   const form = sendable(make("form", {}, editor.slot, buttons));
+  const earlier = makeHistory((values) => editor.fill(values));
   let current;
   stop.onclick = () => {
     current.abort();
@@ -170,15 +194,17 @@ function makeBench(target) {
     const isCurrent = () => current === controller;
     form.setAttribute("aria-busy", true);
     const timer = setTimeout(() => (stop.hidden = false), PROGRESS_DELAY_MS);
-    await run(target, editor.values(), outcome, controller, isCurrent);
+    const values = editor.values();
+    await run(target, values, outcome, controller, isCurrent);
     clearTimeout(timer);
     if (!isCurrent()) return;
+    earlier.add(values, outcome.headline.textContent);
     // The stop button is hidden: move its focus.
     if (document.activeElement === stop) submit.focus();
     stop.hidden = true;
     form.setAttribute("aria-busy", false);
   };
-  return make("div", { className: "tool" }, target.notes, form, outcome.node);
+  return make("div", { className: "tool" }, target.notes, form, outcome.node, earlier.node);
 }
 
 /** Shows the annotations of a tool. */
