@@ -8,9 +8,9 @@ use std::str::FromStr;
 
 use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use corelane_base::variables::{ExpandError, Variable};
-use corelane_client::{Program, ProgramStderr, Target};
+use corelane_client::{EraPreference, Program, ProgramStderr, Target};
 
 use crate::cli::{
     USAGE_EXIT_CODE, load_declarations, load_options, print_diagnostic, serve_network,
@@ -27,6 +27,7 @@ pub(crate) const NAME: &str = "gateway";
 
 const UPSTREAM: &str = "upstream";
 const SHARE: &str = "share";
+const ERA: &str = "era";
 const COMMAND: &str = "command";
 const HEADING: &str = "Upstreams";
 const NAME_CHARACTERS_MAX: usize = 32;
@@ -102,7 +103,7 @@ fn describe(outcome: Result<&UpstreamFacts, &String>) -> String {
 }
 
 /// Flags of the command beside the options.
-pub(crate) fn flags() -> [Arg; 3] {
+pub(crate) fn flags() -> [Arg; 4] {
     [
         Arg::new(UPSTREAM)
             .long(UPSTREAM)
@@ -119,6 +120,15 @@ pub(crate) fn flags() -> [Arg; 3] {
             .help(
                 "Who shares a program: auto (all, if it speaks 2026-07-28, else each session its \
                  own), all, principal, session",
+            ),
+        Arg::new(ERA)
+            .long(ERA)
+            .value_name("auto|modern|YYYY-MM-DD")
+            .value_parser(value_parser!(EraPreference))
+            .help_heading(HEADING)
+            .help(
+                "Revision of MCP to speak with upstreams: 2026-07-28 if they have it, only that, \
+                 or this, without server/discover [auto]",
             ),
         Arg::new(COMMAND)
             .value_name("COMMAND")
@@ -142,12 +152,12 @@ fn all_upstreams(
     let mut upstreams = upstreams_of(matches)?;
     if let Some(path) = client_file {
         let imported = imported_upstreams(path)?;
-        if matches.value_source(SHARE) == Some(ValueSource::CommandLine) {
-            let share = share_of(matches);
-            upstreams.extend(imported.into_iter().map(|it| UpstreamSettings { share, ..it }));
-        } else {
-            upstreams.extend(imported);
-        }
+        let is_share_given = matches.value_source(SHARE) == Some(ValueSource::CommandLine);
+        upstreams.extend(imported.into_iter().map(|it| UpstreamSettings {
+            era: era_of(matches),
+            share: if is_share_given { share_of(matches) } else { it.share },
+            ..it
+        }));
     }
     Ok(upstreams)
 }
@@ -159,6 +169,10 @@ fn share_of(matches: &ArgMatches) -> Share {
         Some("session") => Share::Session,
         _ => Share::Auto,
     }
+}
+
+fn era_of(matches: &ArgMatches) -> EraPreference {
+    matches.get_one(ERA).copied().unwrap_or_default()
 }
 
 /// The upstreams that the command line names.
@@ -180,7 +194,8 @@ fn upstreams_of(matches: &ArgMatches) -> Result<Vec<UpstreamSettings>, String> {
         };
         let taken = |name: &str| upstreams.iter().any(|it| *it.name == *name);
         let name = unique(&name_of(&target), taken);
-        upstreams.push(UpstreamSettings { share, ..UpstreamSettings::new(name, target) });
+        let era = era_of(matches);
+        upstreams.push(UpstreamSettings { era, share, ..UpstreamSettings::new(name, target) });
     }
     Ok(upstreams)
 }

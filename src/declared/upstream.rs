@@ -35,6 +35,11 @@ pub struct UpstreamDeclaration {
     /// Headers of each HTTP request, such as `Authorization = "Bearer ${TOKEN}"`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    /// Revision of MCP to speak: `auto` (2026-07-28, else what it answers to `initialize`),
+    /// `modern` (only 2026-07-28), or a revision such as `2025-11-25`, without `server/discover`.
+    /// Default `auto`.
+    #[serde(default)]
+    pub era: Option<String>,
     /// Who shares a program, or a session of an address. Default `auto`.
     #[serde(default)]
     pub share: Share,
@@ -88,6 +93,7 @@ impl UpstreamDeclaration {
             env: BTreeMap::new(),
             env_pass: Vec::new(),
             headers: BTreeMap::new(),
+            era: None,
             share: Share::Auto,
             max_children: None,
             init_timeout: None,

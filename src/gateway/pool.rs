@@ -336,7 +336,7 @@ impl Pool {
         reconnect.idle_timeout = Some(settings.idle_stop);
         let builder = match &settings.client {
             Some(make) => make()?,
-            None => Client::builder(settings.target.clone()),
+            None => Client::builder(settings.target.clone()).era(settings.era),
         };
         let mut builder = builder
             .io_thread(&self.io)

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corelane_client::{ClientBuilder, ClientError, Program, ProgramStderr, Target};
+use corelane_client::{ClientBuilder, ClientError, EraPreference, Program, ProgramStderr, Target};
 use serde_json::Value;
 
 use crate::declared::{Problem, Quantity, Share, UpstreamDeclaration};
@@ -23,6 +23,8 @@ pub struct UpstreamSettings {
     pub target: Target,
     /// Headers of each HTTP request.
     pub headers: Vec<(String, String)>,
+    /// Which revisions its clients speak.
+    pub era: EraPreference,
     /// Who shares a program or a session.
     pub share: Share,
     /// Programs or sessions at once.
@@ -104,6 +106,7 @@ impl UpstreamSettings {
             name: name.into(),
             target,
             headers: Vec::new(),
+            era: EraPreference::Auto,
             share: Share::Auto,
             children_max: CHILDREN_MAX,
             init_timeout: Duration::from_secs(30),
@@ -154,6 +157,7 @@ impl UpstreamSettings {
                 descriptions: declaration.describe.clone(),
                 scopes: declaration.scopes.clone(),
             },
+            era: era_of(declaration)?,
             share: declaration.share,
             children_max,
             init_timeout: time("init_timeout", &declaration.init_timeout, defaults.init_timeout)?,
@@ -171,6 +175,13 @@ impl std::fmt::Debug for UpstreamSettings {
         let mut text = formatter.debug_struct("UpstreamSettings");
         text.field("name", &self.name).field("share", &self.share).finish_non_exhaustive()
     }
+}
+
+fn era_of(declaration: &UpstreamDeclaration) -> Result<EraPreference, Problem> {
+    let Some(text) = &declaration.era else { return Ok(EraPreference::Auto) };
+    text.parse().map_err(|error: ClientError| {
+        Problem::new("era", format!("{text:?} is no revision"), error.message().to_owned())
+    })
 }
 
 fn patterns(texts: &[String]) -> Vec<Pattern> {

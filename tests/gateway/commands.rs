@@ -49,6 +49,31 @@ fn gateway_check_describes_each_upstream() {
 }
 
 #[test]
+fn declared_era_decides_the_handshake() {
+    let folder = Folder::new();
+    let record = folder.text_path("record");
+    let arguments = ["--era", "both", "--record", &record];
+    let declared = |era: &str| upstream("one", &format!("era = \"{era}\""), &arguments);
+    let config = folder.text_path("corelane.toml");
+    let check = || run_program(CORELANE, ["gateway", "check", "--config", &config]);
+    for (era, revision) in
+        [("2025-06-18", "2025-06-18"), ("modern", "2026-07-28"), ("auto", "2026-07-28")]
+    {
+        folder.write("corelane.toml", &declared(era));
+        let checked = check();
+        assert!(checked.stdout.starts_with(&format!("one  MCP {revision}  ")), "{checked:?}");
+        let is_legacy = revision != "2026-07-28";
+        assert_eq!(folder.recorded("server/discover"), usize::from(!is_legacy), "{era}");
+        std::fs::remove_file(&record).expect("there is a record");
+    }
+    folder.write("corelane.toml", &declared("2025"));
+    let checked = check();
+    assert_eq!(checked.status, 1, "{checked:?}");
+    assert!(checked.stderr.contains("write auto, modern, or one of"), "{checked:?}");
+    folder.wait_for_no_process();
+}
+
+#[test]
 fn file_of_another_client_is_served() {
     let folder = Folder::new();
     let servers = json!({ "mcpServers": {
@@ -72,6 +97,7 @@ fn invalid_command_lines_are_named() {
     for (arguments, error) in [
         (&["gateway"][..], "no upstream"),
         (&["gateway", "--upstream", "ftp://a"], "must begin with"),
+        (&["gateway", "--upstream", "tcp://a:1", "--era", "2025"], "write auto, modern, or one of"),
         (&["gateway", "--config", "/nothing.json"], "cannot be read"),
         (&["bridge"], "<TARGET>"),
         (&["bridge", "ftp://a"], "must begin with"),

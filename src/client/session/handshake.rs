@@ -2,6 +2,7 @@
 //!
 //! MCP 2026-07-28 `basic/versioning`, "Backward compatibility"; 2025-11-25 `basic/lifecycle`.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use corelane_protocol::eras::{
@@ -26,6 +27,25 @@ pub enum EraPreference {
     Modern,
     /// `initialize`, asking for this revision or for 2025-11-25 if it is a modern one.
     Legacy(Revision),
+}
+
+/// Reads `auto`, `modern` or a revision, as `--era` of `corelane call` has it.
+impl FromStr for EraPreference {
+    type Err = ClientError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match (text, Revision::parse(text)) {
+            ("auto", _) => Ok(Self::Auto),
+            ("modern", _) => Ok(Self::Modern),
+            (_, Some(revision)) if revision.is_modern() => Ok(Self::Modern),
+            (_, Some(revision)) => Ok(Self::Legacy(revision)),
+            (_, None) => {
+                let known = Revision::ALL.map(Revision::as_str).join(", ");
+                let text = format!("write auto, modern, or one of {known}");
+                Err(ClientError::new(ClientErrorKind::InvalidInput, text))
+            }
+        }
+    }
 }
 
 /// Options of a session, shared by many.
@@ -391,4 +411,23 @@ fn unsupported_revisions(offered: &[&str]) -> ClientError {
         "no revision of MCP that both know: the client knows {known}, the server {offered}"
     );
     ClientError::new(ClientErrorKind::Handshake, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn era_names_revision() {
+        for (text, era) in [
+            ("auto", EraPreference::Auto),
+            ("modern", EraPreference::Modern),
+            ("2026-07-28", EraPreference::Modern),
+            ("2025-06-18", EraPreference::Legacy(Revision::V2025_06_18)),
+        ] {
+            assert_eq!(text.parse::<EraPreference>().unwrap(), era);
+        }
+        let error = "2025".parse::<EraPreference>().unwrap_err();
+        assert!(error.message().contains("2024-11-05"), "{error}");
+    }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use corelane_client::{EraPreference, RetryPolicy, TlsOptions};
-use corelane_protocol::revision::Revision;
 
 use super::arguments::{GivenArguments, Pair};
 use super::failure::Failure;
@@ -210,7 +209,7 @@ pub(crate) fn connection_flags() -> Vec<Arg> {
         Arg::new(ERA)
             .long(ERA)
             .value_name("auto|modern|YYYY-MM-DD")
-            .value_parser(parse_era)
+            .value_parser(value_parser!(EraPreference))
             .help("Revision of MCP: the newest that both know, only 2026-07-28, or this [auto]"),
         Arg::new(ENV)
             .long(ENV)
@@ -438,21 +437,6 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
     })
 }
 
-fn parse_era(text: &str) -> Result<EraPreference, String> {
-    match text {
-        "auto" => Ok(EraPreference::Auto),
-        "modern" => Ok(EraPreference::Modern),
-        _ => match Revision::parse(text) {
-            Some(revision) if revision.is_modern() => Ok(EraPreference::Modern),
-            Some(revision) => Ok(EraPreference::Legacy(revision)),
-            None => {
-                let known = Revision::ALL.map(Revision::as_str).join(", ");
-                Err(format!("write auto, modern, or one of {known}"))
-            }
-        },
-    }
-}
-
 /// Returns the address to connect to instead of that of the target, whose host and port are
 /// `target`.
 pub(crate) fn given_address(
@@ -562,12 +546,5 @@ mod tests {
         ] {
             assert_eq!(given(flags).as_deref(), expected, "{flags:?}");
         }
-    }
-
-    #[test]
-    fn era_names_revision() {
-        assert_eq!(parse_era("2026-07-28"), Ok(EraPreference::Modern));
-        assert_eq!(parse_era("2025-06-18"), Ok(EraPreference::Legacy(Revision::V2025_06_18)));
-        assert!(parse_era("2025").unwrap_err().contains("2024-11-05"));
     }
 }
