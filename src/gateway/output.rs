@@ -138,6 +138,7 @@ pub fn error_of(upstream: &str, error: &ClientError) -> HandlerError {
                 -32602 => ErrorKind::InvalidParams,
                 -32601 => ErrorKind::MethodNotFound,
                 -32002 => ErrorKind::ResourceNotFound,
+                -32021 => ErrorKind::MissingCapability,
                 -32042 => ErrorKind::UrlElicitationRequired,
                 _ => ErrorKind::Application(code),
             };
@@ -184,6 +185,19 @@ mod tests {
         ] {
             let expected = expected.map(|(text, is_error)| (text.to_owned(), is_error));
             assert_eq!(found(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn error_of_upstream_keeps_code_and_kind() {
+        for (code, kind) in [
+            (-32602, ErrorKind::InvalidParams),
+            (-32021, ErrorKind::MissingCapability),
+            (-32050, ErrorKind::Application(-32050)),
+        ] {
+            let error = ClientError::new(ClientErrorKind::Rpc { code }, "no");
+            let HandlerError::Rpc(error) = error_of("one", &error) else { panic!("{code}") };
+            assert_eq!((error.kind, i64::from(error.code)), (kind, code));
         }
     }
 

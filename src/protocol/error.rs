@@ -98,7 +98,7 @@ impl ErrorKind {
             Self::InvalidRequest | Self::NotInitialized => (-32600, 400, 400),
             Self::SessionDeleted => (-32600, 404, 404),
             Self::MethodNotFound => (-32601, 404, 200),
-            Self::MissingCapability => (-32021, 400, 400),
+            Self::MissingCapability => (-32021, 400, 200),
             Self::Parse => (-32700, 400, 400),
             Self::ResourceNotFound => (-32002, 400, 200),
             Self::MessageTooLarge => (-32012, 413, 413),
