@@ -3,9 +3,11 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use corelane_base::principal::Principal;
 use corelane_base::time::Instant;
@@ -25,10 +27,17 @@ use crate::gateway::held::{HeldCall, HeldCalls, HeldId, Owner};
 use crate::gateway::input::{CallEvent, CallEvents, ClientRequest};
 use crate::gateway::output::{MissingMembers, error_of, result_of};
 use crate::gateway::pool::{Connection, Pool};
+use crate::gateway::round_trip::{RequiredInput, RoundTrip};
 use crate::gateway::status::{CallCounts, CallOutcome, CallRecord};
 use crate::service::{
-    ClientRequestError, HandlerError, HandlerOutput, RequestContext, RequestInfo,
+    ClientRequestError, HandlerError, HandlerOutput, PastRoundTrips, RequestContext, RequestInfo,
 };
+
+/// Round trips of one call in which the client need not repeat its request.
+const ROUND_TRIPS_MAX: u32 = 32;
+/// Time in which requests of an upstream to the client become input requests of one result. It
+/// delays each of them, and spares the client a request for each further one.
+const GATHER_TIME: Duration = Duration::from_millis(20);
 
 /// A request to pass on.
 #[derive(Debug)]
@@ -66,10 +75,10 @@ pub struct Running {
     response: ReceivedFuture,
     /// `None` if the client wants no progress, gives no input and shares the connection.
     events: Option<Arc<CallEvents>>,
+    record: CallRecord,
     /// Ends with the call if no other one uses it.
     connection: Arc<Connection>,
     missing: MissingMembers,
-    record: CallRecord,
     client_requests_sent: u32,
     /// When it ends at the latest.
     until: Instant,
@@ -130,6 +139,7 @@ impl Running {
 }
 
 /// What a call waits for: events, and the response after them.
+#[derive(Default)]
 struct Step {
     events: VecDeque<CallEvent>,
     response: Option<Result<ReceivedMessage, ClientError>>,
@@ -151,13 +161,27 @@ pub async fn forward(
     if !ctx.client().revision.is_modern() {
         ctx.begin_task().await?;
     }
-    let running = match find_held(&upstream, &ctx, &outgoing.target)? {
-        Some(HeldCall { running, client_requests, .. }) => {
-            require_input(&upstream, &ctx, running, client_requests).await?
-        }
-        None => start(&upstream, outgoing, &ctx).await?,
+    let past = ctx.past_round_trips().unwrap_or_default();
+    let until = upstream.clock.now().after(upstream.pool.settings.call_max);
+    let mut outgoing = outgoing;
+    let held = find_held(&upstream, &ctx, &past, &outgoing.target)?;
+    let mut running = if let Some(HeldCall { running, client_requests, .. }) = held {
+        require_input(&upstream, &ctx, running, client_requests).await?
+    } else {
+        let first = RoundTrip::of_client(past, upstream.name())?;
+        start(&upstream, &mut outgoing, &first, until, &ctx).await?
     };
-    drive(&upstream, &ctx, running).await
+    for _ in 0..ROUND_TRIPS_MAX {
+        let required = match drive(&upstream, &ctx, running).await? {
+            CallEnd::Output(output) => return Ok(output),
+            CallEnd::InputRequired(required) => required,
+        };
+        let left = until.since(upstream.clock.now());
+        let next = required.collect(upstream.name(), &ctx, left).await?;
+        running = start(&upstream, &mut outgoing, &next, until, &ctx).await?;
+    }
+    let name = upstream.name();
+    Err(Error::internal(format!("upstream `{name}` requires input again and again")).into())
 }
 
 /// Whose the call of `target` is, once it is held.
@@ -170,9 +194,11 @@ fn owner_of(upstream: &Upstream, ctx: &RequestContext, target: &str) -> Owner {
 fn find_held(
     upstream: &Upstream,
     ctx: &RequestContext,
+    past: &PastRoundTrips,
     target: &str,
 ) -> Result<Option<HeldCall<Running>>, HandlerError> {
-    let keys = ctx.requested_inputs().unwrap_or_default();
+    // Keys of an upstream that requires input itself are its own.
+    let keys = if past.kept.is_some() { &[][..] } else { &past.requested_keys };
     let Some(id) = keys.iter().rev().find_map(|key| HeldId::of_key(key)) else { return Ok(None) };
     let Some(held) = upstream.held.resume(id, &owner_of(upstream, ctx, target)) else {
         let text = "the call that required input has ended: its time was over, or it has been \
@@ -183,14 +209,16 @@ fn find_held(
     Ok(Some(held))
 }
 
+/// Sends the request of one round trip. The params stay in `outgoing` where there may be another.
 async fn start(
     upstream: &Upstream,
-    outgoing: Outgoing,
+    outgoing: &mut Outgoing,
+    round_trip: &RoundTrip,
+    until: Instant,
     ctx: &RequestContext,
 ) -> Result<Running, HandlerError> {
     let (pool, info) = (&upstream.pool, ctx.request());
-    let Outgoing { method, target, params, missing, requires_task, tool } = outgoing;
-    let mut record = pool.status.calls.begin(tool);
+    let mut record = pool.status.calls.begin(outgoing.tool.clone());
     let connected = ctx.run_until_cancelled(pool.connection(info)).await?;
     let connection = connected.inspect_err(|_| record.note(CallOutcome::Failed))?;
     let server = connection.server().await.map_err(|it| {
@@ -198,6 +226,14 @@ async fn start(
         error_of(&pool.settings.name, &it)
     })?;
     let is_modern = server.revision.is_modern();
+    let (method, target, missing) = (outgoing.method, outgoing.target.clone(), outgoing.missing);
+    let params = if is_modern {
+        let mut params = outgoing.params.clone();
+        round_trip.extend(&mut params);
+        params
+    } else {
+        take(&mut outgoing.params)
+    };
     let capabilities = info.client().capabilities;
     let capabilities = capabilities.difference(ClientCapabilities::EXTENSION_TASKS);
     // The params of a completion have no name of their own.
@@ -207,11 +243,18 @@ async fn start(
         .encoded_request(method, name, params)
         .timeout(pool.settings.call_timeout)
         .fresh();
-    if requires_task && !is_modern {
+    if outgoing.requires_task && !is_modern {
         request = request.as_task();
     }
     request = request.own_meta(&meta_of(info, is_modern, capabilities));
-    let takes_input = !capabilities.is_empty();
+    // An upstream of 2026-07-28 requires input with its result, or for the task of a call.
+    let may_ask = !is_modern || method == Method::ToolsCall;
+    let takes_input = !capabilities.is_empty() && may_ask;
+    let may_require_input =
+        matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
+    if is_modern && may_require_input {
+        request = request.returns_input_required();
+    }
     // A shared server of an older revision logs for all.
     let may_log = server.capabilities.logging
         && (connection.is_private() || is_modern && info.log_level().is_some());
@@ -237,10 +280,16 @@ async fn start(
         missing,
         record,
         client_requests_sent: 0,
-        until: upstream.clock.now().after(pool.settings.call_max),
+        until,
         is_answered: false,
         held_id: None,
     })
+}
+
+/// How the call of one round trip ends.
+enum CallEnd {
+    Output(HandlerOutput),
+    InputRequired(RequiredInput),
 }
 
 /// Runs a call to its response.
@@ -248,11 +297,13 @@ async fn drive(
     upstream: &Upstream,
     ctx: &RequestContext,
     mut running: Running,
-) -> Result<HandlerOutput, HandlerError> {
+) -> Result<CallEnd, HandlerError> {
     let mut cancelled = ctx.cancelled();
     let left = running.until.since(upstream.clock.now());
     let mut over = running.events.as_ref().map(|_| Box::pin(ctx.sleep(left)));
+    let mut is_round_trip = ctx.past_round_trips().is_some();
     let mut pending: Vec<SentRequest> = Vec::new();
+    let mut gathered = Gathered::default();
     loop {
         let step = poll_fn(|context| {
             if cancelled.as_mut().poll(context).is_ready() {
@@ -262,14 +313,16 @@ async fn drive(
                 return Poll::Ready(Err(too_long(upstream)));
             }
             poll_responses(&mut pending, context);
-            poll_step(&mut running, context).map(Ok)
+            match poll_step(&mut running, context) {
+                Poll::Pending => gathered.poll_complete(context).map(|()| Ok(Step::default())),
+                step @ Poll::Ready(_) => step.map(Ok),
+            }
         });
         let Step { events, response } = step.await.inspect_err(|error| {
             if !matches!(error, HandlerError::Cancelled) {
                 running.record.note(CallOutcome::Timeout);
             }
         })?;
-        let mut client_requests = Vec::new();
         for event in events {
             match event {
                 CallEvent::Progress(it) => {
@@ -279,25 +332,30 @@ async fn drive(
                     ctx.log(message.level, message.logger.as_deref(), message.data);
                 }
                 CallEvent::ClientRequest(client_request) => {
-                    client_requests.push((running.next_key()?, client_request));
+                    gathered.client_requests.push((running.next_key()?, client_request));
                 }
             }
         }
         if response.is_some() {
             let sent = pending.drain(..).filter_map(|(_, client_request)| client_request);
-            let left =
-                client_requests.drain(..).map(|(_, client_request)| client_request).chain(sent);
+            let left = gathered.client_requests.drain(..);
+            let left = left.map(|(_, client_request)| client_request).chain(sent);
             running.pass_on(left.collect());
         }
-        match response {
-            Some(response) => return finish(upstream, ctx, running, response),
-            None if client_requests.is_empty() => continue,
-            None => {}
+        if let Some(response) = response {
+            return finish(upstream, ctx, running, response);
         }
-        if holds_for_input(ctx).await? {
-            running = require_input(upstream, ctx, running, client_requests).await?;
-        } else {
-            pending.extend(client_requests.into_iter().map(|(key, client_request)| {
+        if is_round_trip && let Some(client_requests) = gathered.take_complete(ctx) {
+            if holds_for_input(ctx).await? {
+                running = require_input(upstream, ctx, running, client_requests).await?;
+                continue;
+            }
+            is_round_trip = false;
+            gathered.client_requests = client_requests;
+        }
+        if !is_round_trip {
+            let client_requests = gathered.client_requests.drain(..);
+            pending.extend(client_requests.map(|(key, client_request)| {
                 let pending: PendingResponse =
                     Box::pin(ctx.forward_input(&key, client_request.request.clone()));
                 (pending, Some(client_request))
@@ -309,35 +367,74 @@ async fn drive(
 /// Returns whether a call that requires input is held until the client repeats its request. For a
 /// client of 2026-07-28 that takes tasks it becomes a task instead, if there is room for one.
 async fn holds_for_input(ctx: &RequestContext) -> Result<bool, HandlerError> {
-    if ctx.requested_inputs().is_none() {
-        return Ok(false);
-    }
     match ctx.begin_task().await {
-        Ok(()) | Err(HandlerError::Rpc(_)) => Ok(ctx.requested_inputs().is_some()),
+        Ok(()) | Err(HandlerError::Rpc(_)) => Ok(ctx.past_round_trips().is_some()),
         Err(error) => Err(error),
     }
 }
 
-/// Returns what the client gets of the response.
+/// The client requests of one round trip: those that follow each other within [`GATHER_TIME`].
+#[derive(Default)]
+struct Gathered {
+    client_requests: Vec<(String, ClientRequest)>,
+    /// Resolves at the end of the time; `None` before the first request.
+    end: Option<Pin<Box<dyn Future<Output = bool>>>>,
+    is_complete: bool,
+}
+
+impl Gathered {
+    /// Ready once, when there are requests and their time is over.
+    fn poll_complete(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let is_over = self.end.as_mut().is_some_and(|end| end.as_mut().poll(context).is_ready());
+        if !is_over {
+            return Poll::Pending;
+        }
+        (self.end, self.is_complete) = (None, true);
+        Poll::Ready(())
+    }
+
+    /// Takes the requests if their time is over. With the first one it begins.
+    fn take_complete(&mut self, ctx: &RequestContext) -> Option<Vec<(String, ClientRequest)>> {
+        if take(&mut self.is_complete) {
+            return Some(take(&mut self.client_requests));
+        }
+        if self.end.is_none() && !self.client_requests.is_empty() {
+            let sleep = ctx.sleep(GATHER_TIME);
+            self.end = Some(Box::pin(async move { sleep.await.is_ok() }));
+        }
+        None
+    }
+}
+
+/// Returns how a round trip ends with its response.
 fn finish(
     upstream: &Upstream,
     ctx: &RequestContext,
     mut running: Running,
     response: Result<ReceivedMessage, ClientError>,
-) -> Result<HandlerOutput, HandlerError> {
-    match response {
-        Ok(message) => {
-            running.is_answered = true;
-            let result = result_of(message, ctx.client().revision, running.missing);
-            running.record.note(CallOutcome::of_result(&result));
-            result
-        }
+) -> Result<CallEnd, HandlerError> {
+    let message = match response {
+        Ok(message) => message,
         Err(error) => {
             running.is_answered = error.kind() != ClientErrorKind::Timeout;
             running.record.note(CallOutcome::of_error(&error));
-            Err(error_of(upstream.name(), &error))
+            return Err(error_of(upstream.name(), &error));
+        }
+    };
+    running.is_answered = true;
+    if message.revision().is_modern() {
+        let required = RequiredInput::read(message.as_bytes()).map_err(|text| {
+            running.record.note(CallOutcome::Failed);
+            error_of(upstream.name(), &ClientError::new(ClientErrorKind::Protocol, text))
+        })?;
+        if let Some(required) = required {
+            running.record.note(CallOutcome::Result);
+            return Ok(CallEnd::InputRequired(required));
         }
     }
+    let result = result_of(message, ctx.client().revision, running.missing);
+    running.record.note(CallOutcome::of_result(&result));
+    result.map(CallEnd::Output)
 }
 
 fn too_long(upstream: &Upstream) -> HandlerError {

@@ -36,6 +36,8 @@ mod status;
 
 mod pool;
 
+mod round_trip;
+
 mod call;
 
 mod tool_search;

@@ -88,8 +88,8 @@ pub use self::completer::ForwardedCompletion;
 pub use self::context::request::DetachedRequest;
 pub use self::context::{
     BlockingContext, BlockingHost, ClientImplementation, ClientInfo, HostFuture, InlineContext,
-    RequestContext, RequestHost, RequestInfo, RequestSource, RequestView, SessionSlot, StateType,
-    StoredClientInfo, TraceContext,
+    PastRoundTrips, RequestContext, RequestHost, RequestInfo, RequestSource, RequestView,
+    SessionSlot, StateType, StoredClientInfo, TraceContext,
 };
 #[cfg(feature = "tokio")]
 pub use self::context::{SendFuture, TokioContext, TokioHost};

@@ -81,6 +81,40 @@ fn two_calls_are_answered_in_other_order() {
 }
 
 #[test]
+fn modern_upstream_keeps_keys_and_state() {
+    let gateway = Gateway::with_keys("", &["--era", "modern", "--record", "FOLDER/record"]);
+    for kind in [MODERN_TCP, MODERN_HTTP] {
+        let mut client = Client::with_capabilities(&gateway, kind, all_inputs());
+        let params = json!({"name": "ask", "arguments": {"message": "Ada"}});
+        let response = client.request("tools/call", params.clone());
+        let input_requests = &response["result"]["inputRequests"];
+        assert_eq!(input_requests["answer"]["method"], "elicitation/create", "{response}");
+        let state = response["result"]["requestState"].as_str().expect("a state");
+        assert!(!state.contains("fixture"), "{state}");
+        // The state is with the client: the upstream may have ended meanwhile.
+        let ended = client.call("exit", json!({}));
+        assert!(ended.get("error").is_some(), "{ended}");
+        let answers = client.answers_to(&response);
+        assert_eq!(answers["answer"]["content"]["name"], "Ada", "{answers}");
+        let done = client.request("tools/call", retry(&params, &response, answers));
+        assert!(text_of(&done).contains("Ada"), "{done}");
+    }
+    gateway.end();
+}
+
+#[test]
+fn input_responses_without_state_reach_modern_upstream() {
+    let gateway = Gateway::with_keys("", &["--era", "modern", "--record", "FOLDER/record"]);
+    let mut client = Client::with_capabilities(&gateway, MODERN_TCP, all_inputs());
+    let given = json!({"answer": {"action": "decline"}});
+    let params = json!({"name": "ask", "arguments": {}, "inputResponses": given});
+    let response = client.request("tools/call", params);
+    assert_eq!(response["result"]["resultType"], "input_required", "{response}");
+    assert_eq!(gateway.folder.recorded(r#""inputResponses":{"answer":{"action":"decline"}}"#), 1);
+    gateway.end();
+}
+
+#[test]
 fn two_legacy_calls_are_asked_at_once() {
     for era in ["2025-06-18", "legacy", "modern"] {
         let gateway = Gateway::new(&["--era", era]);

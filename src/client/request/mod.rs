@@ -144,6 +144,15 @@ impl<R: DeserializeOwned + 'static> Request<R> {
         self
     }
 
+    /// Returns a result that requires input (2026-07-28) as the response.
+    #[doc(hidden)]
+    pub fn returns_input_required(mut self) -> Self {
+        if let Ok(request) = &mut self.request {
+            request.returns_input_required = true;
+        }
+        self
+    }
+
     /// Sends the request. Its result is the response, as it was received.
     #[doc(hidden)]
     pub fn received(mut self) -> ReceivedFuture {

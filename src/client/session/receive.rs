@@ -145,6 +145,7 @@ impl<T: Clone> Session<T> {
         let result = match outcome {
             Ok(result) => match read_result_type(&call, result, is_modern) {
                 Ok(ResultType::Complete) => Ok(()),
+                Ok(ResultType::InputRequired) if call.request.returns_input_required => Ok(()),
                 Ok(ResultType::InputRequired) => return self.begin_round(call, result, ctx),
                 Ok(ResultType::Task) => return tasks::advance(self, call, result, ctx),
                 Err(error) => Err(error),

@@ -100,6 +100,8 @@ pub struct CallRequest {
     /// What the caller declares for this call instead of what the client declares for all. The
     /// input that the call requires is provided by the caller.
     pub declared: Option<ClientCapabilities>,
+    /// A result that requires input is the response, instead of being answered with input.
+    pub returns_input_required: bool,
 }
 
 impl CallRequest {
@@ -121,6 +123,7 @@ impl CallRequest {
             is_idempotent: false,
             has_own_meta: false,
             declared: None,
+            returns_input_required: false,
         }
     }
 

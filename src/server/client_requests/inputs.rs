@@ -15,6 +15,7 @@
 //!
 //! Source: Tasks extension 2026-07-28, "Task Update Requests".
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::future::ready;
 use std::pin::Pin;
@@ -39,6 +40,8 @@ pub struct PendingInputs {
     pub state: RequestState,
     /// Identifies the request that the next state belongs to.
     pub digest: RequestDigest,
+    /// What the handler keeps for its next round trip, instead of the responses so far.
+    kept: RefCell<Option<Box<str>>>,
     open: RefCell<Vec<PendingInput>>,
     next_number: Cell<u64>,
 }
@@ -57,7 +60,27 @@ pub struct PendingInput {
 impl PendingInputs {
     /// Returns the inputs of a handler that runs for the request `digest`, with `request_state`.
     pub fn new(request_state: RequestState, digest: RequestDigest) -> Self {
-        Self { state: request_state, digest, open: RefCell::default(), next_number: Cell::new(0) }
+        Self {
+            state: request_state,
+            digest,
+            kept: RefCell::default(),
+            open: RefCell::default(),
+            next_number: Cell::new(0),
+        }
+    }
+
+    /// Keeps `kept` for the next round trip of the handler. The responses so far are none of it:
+    /// inputs that are requested from now on are open.
+    pub fn keep(&self, kept: Box<str>) {
+        self.kept.replace(Some(kept));
+    }
+
+    /// Returns the state to encrypt for the next round trip.
+    pub fn next_state(&self) -> Cow<'_, RequestState> {
+        match &*self.kept.borrow() {
+            Some(kept) => Cow::Owned(self.state.restarted(kept.clone())),
+            None => Cow::Borrowed(&self.state),
+        }
     }
 
     /// Requests an input. Ready at once if the client has answered; otherwise never, because the
@@ -72,7 +95,9 @@ impl PendingInputs {
         request: InputRequest,
         account: &RequestAccount,
     ) -> Result<HostFuture<InputResult>, ClientRequestError> {
-        if let Some(answer) = self.state.response(key) {
+        if self.kept.borrow().is_none()
+            && let Some(answer) = self.state.response(key)
+        {
             return Ok(Box::pin(ready(
                 request.read_response(&answer).map_err(ClientRequestError::InvalidResponse),
             )));

@@ -63,6 +63,9 @@ pub struct RequestState {
     /// All responses so far.
     #[serde(rename = "a")]
     responses: Vec<(Box<str>, Box<RawValue>)>,
+    /// What the handler keeps for its next round trip, instead of earlier responses.
+    #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
+    kept: Option<Box<str>>,
 }
 
 impl RequestStates {
@@ -125,11 +128,12 @@ impl RequestStates {
             round_trips: request_state.round_trips + 1,
             requested_keys: keys.map(Into::into).collect(),
             responses: request_state.responses.clone(),
+            kept: request_state.kept.clone(),
         };
         let plain = serde_json::to_vec(&next).ok().filter(|it| it.len() <= STATE_BYTES_MAX);
         plain.and_then(|plain| self.shared.encrypt(&digest.0, &plain)).ok_or_else(|| {
             Error::invalid_params(format!(
-                "inputResponses of this call are too large (limit {STATE_BYTES_MAX} bytes)"
+                "the state of this call is too large (limit {STATE_BYTES_MAX} bytes)"
             ))
         })
     }
@@ -177,9 +181,27 @@ impl RequestState {
         requested.map(|key| &**key)
     }
 
-    /// Returns the bytes of the responses.
+    /// Returns the state of the next round trip of a handler that keeps `kept` for it: without
+    /// the responses so far.
+    pub fn restarted(&self, kept: Box<str>) -> Self {
+        Self { round_trips: self.round_trips, kept: Some(kept), ..Self::default() }
+    }
+
+    /// Returns what the handler has kept in the last round trip.
+    pub fn kept(&self) -> Option<&str> {
+        self.kept.as_deref()
+    }
+
+    /// Returns all responses with their keys.
+    pub fn responses(&self) -> &[(Box<str>, Box<RawValue>)] {
+        &self.responses
+    }
+
+    /// Returns the bytes of the responses, and of what the handler has kept.
     pub fn held_bytes(&self) -> usize {
-        self.responses.iter().map(|(key, response)| key.len() + response.get().len()).sum()
+        let responses = self.responses.iter();
+        let bytes = responses.map(|(key, response)| key.len() + response.get().len());
+        bytes.sum::<usize>() + self.kept().map_or(0, str::len)
     }
 }
 
@@ -295,6 +317,19 @@ mod tests {
         let request_state = request_states.decrypt(&state, digest, at(3)).unwrap();
         assert!(request_state.response("a").is_some());
         assert_eq!(request_state.round_trips, 2);
+    }
+
+    #[test]
+    fn kept_text_replaces_earlier_responses() {
+        let (request_states, digest) = (request_states(), request_digest("{}"));
+        let given = with(r#"{"a":1}"#, |it| RequestState::without_state(Some(it)));
+        let next = given.restarted("kept".into());
+        let state = request_states.encrypt(&next, ["a"].into_iter(), digest, at(0)).unwrap();
+        let mut opened = request_states.decrypt(&state, digest, at(1)).unwrap();
+        assert_eq!((opened.kept(), opened.response("a")), (Some("kept"), None));
+        assert_eq!(with(r#"{"a":2}"#, |it| opened.accept_responses(Some(it))), 0);
+        assert_eq!(opened.responses().len(), 1);
+        assert_eq!(opened.held_bytes(), "a2kept".len());
     }
 
     #[test]

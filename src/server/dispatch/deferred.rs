@@ -160,7 +160,7 @@ impl DeferredWork {
                 let state = calls.find_awaited(call_id).map(|_| {
                     let keys = open.iter().map(|input| &*input.key);
                     let unix_ms = self.wall_clock.unix_ms(now);
-                    self.request_states.encrypt(&inputs.state, keys, inputs.digest, unix_ms)
+                    self.request_states.encrypt(&inputs.next_state(), keys, inputs.digest, unix_ms)
                 });
                 if let Some(state) = state {
                     let result = CallResult::InputRequired { state, open };

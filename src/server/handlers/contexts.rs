@@ -26,7 +26,8 @@ use crate::server::shard_message::{
     LogMessage, PartialResult, Progress, Requester, ShardMessage, TaskEvent, UpdateResult,
 };
 use crate::service::{
-    BlockingHost, CatalogError, CatalogUpdate, HandlerError, HostFuture, RequestHost, RequestInfo,
+    BlockingHost, CatalogError, CatalogUpdate, HandlerError, HostFuture, PastRoundTrips,
+    RequestHost, RequestInfo,
 };
 
 /// The context of one local handler.
@@ -101,8 +102,12 @@ impl RequestHost for LocalContext {
         Box::pin(self.handler.request_input(key, request))
     }
 
-    fn requested_inputs(&self) -> Option<Vec<Box<str>>> {
-        self.handler.requested_inputs()
+    fn past_round_trips(&self) -> Option<PastRoundTrips> {
+        self.handler.past_round_trips()
+    }
+
+    fn keep_for_round_trip(&self, kept: Box<str>) {
+        self.handler.keep_for_round_trip(kept);
     }
 
     fn close_sse_stream(&self) {

@@ -35,7 +35,8 @@ use crate::server::memory::handler_memory::RequestAccount;
 use crate::server::shard_message::{Requester, TaskEvent};
 use crate::service::call::LocalHandlerFuture;
 use crate::service::{
-    ClientRequestError, HandlerError, HandlerOutput, HostFuture, LocalWork, RequestInfo,
+    ClientRequestError, HandlerError, HandlerOutput, HostFuture, LocalWork, PastRoundTrips,
+    RequestInfo,
 };
 
 /// The state of one local handler.
@@ -129,14 +130,23 @@ impl HandlerState {
         }
     }
 
-    /// Where an input that the client has not given ends the handler: the keys of those that were
-    /// requested in earlier round trips.
-    pub(super) fn requested_inputs(&self) -> Option<Vec<Box<str>>> {
+    /// Where an input that the client has not given ends the handler: what earlier round trips
+    /// have left.
+    pub(super) fn past_round_trips(&self) -> Option<PastRoundTrips> {
         match &*self.carrier.borrow() {
-            RequestCarrier::RoundTrip(inputs) => {
-                Some(inputs.state.requested_keys().map(Box::from).collect())
-            }
+            RequestCarrier::RoundTrip(inputs) => Some(PastRoundTrips {
+                requested_keys: inputs.state.requested_keys().map(Box::from).collect(),
+                responses: inputs.state.responses().to_vec(),
+                kept: inputs.state.kept().map(Box::from),
+            }),
             RequestCarrier::ServerRequest | RequestCarrier::TaskInput(_) => None,
+        }
+    }
+
+    /// Keeps `kept` for the next round trip, instead of the responses so far.
+    pub(super) fn keep_for_round_trip(&self, kept: Box<str>) {
+        if let RequestCarrier::RoundTrip(inputs) = &*self.carrier.borrow() {
+            inputs.keep(kept);
         }
     }
 

@@ -34,6 +34,7 @@ use corelane_protocol::model::{
     InputResponse, Root,
 };
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::client::{ClientImplementation, ClientInfo};
 use super::request::RequestInfo;
@@ -44,6 +45,18 @@ use crate::service::{CatalogBuilder, CatalogError, CatalogUpdate};
 
 /// A future that the server creates for a handler.
 pub type HostFuture<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// What the earlier round trips of a request have left (2026-07-28).
+#[derive(Clone, Debug, Default)]
+pub struct PastRoundTrips {
+    /// Keys of the inputs that were requested, answered or not.
+    pub requested_keys: Vec<Box<str>>,
+    /// The responses of the client with their keys. In the first round trip those that it gives
+    /// without a request.
+    pub responses: Vec<(Box<str>, Box<RawValue>)>,
+    /// What the handler has kept.
+    pub kept: Option<Box<str>>,
+}
 
 /// The server as seen by one running local handler; implements [`RequestContext`].
 pub trait RequestHost {
@@ -73,11 +86,14 @@ pub trait RequestHost {
         request: InputRequest,
     ) -> HostFuture<Result<InputResponse, ClientRequestError>>;
 
-    /// Where an input that the client has not given ends the handler (2026-07-28): the keys of
-    /// those that were requested in earlier round trips of the request. `None` elsewhere.
-    fn requested_inputs(&self) -> Option<Vec<Box<str>>> {
+    /// Where an input that the client has not given ends the handler (2026-07-28): what earlier
+    /// round trips of the request have left. `None` elsewhere.
+    fn past_round_trips(&self) -> Option<PastRoundTrips> {
         None
     }
+
+    /// Keeps a text for the next round trip of the request, instead of the responses so far.
+    fn keep_for_round_trip(&self, _: Box<str>) {}
 
     /// Ends the SSE stream of the request; see [`RequestContext::close_sse_stream`].
     fn close_sse_stream(&self);
@@ -253,11 +269,18 @@ impl<S: 'static> RequestContext<S> {
         })
     }
 
-    /// Where an input that the client has not given ends the handler: the keys of those that
-    /// were requested in earlier round trips. `None` elsewhere.
+    /// Where an input that the client has not given ends the handler: what earlier round trips
+    /// have left. `None` elsewhere.
     #[cfg(feature = "gateway")]
-    pub(crate) fn requested_inputs(&self) -> Option<Vec<Box<str>>> {
-        self.host.requested_inputs()
+    pub(crate) fn past_round_trips(&self) -> Option<PastRoundTrips> {
+        self.host.past_round_trips()
+    }
+
+    /// Where an input that the client has not given ends the handler: keeps `kept` for the next
+    /// round trip. The responses so far are dropped, and their inputs can be requested again.
+    #[cfg(feature = "gateway")]
+    pub(crate) fn keep_for_round_trip(&self, kept: impl Into<Box<str>>) {
+        self.host.keep_for_round_trip(kept.into());
     }
 
     /// Turns the call into a task. For a tool with

@@ -26,7 +26,7 @@ pub use self::blocking::{BlockingContext, BlockingHost};
 pub use self::client::{ClientImplementation, ClientInfo, StoredClientInfo};
 pub use self::inline::InlineContext;
 pub(super) use self::inline::{InlineEnd, InlineEvents};
-pub use self::local::{HostFuture, RequestContext, RequestHost};
+pub use self::local::{HostFuture, PastRoundTrips, RequestContext, RequestHost};
 pub use self::request::{RequestInfo, RequestSource, RequestView, TraceContext};
 pub use self::session_slot::SessionSlot;
 #[cfg(feature = "tokio")]
