@@ -81,6 +81,21 @@ fn two_calls_are_answered_in_other_order() {
 }
 
 #[test]
+fn requests_at_once_are_one_round_trip() {
+    let gateway = Gateway::new(&[]);
+    for kind in [MODERN_TCP, MODERN_HTTP] {
+        let mut client = Client::with_capabilities(&gateway, kind, all_inputs());
+        let params = json!({"name": "ask", "arguments": {"at_once": 3}});
+        let response = client.request("tools/call", params.clone());
+        let answers = client.answers_to(&response);
+        assert_eq!(answers.as_object().map(serde_json::Map::len), Some(3), "{response}");
+        let done = client.request("tools/call", retry(&params, &response, answers));
+        assert!(text_of(&done).contains("accept"), "{done}");
+    }
+    gateway.end();
+}
+
+#[test]
 fn modern_upstream_keeps_keys_and_state() {
     let gateway = Gateway::with_keys("", &["--era", "modern", "--record", "FOLDER/record"]);
     for kind in [MODERN_TCP, MODERN_HTTP] {

@@ -205,7 +205,8 @@ impl Server {
             let answer = ask_modern(&request.params, rounds);
             return self.respond_call(request, answer);
         }
-        self.send_request(request.clone(), rounds - 1)
+        let at_once = request.params["arguments"]["at_once"].as_u64().unwrap_or(1);
+        (0..at_once).try_for_each(|_| self.send_request(request.clone(), rounds - 1))
     }
 
     fn send_request(&mut self, request: Request, rounds_left: u64) -> io::Result<()> {
@@ -228,6 +229,9 @@ impl Server {
         }
         if rounds_left > 0 {
             return self.send_request(request, rounds_left - 1);
+        }
+        if self.calls.asking.iter().any(|asking| asking.request.id == request.id) {
+            return Ok(());
         }
         self.respond_call(&request, text(&message["result"].to_string()))
     }
