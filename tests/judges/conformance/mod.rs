@@ -11,6 +11,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod gateway;
 mod mounted;
 mod results;
 mod suite;

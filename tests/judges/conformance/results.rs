@@ -56,6 +56,17 @@ impl Scenario {
         Self { name: name_of(dir_name).to_owned(), checks, client_error }
     }
 
+    /// Returns what did not pass: `NAME:CHECK` for each failed check, or `NAME` without any.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        if self.outcome() == Outcome::Passed {
+            return Vec::new();
+        }
+        let failed = self.checks.iter().filter(|check| check.is_failure());
+        let failed: Vec<String> =
+            failed.map(|check| format!("{}:{}", self.name, check.id)).collect();
+        if failed.is_empty() { vec![self.name.clone()] } else { failed }
+    }
+
     /// Combines all checks.
     pub(crate) fn outcome(&self) -> Outcome {
         let any = |status: &str| self.checks.iter().any(|check| check.status == status);
@@ -161,6 +172,7 @@ mod tests {
             { "id": "retry", "status": "WARNING", "errorMessage": "no retry was sent" },
         ]));
         assert_eq!(warned.outcome(), Outcome::Failed);
+        assert_eq!(warned.failures(), ["tools-list:retry"]);
         assert!(warned.to_string().ends_with("WARNING retry: no retry was sent"), "{warned}");
     }
 
@@ -184,5 +196,6 @@ mod tests {
         );
         let skipped = json!([{ "id": "later", "status": "SKIPPED" }]);
         assert_eq!(scenario(&skipped).outcome(), Outcome::Skipped);
+        assert_eq!(scenario(&skipped).failures(), ["tools-list"]);
     }
 }

@@ -180,7 +180,7 @@ pub const SMALL_RINGS: [&str; 8] = [
     "64",
 ];
 
-/// A running `corelane serve` on a free port of 127.0.0.1.
+/// A running `corelane serve` or `corelane gateway` on a free port of 127.0.0.1.
 pub struct ServeProcess {
     pub process: Process,
     pub address: SocketAddr,
@@ -202,6 +202,14 @@ impl ServeProcess {
     /// Like [`Self::tcp`], over HTTP and WebSocket.
     pub fn http(program: &str, arguments: &[&str]) -> Self {
         let fixed = ["serve", "--tcp", "off", "--http", "127.0.0.1:0"];
+        let arguments = [&fixed, SMALL_RINGS.as_slice(), arguments].concat();
+        Self::start(program, &arguments, "listening http")
+    }
+
+    /// Starts a gateway over HTTP and WebSocket, in front of the upstreams that `arguments` name,
+    /// and waits until it listens.
+    pub fn gateway(program: &str, arguments: &[&str]) -> Self {
+        let fixed = ["gateway", "--tcp", "off", "--http", "127.0.0.1:0"];
         let arguments = [&fixed, SMALL_RINGS.as_slice(), arguments].concat();
         Self::start(program, &arguments, "listening http")
     }
