@@ -1,11 +1,14 @@
-//! The suite through `corelane gateway`, with clients and upstreams of both eras.
+//! The suite through `corelane gateway`, with clients and upstreams of both eras, and in front of
+//! the reference server of MCP.
 //!
 //! Scenarios of the extension for tasks are not run: the gateway does not declare it.
+
+use std::path::Path;
 
 use corelane_test_support::ServeProcess;
 
 use crate::CORELANE;
-use crate::conformance::results::Scenario;
+use crate::conformance::results::{Outcome, Scenario};
 use crate::conformance::suite::{self, Selection};
 
 /// What the suite skips, and why.
@@ -64,6 +67,55 @@ fn legacy_upstream_over_stdio_passes() {
         [("2025-11-25", 33, &LEGACY_CLIENT[..]), ("2026-07-28", 40, &LEGACY_UPSTREAM)]
     {
         expect(&ServeProcess::gateway(CORELANE, &arguments), client, count, expected);
+    }
+}
+
+/// Scenarios that need nothing of the suite's own server.
+const EVERYTHING: [(&str, &[&str]); 2] = [
+    (
+        "2025-11-25",
+        &[
+            "dns-rebinding-protection",
+            "logging-set-level",
+            "ping",
+            "prompts-list",
+            "resources-list",
+            "server-initialize",
+            "server-session-lifecycle",
+            "server-sse-multiple-streams",
+            "tools-list",
+        ],
+    ),
+    (
+        "2026-07-28",
+        &[
+            "caching",
+            "dns-rebinding-protection",
+            "http-header-validation",
+            "input-required-result-unsupported-methods",
+            "input-required-result-validate-input",
+            "prompts-list",
+            "resources-list",
+            "sep-2164-resource-not-found",
+            "server-sse-multiple-streams",
+            "tools-list",
+        ],
+    ),
+];
+
+#[ignore = "needs Node.js: ./test.sh installs the conformance suite and runs it"]
+#[test]
+fn server_everything_over_stdio_passes_scenarios() {
+    let server = "other_servers/node/node_modules/@modelcontextprotocol/server-everything";
+    let server = Path::new(env!("CARGO_TARGET_TMPDIR")).join(server).join("dist/index.js");
+    assert!(server.exists(), "run loadtest/tests/install.sh (./test.sh does)");
+    let [node, server] = [suite::node(), server].map(|path| path.display().to_string());
+    let gateway = ServeProcess::gateway(CORELANE, &["--", &node, &server, "stdio"]);
+    for (client, expected) in EVERYTHING {
+        let run = suite::run(Selection::Applicable(client), &gateway.url("/mcp"));
+        let passed = run.scenarios.iter().filter(|it| it.outcome() == Outcome::Passed);
+        let passed: Vec<&str> = passed.map(|it| it.name.as_str()).collect();
+        assert_eq!(passed, expected, "what passes:\n{}", run.output);
     }
 }
 

@@ -112,9 +112,14 @@ fn command() -> Command {
         dir.display()
     );
     let programs = dir.join("node_modules/.bin");
-    let mut command = Command::new(programs.join("node"));
+    let mut command = Command::new(node());
     command.arg(programs.join("conformance"));
     command
+}
+
+/// Returns the path of the Node.js installed for the suite.
+pub(crate) fn node() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance/node_modules/.bin/node")
 }
 
 fn source_dir() -> PathBuf {
