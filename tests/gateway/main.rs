@@ -15,6 +15,7 @@ mod changes;
 mod client_requests;
 mod commands;
 mod faults;
+mod handshakes;
 mod held;
 mod operators;
 mod sharing;
