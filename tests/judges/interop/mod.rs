@@ -7,11 +7,14 @@
 //! here. `tests/judges/interop/install.sh` installs the packages before the tests; without them
 //! every test fails with that hint.
 //!
+//! `gateway` runs them in front of servers with the SDKs, through `corelane gateway`.
+//!
 //! The scripts say what their SDK does not support.
 
 mod changes;
 mod client_requests;
 mod content;
+mod gateway;
 mod input_required;
 mod legacy_sse;
 mod progress_and_logging;

@@ -58,14 +58,14 @@ impl Sdk {
     }
 
     /// Returns the command of its client, without arguments.
-    fn client(self) -> Command {
+    pub(crate) fn client(self) -> Command {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/judges/interop");
         match self {
             Self::Python => python("client.py"),
-            Self::Rust => Command::new(install_dir().join("rust/debug/corelane-interop")),
+            Self::Rust => Command::new(rust_program()),
             Self::TypeScript => {
                 let mut command = Command::new("node");
-                command.env("INTEROP_PACKAGES", install_dir().join("node"));
+                command.env("INTEROP_PACKAGES", node_packages());
                 // Node.js 20 needs a flag for its WebSocket, later versions do not.
                 command.args(["--experimental-websocket", "--no-warnings"]);
                 command.arg(scripts.join("typescript/client.mjs"));
@@ -73,6 +73,16 @@ impl Sdk {
             }
         }
     }
+}
+
+/// Returns the program of `rust/`.
+pub(crate) fn rust_program() -> PathBuf {
+    install_dir().join("rust/debug/corelane-interop")
+}
+
+/// Returns the directory of the packages for Node.js.
+pub(crate) fn node_packages() -> PathBuf {
+    install_dir().join("node")
 }
 
 /// Returns the command of a script for Python.
@@ -180,8 +190,14 @@ fn run_with_stderr(
             Some(serving)
         }
     };
-    let output = client.output().expect("the client starts");
+    let summary = summary_of(client);
     drop(serving);
+    summary
+}
+
+/// Runs a client; returns its summary and its standard error.
+pub(crate) fn summary_of(mut client: Command) -> (Value, String) {
+    let output = client.output().expect("the client starts");
     let (stdout, events) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "the client failed ({}):\n{events}\n{stdout}", output.status);

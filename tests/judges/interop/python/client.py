@@ -30,6 +30,7 @@ FEATURES = (
     "changes",
     "tasks",
     "resumption",
+    "greeting",
 )
 
 

@@ -21,6 +21,7 @@ const FEATURES = [
   "changes",
   "tasks",
   "resumption",
+  "greeting",
 ];
 
 const [feature, mode, ...target] = process.argv.slice(2);
