@@ -465,8 +465,7 @@ fn read_resource(
     params.push(b'}');
     let (method, missing) = (Method::ResourcesRead, MissingMembers::CacheHints);
     let target = own.into();
-    let outgoing =
-        Outgoing { method, target, params, missing, requires_task: false, tool: None };
+    let outgoing = Outgoing { method, target, params, missing, requires_task: false, tool: None };
     Box::pin(forward(upstream, outgoing, ctx))
 }
 
