@@ -1,6 +1,6 @@
-//! Held calls: calls of clients of 2026-07-28 whose upstream requires input. The client gets the
-//! input request as the result of its request, and repeats its request with the response; the call
-//! of the upstream waits here for that.
+//! Held calls: calls of clients of 2026-07-28 whose upstream, up to 2025-11-25, requires input. The
+//! client gets the input request as the result of its request, and repeats its request with the
+//! response; the call of the upstream waits here for that.
 //!
 //! Invariants: a held call is resumed at most once, by its own principal, for the same upstream;
 //! it ends when its time is over, and then the upstream gets an error as the response and a

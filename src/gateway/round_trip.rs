@@ -184,10 +184,10 @@ impl RequiredInput {
         let kept = Kept { upstream: upstream.into(), state: state.as_deref().map(Into::into) };
         let kept = serde_json::to_string(&kept).map_err(|it| Error::internal(it.to_string()))?;
         ctx.keep_for_round_trip(kept);
-        let mut pending: Vec<PendingInput> = Vec::with_capacity(requests.len());
+        let mut pending: Vec<RequestedInput> = Vec::with_capacity(requests.len());
         for (key, request) in requests {
             let response = Box::pin(ctx.forward_input(&key, request));
-            pending.push(PendingInput { key: key.into(), response });
+            pending.push(RequestedInput { key: key.into(), response });
         }
         let mut responses = Vec::with_capacity(pending.len());
         let (mut cancelled, mut over) = (ctx.cancelled(), Box::pin(ctx.sleep(time)));
@@ -220,7 +220,7 @@ impl RequiredInput {
 }
 
 /// An input request that the client has, and the future of its response.
-struct PendingInput {
+struct RequestedInput {
     key: Box<str>,
     response: Pin<Box<dyn Future<Output = Result<Value, ClientRequestError>>>>,
 }

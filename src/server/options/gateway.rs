@@ -34,7 +34,7 @@ options! {
         pub expose: ExposeMode = ExposeMode::All;
 
         /// Time of a call that waits for a client of 2026-07-28 to answer a question of an
-        /// upstream. The call ends then, and the upstream gets an error.
+        /// upstream up to 2025-11-25. The call ends then, and the upstream gets an error.
         #[option("gateway.hold_time", Milliseconds { min: 1, max: DAY }, restart)]
         #[cost = "the program of the call runs meanwhile"]
         #[source = "MCP 2026-07-28, basic/patterns/mrtr"]
