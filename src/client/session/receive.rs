@@ -244,7 +244,9 @@ impl<T: Clone> Session<T> {
                 self.calls.find_first(first)
             }
             InputTarget::Member { call, .. } => self.inputs.round(*call),
-            InputTarget::Task { call, .. } => self.calls.find_first(*call),
+            InputTarget::Task { call, .. } => {
+                self.tasks.find(*call).or_else(|| self.calls.find_first(*call))
+            }
         };
         call.map(|call| &call.token)
     }

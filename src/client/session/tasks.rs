@@ -38,6 +38,11 @@ impl<T> TaskTable<T> {
         self.0.is_empty()
     }
 
+    /// Returns a call between two polls, by the id of its first request.
+    pub(super) fn find(&self, call: u64) -> Option<&Call<T>> {
+        self.0.get(&call).map(|(call, _)| call)
+    }
+
     /// Returns when [`expire`] must be called next.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.0.values().map(|(_, task)| task.deadline()).min()

@@ -47,6 +47,11 @@ fn created(id: u64) -> String {
     response(id, &task("working", &json!({ "resultType": "task" })))
 }
 
+/// The answer of a legacy server to a call that becomes a task.
+fn created_legacy(id: u64) -> String {
+    response(id, &json!({ "task": { "taskId": "t1", "status": "working", "ttl": null } }))
+}
+
 /// A call that became a task; what was sent for it is taken.
 fn call_with_task(session: &mut TestSession, request: CallRequest) -> CallId {
     let call = session.run(|session, ctx| session.call(request, "call", ctx));
@@ -146,6 +151,7 @@ fn input_of_task_is_sent_once() {
     session.receive(&response(3, &task("input_required", &inputs)));
     assert_eq!(session.events(), ["requires Elicitation", "requires Sampling"]);
     let keys = std::mem::take(&mut session.required);
+    assert_eq!(session.session.input_caller(keys[0]), Some(&"call"));
     session.sent();
     // The same inputs are required as long as they are not there.
     session.pass(Duration::from_secs(2));
@@ -266,7 +272,7 @@ fn created_legacy_task_is_followed_to_its_result() {
     let request = CallRequest { task: TaskMode::CreateAndFollow, ..tool_call() };
     session.run(|session, ctx| session.call(request, "call", ctx));
     assert_eq!(session.sent()[0]["params"]["task"], json!({}));
-    session.receive(&created(2));
+    session.receive(&created_legacy(2));
     assert!(session.events().is_empty());
     session.pass(Duration::from_secs(1));
     session.receive(&response(3, &json!({ "taskId": "t1", "status": "completed" })));
@@ -285,7 +291,7 @@ fn followed_legacy_task_is_cancelled_with_call() {
     let mut session = legacy();
     let request = CallRequest { task: TaskMode::CreateAndFollow, ..tool_call() };
     let call = session.run(|session, ctx| session.call(request, "call", ctx));
-    session.receive(&created(2));
+    session.receive(&created_legacy(2));
     session.sent();
     assert_eq!(session.run(|session, ctx| session.cancel(call, None, ctx)), Some("call"));
     assert_eq!(session.sent_methods(), ["tasks/cancel"]);
