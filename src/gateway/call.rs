@@ -67,6 +67,18 @@ pub fn call_of(own: &str, arguments: &[u8], requires_task: bool) -> Outgoing {
     Outgoing { method, target: own.into(), params, missing, requires_task, tool: None }
 }
 
+impl Outgoing {
+    /// The params of one round trip. They stay here where there may be another.
+    fn params_of(&mut self, round_trip: &RoundTrip, is_modern: bool) -> Vec<u8> {
+        if !is_modern {
+            return take(&mut self.params);
+        }
+        let mut params = self.params.clone();
+        round_trip.extend(&mut params);
+        params
+    }
+}
+
 /// A request in flight at an upstream. Dropping it cancels the request there.
 #[derive(Debug)]
 pub struct Running {
@@ -209,7 +221,7 @@ fn find_held(
     Ok(Some(held))
 }
 
-/// Sends the request of one round trip. The params stay in `outgoing` where there may be another.
+/// Sends the request of one round trip.
 async fn start(
     upstream: &Upstream,
     outgoing: &mut Outgoing,
@@ -226,14 +238,8 @@ async fn start(
         error_of(&pool.settings.name, &it)
     })?;
     let is_modern = server.revision.is_modern();
+    let params = outgoing.params_of(round_trip, is_modern);
     let (method, target, missing) = (outgoing.method, outgoing.target.clone(), outgoing.missing);
-    let params = if is_modern {
-        let mut params = outgoing.params.clone();
-        round_trip.extend(&mut params);
-        params
-    } else {
-        take(&mut outgoing.params)
-    };
     let capabilities = info.client().capabilities;
     let capabilities = capabilities.difference(ClientCapabilities::EXTENSION_TASKS);
     // The params of a completion have no name of their own.

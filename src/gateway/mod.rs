@@ -10,8 +10,8 @@
 //! [`Pool`](pool::Pool) decides who shares a program; [`forward`](call::forward) passes on one
 //! request, its progress, its cancellation and the input that it requires:
 //! [`RoundTrip`](round_trip::RoundTrip) where both sides speak 2026-07-28, and otherwise
-//! [`HeldCall`](held::HeldCall). [`Gateway`] follows the lists of all upstreams and merges them into
-//! the catalog.
+//! [`HeldCall`](held::HeldCall). [`Gateway`] follows the lists of all upstreams and merges them
+//! into the catalog.
 //!
 //! Results pass through as they were received, but for `resultType` and cache hints, which
 //! servers up to 2025-11-25 do not send.

@@ -1,7 +1,7 @@
 //! What all shards of a process share of `requestState`: its keys, its name as an issuer, and which
 //! states were used.
 //!
-//! Invariant: a state is redeemed once in this process, whoever has issued it.
+//! Invariant: a state is used once in this process, also if another process has issued it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -34,7 +34,7 @@ pub(super) struct SharedStates {
 
 /// Why a state that was decrypted is not accepted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum NotRedeemed {
+pub(super) enum NotUsable {
     Used,
     TooOld,
     /// Its use cannot be remembered.
@@ -72,19 +72,19 @@ impl SharedStates {
 
     /// Records the use of a state that expires at `until`, in seconds since 1970 as `now`. That of
     /// another process is remembered for 18 hours at most.
-    pub fn redeem(&self, nonce: TextNonce, now: u64, until: u64) -> Result<(), NotRedeemed> {
+    pub fn mark_used(&self, nonce: TextNonce, now: u64, until: u64) -> Result<(), NotUsable> {
         if nonce.issuer == self.issuer {
             return match self.used.mark_used(nonce.number) {
                 UseResult::First => Ok(()),
-                UseResult::Replayed => Err(NotRedeemed::Used),
-                UseResult::Expired => Err(NotRedeemed::TooOld),
+                UseResult::Replayed => Err(NotUsable::Used),
+                UseResult::Expired => Err(NotUsable::TooOld),
             };
         }
         let new = || ExpiringSet::new(FOREIGN_STATES_REMEMBERED_MAX);
         match self.used_foreign.get_or_init(new).insert(digest_of(nonce), now, until) {
             InsertResult::First => Ok(()),
-            InsertResult::Present => Err(NotRedeemed::Used),
-            InsertResult::Full => Err(NotRedeemed::NoRoom),
+            InsertResult::Present => Err(NotUsable::Used),
+            InsertResult::Full => Err(NotUsable::NoRoom),
         }
     }
 }
@@ -100,12 +100,24 @@ fn digest_of(nonce: TextNonce) -> u128 {
 
 /// Where the keys come from: files at start and again on a reload, or the secret of the process.
 #[derive(Debug)]
-pub(super) struct StateSource(SharedStates);
+pub(super) struct StateSource {
+    /// With the key of the process.
+    own: SharedStates,
+    /// With the keys at start.
+    pub at_start: SharedStates,
+}
 
 impl StateSource {
-    /// Draws what is random from the secret of the process.
-    pub fn new(secret: &[u8; KEY_BYTES]) -> Self {
-        Self(SharedStates::new(secret))
+    /// Reads the keys, and draws what is random from the secret of the process.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`StateSource::read`].
+    pub fn load(options: &Options, secret: &[u8; KEY_BYTES]) -> Result<Arc<Self>, String> {
+        let own = SharedStates::new(secret);
+        let mut source = Self { at_start: own.clone(), own };
+        source.at_start = source.read(options)?;
+        Ok(Arc::new(source))
     }
 
     /// Reads the keys.
@@ -113,10 +125,10 @@ impl StateSource {
     /// # Errors
     ///
     /// Which file cannot be used, and why.
-    pub fn load(&self, options: &Options) -> Result<SharedStates, String> {
+    pub fn read(&self, options: &Options) -> Result<SharedStates, String> {
         let paths = &options.limits.request_state_keys;
         if paths.is_empty() {
-            return Ok(self.0.clone());
+            return Ok(self.own.clone());
         }
         let texts = paths.iter().map(|path| {
             let name = format!("request_state_keys: {}", path.display());
@@ -127,7 +139,7 @@ impl StateSource {
         });
         let texts = texts.collect::<Result<Vec<_>, _>>()?;
         let keys = StateKeys::from_texts(texts.iter().map(|(text, name)| (&**text, &**name)))?;
-        Ok(self.0.clone().with_keys(keys))
+        Ok(self.own.clone().with_keys(keys))
     }
 }
 
@@ -136,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_state_is_redeemed_once() {
+    fn foreign_state_is_used_once() {
         let keys = StateKeys::of_one(&[1; KEY_BYTES]);
         let [issuer, reader] = [[7; KEY_BYTES], [8; KEY_BYTES]]
             .map(|it| SharedStates::new(&it).with_keys(keys.clone()));
@@ -144,8 +156,8 @@ mod tests {
         let opened = reader.decrypt(b"context", &text).unwrap();
         assert_eq!(opened.plaintext, b"state");
         for states in [&reader, &issuer] {
-            assert_eq!(states.redeem(opened.nonce, 100, 200), Ok(()));
-            assert_eq!(states.redeem(opened.nonce, 199, 200), Err(NotRedeemed::Used));
+            assert_eq!(states.mark_used(opened.nonce, 100, 200), Ok(()));
+            assert_eq!(states.mark_used(opened.nonce, 199, 200), Err(NotUsable::Used));
         }
         let own = SharedStates::new(&[9; KEY_BYTES]);
         assert_eq!(own.decrypt(b"context", &text), None);

@@ -375,9 +375,9 @@ const SETTLED_TURNS: usize = 5;
 
 /// Measures a scene on a shard of `server`. Returns what was measured if account and allocation
 /// differ.
-fn find_difference(scene: &Scene, server: Server) -> Option<String> {
-    let ring = PollRing::new(&RingOptions::default(), Clock::start()).unwrap();
-    let (mut shard, address) = build_shard_with(ring, scene.transport, server).unwrap();
+fn find_difference(scene: &Scene, server: &Server) -> Option<String> {
+    let ring = PollRing::new(&RingOptions::default(), Clock::start()).expect("a ring");
+    let (mut shard, address) = build_shard_with(ring, scene.transport, server).expect("a shard");
     let [few, more] = scene.peers;
     let first = open_peers(&mut shard, address, scene, 0..few);
     let before = measure(&shard);
@@ -394,7 +394,7 @@ fn find_difference(scene: &Scene, server: Server) -> Option<String> {
 fn account_is_what_peers_allocate() {
     let server = || Server::builder(catalog().unwrap());
     let wrong: Vec<String> =
-        SCENES.iter().filter_map(|scene| find_difference(scene, server())).collect();
+        SCENES.iter().filter_map(|scene| find_difference(scene, &server())).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
@@ -411,7 +411,7 @@ impl TokenVerifier for EveryToken {
 fn caller_with_token(address: SocketAddr, index: usize) -> (Open, usize) {
     let mut client = HttpClient::connect(address);
     let request = Request::modern(&modern(echo(1, "a")));
-    client.exchange(&request.field("Authorization", &format!("Bearer {index:0100}")));
+    client.exchange(&request.field("Authorization", format!("Bearer {index:0100}")));
     (Box::new(()), 300)
 }
 
@@ -419,5 +419,5 @@ fn caller_with_token(address: SocketAddr, index: usize) -> (Open, usize) {
 fn account_has_verified_tokens() {
     let server = Server::builder(catalog().unwrap()).token_verifier(EveryToken);
     let scene = over_http("verified tokens", [128, 1_500], caller_with_token);
-    assert_eq!(find_difference(&scene, server), None);
+    assert_eq!(find_difference(&scene, &server), None);
 }

@@ -58,7 +58,7 @@ fn catalog() -> Result<Catalog, Box<dyn Error>> {
 fn shard(transport: Transport, options: Options) -> (TestShard, SocketAddr) {
     let ring = PollRing::new(&RingOptions::default(), Clock::start()).expect("a ring opens");
     let server = Server::builder(catalog().expect("a catalog")).options(options);
-    build_shard_with(ring, transport, server).expect("a shard")
+    build_shard_with(ring, transport, &server).expect("a shard")
 }
 
 /// A client on a thread of its own, and the number of its calls that were answered.

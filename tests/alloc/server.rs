@@ -223,14 +223,14 @@ pub(super) fn build_shard_of<R: Ring>(
     transport: Transport,
     catalog: Catalog,
 ) -> Result<(ShardLoop<R, Shard>, SocketAddr), Box<dyn Error>> {
-    build_shard_with(ring, transport, Server::builder(catalog))
+    build_shard_with(ring, transport, &Server::builder(catalog))
 }
 
 /// Builds a shard of this server over `ring`, and returns its address.
 pub(super) fn build_shard_with<R: Ring>(
     mut ring: R,
     transport: Transport,
-    server: Server,
+    server: &Server,
 ) -> Result<(ShardLoop<R, Shard>, SocketAddr), Box<dyn Error>> {
     let listening = listener::listen(([127, 0, 0, 1], 0).into(), &ListenerOptions::default())?;
     let address = listener::local_address(&listening)?;

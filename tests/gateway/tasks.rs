@@ -28,7 +28,7 @@ fn state_with(client: &mut Client, id: &Value, status: &str) -> Value {
 }
 
 /// Begins a call of a client of 2025-11-25 as a task; returns the id of the task.
-fn begin(client: &mut Client, tool: &str, arguments: Value) -> Value {
+fn begin(client: &mut Client, tool: &str, arguments: &Value) -> Value {
     let params = json!({"name": tool, "arguments": arguments, "task": {"ttl": 60_000}});
     let created = client.result("tools/call", params);
     assert_eq!(created["task"]["status"], "working", "{created}");
@@ -42,10 +42,10 @@ fn call_of_2025_11_25_runs_as_task() {
         for kind in [LEGACY_TCP, LEGACY_HTTP] {
             eprintln!("client {kind:?}, upstream {era}");
             let mut client = gateway.client(kind);
-            let id = begin(&mut client, "echo", json!({"message": "as a task"}));
+            let id = begin(&mut client, "echo", &json!({"message": "as a task"}));
             let response = client.request("tasks/result", json!({"taskId": id}));
             assert_eq!(text_of(&response), "as a task");
-            let id = begin(&mut client, "error", json!({}));
+            let id = begin(&mut client, "error", &json!({}));
             let response = client.request("tasks/result", json!({"taskId": id}));
             assert_eq!(response["error"]["code"], -32050, "{response}");
             // Without `task` it is a call.
@@ -60,7 +60,7 @@ fn cancelled_task_cancels_call_of_upstream() {
     for era in ERAS {
         let gateway = Gateway::with_keys("share = \"all\"", &["--era", era]);
         let mut client = gateway.client(LEGACY_TCP);
-        let id = begin(&mut client, "slow", json!({}));
+        let id = begin(&mut client, "slow", &json!({}));
         while client.state()["waiting"] == 0 {}
         client.result("tasks/cancel", json!({"taskId": id}));
         while client.state()["cancelled"] == 0 {}

@@ -453,12 +453,6 @@ enum ResultType {
     Task,
 }
 
-/// Returns the task that a legacy server has made of `call`, which waits for its result.
-pub(super) fn created_task<'a, T>(call: &Call<T>, result: Value<'a>) -> Option<Value<'a>> {
-    let follows = call.request.task == TaskMode::CreateAndFollow;
-    result.as_object().filter(|_| follows)?.find("task")
-}
-
 /// Reads what a result of `call` is; a modern result without `resultType` is complete.
 fn read_result_type<T>(
     call: &Call<T>,
@@ -475,7 +469,7 @@ fn read_result_type<T>(
         return Ok(ResultType::Task);
     }
     if !is_modern {
-        let created = created_task(call, result);
+        let created = tasks::created_task(call, result);
         return Ok(created.map_or(ResultType::Complete, |_| ResultType::Task));
     }
     let result_type = result.as_object().and_then(|result| result.find("resultType"));

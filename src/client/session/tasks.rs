@@ -12,7 +12,6 @@ use super::context::SessionContext;
 use super::errors::timeout_error;
 use super::event::{MessageSink, ReceivedMessage, SessionEvent};
 use super::followed_task::{FollowedTask, TaskProgress, TaskState};
-use super::receive::created_task;
 use super::request::{CallRequest, TaskMode};
 use super::side_requests::{self, SideRequest};
 use super::{Phase, Session};
@@ -82,6 +81,12 @@ pub(super) fn advance<T: Clone, S: MessageSink>(
         }
         Err(error) => finish(session, call, Err(error), ctx),
     }
+}
+
+/// Returns the task that a legacy server has made of `call`, which waits for its result.
+pub(super) fn created_task<'a, T>(call: &Call<T>, result: Value<'a>) -> Option<Value<'a>> {
+    let follows = call.request.task == TaskMode::CreateAndFollow;
+    result.as_object().filter(|_| follows)?.find("task")
 }
 
 /// Creates the state of a task that the client has just learned of.

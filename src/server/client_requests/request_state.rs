@@ -25,7 +25,7 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::server::shared_states::{NotRedeemed, SharedStates};
+use crate::server::shared_states::{NotUsable, SharedStates};
 
 /// Maximum bytes of the responses in one state, which each round trip carries both ways.
 const STATE_BYTES_MAX: usize = 1 << 20;
@@ -94,11 +94,11 @@ impl RequestStates {
             return Err(rejected_error("has expired"));
         }
         let until = request_state.expires_unix_ms.div_ceil(1_000);
-        match self.shared.redeem(opened.nonce, unix_ms / 1_000, until) {
+        match self.shared.mark_used(opened.nonce, unix_ms / 1_000, until) {
             Ok(()) => Ok(request_state),
-            Err(NotRedeemed::Used) => Err(rejected_error("was used before")),
-            Err(NotRedeemed::TooOld) => Err(rejected_error("is too old")),
-            Err(NotRedeemed::NoRoom) => {
+            Err(NotUsable::Used) => Err(rejected_error("was used before")),
+            Err(NotUsable::TooOld) => Err(rejected_error("is too old")),
+            Err(NotUsable::NoRoom) => {
                 let message = "too many requestState values of other servers; try again later";
                 Err(Error::new(ErrorKind::TooManyRequests, message))
             }

@@ -153,7 +153,7 @@ impl ParitySessions {
             return SessionRoom::Free;
         };
         let (held, share) = (&self.holders.held, self.settings.address_share);
-        // The session is none of the others any more.
+        // The session no longer counts for another caller then.
         let limit = held.limit_of(to, self.settings.sessions_max + 1, share);
         if from == to || held.of(to) < limit {
             return SessionRoom::Free;

@@ -215,7 +215,7 @@ impl Handle {
     ///
     /// Which file cannot be used, and why; nothing changes.
     pub fn reload_state_keys(&self, options: &Options) -> Result<(), String> {
-        let states = self.states.load(options)?;
+        let states = self.states.read(options)?;
         self.broadcast.send(&BroadcastMessage::RequestStates(Box::new(states)));
         Ok(())
     }

@@ -68,7 +68,7 @@ use self::unknown_names::find_unknown_names;
 use super::acceptance::ConnectionCounts;
 use super::audit::AuditLog;
 use super::auth::{AuthSource, Credential, HostCallers};
-use super::blocking_jobs::blocking_pool;
+use super::blocking_jobs::{BlockingPool, blocking_pool};
 use super::catalog_updates::{CatalogWriter, ServerFacts, StateFactory, UpdateExecutor, UpdateJob};
 use super::diagnostics::CounterSnapshots;
 use super::failure_limit::FailureLimit;
@@ -524,6 +524,13 @@ impl Server {
         Ok(Arc::new(rate))
     }
 
+    /// Returns what runs updates of the catalog: the threads for blocking handlers, unless the
+    /// program has its own.
+    fn update_executor(&self, blocking: &Arc<BlockingPool>) -> UpdateExecutor {
+        let pool = || UpdateExecutor::Pool(Arc::clone(blocking));
+        self.updates.clone().map_or_else(pool, UpdateExecutor::Channel)
+    }
+
     fn build_shards(&self, shards: usize) -> Result<(Vec<ShardBuilder>, Handle), StartError> {
         let auth = AuthSource::load(&self.options, self.host_callers.clone()).map(Arc::new);
         let auth = auth.map_err(io::Error::other)?;
@@ -543,13 +550,11 @@ impl Server {
         let requires_scopes = self.services.catalog.requires_scopes();
         let entropy = self.entropy.map_or_else(Entropy::from_system, Ok)?;
         let rate = self.load_rate(&entropy).map_err(io::Error::other)?;
-        let state_source = StateSource::new(&entropy.secret);
-        let states = state_source.load(&options).map_err(io::Error::other)?;
+        let states = StateSource::load(&options, &entropy.secret).map_err(io::Error::other)?;
         let broadcast = Arc::new(Broadcast::new(sender.clone()));
         let catalog = Arc::clone(&self.services.catalog);
         let catalog_writer = Arc::new(CatalogWriter::new(Arc::clone(&broadcast), catalog, facts));
-        let pool = || UpdateExecutor::Pool(Arc::clone(&blocking));
-        let update_executor = self.updates.clone().map_or_else(pool, UpdateExecutor::Channel);
+        let update_executor = self.update_executor(&blocking);
         let traces = TraceSource::load(&options.traces, self.services.catalog.server_info());
         let traces = traces.map(Arc::new).map_err(io::Error::other)?;
         let audit = AuditLog::open(&options).map(Arc::new).map_err(io::Error::other)?;
@@ -557,7 +562,7 @@ impl Server {
         let proxies = ListenerProxies::load(&options).map_err(io::Error::other)?;
         let builder = |endpoint| ShardBuilder {
             entropy,
-            states: states.clone(),
+            states: states.at_start.clone(),
             options: Arc::clone(&options),
             services: self.services.clone(),
             endpoint,
@@ -588,7 +593,7 @@ impl Server {
             auth: Arc::clone(&auth),
             audit: Arc::clone(&audit),
             memory: Arc::default(),
-            states: Arc::new(state_source),
+            states: Arc::clone(&states),
             rate: Arc::clone(&rate),
             traces: Arc::clone(&traces),
             #[cfg(feature = "signals")]

@@ -90,7 +90,8 @@ const FAULTS: [(&str, Fault); 18] = [
 
 /// How to call the program.
 pub(crate) const USAGE: &str = "usage: upstream_fixture [--era legacy|2025-06-18|2025-11-25|modern|\
-                                both] [--page-size N] [--tools N] [--tools-of-tasks 0|1] [--release FILE] [--record FILE] \
+                                both] [--page-size N] [--tools N] [--tools-of-tasks 0|1] \
+                                [--release FILE] [--record FILE] \
                                 [--life SECONDS] [--fault NAME]...";
 
 impl Options {
