@@ -195,7 +195,8 @@ mod tests {
         let defaults = Options::default();
         let mut wrong = Vec::new();
         let is_limit = |row: &&Row| {
-            let others = ["profile", "log.level", "log.format", "overload.tool_calls"];
+            let others =
+                ["log.format", "log.level", "overload.tool_calls", "profile", "request_state_keys"];
             !others.contains(&row.key)
                 && !["rate.rules", "rate.connections", "rate.failures"].contains(&row.key)
                 && !["tls.", "auth."].iter().any(|section| row.key.starts_with(section))
