@@ -140,3 +140,12 @@ fn damaged_certificate_keeps_its_kind_of_name() {
         }
     }
 }
+
+/// Found by the fuzzer.
+#[test]
+fn text_of_refusal_is_refused() {
+    let proof = r#"{"error":"invalid_dpop_proof","error_description":"the proof is "#;
+    assert!(!proofs_fuzz::check_text(proof));
+    let token = r#"Bearer error="invalid_token", error_description="the token is ma"#;
+    assert!(!tokens_fuzz::check_text(token));
+}
