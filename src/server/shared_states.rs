@@ -1,7 +1,8 @@
 //! What all shards of a process share of `requestState`: its keys, its name as an issuer, and which
 //! states were used.
 //!
-//! Invariant: a state is used once in this process, also if another process has issued it.
+//! Invariant: a state is used once in this process. The use of one that another process has issued
+//! is remembered for 18 hours at most, whatever `request_state_ttl` is.
 
 use std::sync::{Arc, OnceLock};
 

@@ -131,7 +131,7 @@ impl Services {
 pub struct ShardBuilder {
     pub(in crate::server) options: Arc<Options>,
     pub(in crate::server) entropy: Entropy,
-    pub(in crate::server) states: SharedStates,
+    pub(super) states: SharedStates,
     pub(in crate::server) services: Services,
     /// What requests over HTTP are checked with.
     pub(in crate::server) guards: RequestGuards,
