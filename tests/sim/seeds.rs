@@ -176,7 +176,7 @@ pub(crate) fn run_fairness(seeds: Range<u64>) {
     let survey = SeedRun {
         subject: "of hostile clients",
         test_filter: "hostile_clients_leave",
-        regression_seeds: &[815],
+        regression_seeds: &[815, 846, 8636],
         required_counts: &FAIRNESS_REQUIRED_COUNTS,
     };
     survey.run(seeds, |seed| {

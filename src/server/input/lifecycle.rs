@@ -149,8 +149,15 @@ impl Shard {
 
     /// Cleans up after a closed socket.
     pub(in crate::server) fn finish_close(&mut self, socket: Socket) {
-        let Transports { connections, websockets, acceptor, half_closed, input_pool, .. } =
-            &mut self.transports;
+        let Transports {
+            connections,
+            websockets,
+            acceptor,
+            half_closed,
+            input_pool,
+            holder_search,
+            ..
+        } = &mut self.transports;
         let Some(key) = connections.table.key_of(socket) else { return };
         if connections.table.is_input_over(key) {
             half_closed.remove(key);
@@ -160,7 +167,9 @@ impl Shard {
         } else {
             None
         };
+        let held_bytes = connections.shared.memory.held_bytes();
         let Some((mut state, reason)) = connections.handle_closed(socket) else { return };
+        holder_search.record_freed(held_bytes - connections.shared.memory.held_bytes());
         input_pool.release(key, self.now);
         if let Some(mut record) = record {
             state.proxy().inspect(|proxy| record.set_peer(*proxy));

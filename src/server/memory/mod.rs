@@ -153,6 +153,12 @@ pub(super) struct HolderSearch {
 }
 
 impl HolderSearch {
+    /// Records that a closed connection no longer holds `freed_bytes`. A search does not count them
+    /// as held, so what the others have grown since then has to be known without them.
+    pub(super) const fn record_freed(&mut self, freed_bytes: usize) {
+        self.lowest_bytes = self.lowest_bytes.saturating_sub(freed_bytes);
+    }
+
     /// Returns whether a search is due at `held_bytes`: they exceed `limit`, and have grown.
     #[inline]
     pub(super) const fn is_due(&mut self, held_bytes: usize, limit: MemoryLimit) -> bool {
@@ -239,6 +245,16 @@ mod tests {
         assert!(search.is_due(1626, LIMIT));
         search.record(1800);
         assert!(!search.is_due(1500, LIMIT) && search.is_due(1601, LIMIT));
+    }
+
+    #[test]
+    fn closed_connections_do_not_hide_growth() {
+        let mut search = HolderSearch::default();
+        // A closed connection holds 100 of them.
+        search.record(1680);
+        assert!(!search.is_due(1704, LIMIT));
+        search.record_freed(100);
+        assert!(!search.is_due(1604, LIMIT) && search.is_due(1605, LIMIT));
     }
 
     #[test]
