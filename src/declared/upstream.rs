@@ -35,6 +35,9 @@ pub struct UpstreamDeclaration {
     /// Headers of each HTTP request, such as `Authorization = "Bearer ${TOKEN}"`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    /// How the gateway gets access tokens for the upstream.
+    #[serde(default)]
+    pub oauth: Option<OAuthDeclaration>,
     /// Revision of MCP to speak: `auto` (2026-07-28, else what it answers to `initialize`),
     /// `modern` (only 2026-07-28), or a revision such as `2025-11-25`, without `server/discover`.
     /// Default `auto`.
@@ -93,6 +96,7 @@ impl UpstreamDeclaration {
             env: BTreeMap::new(),
             env_pass: Vec::new(),
             headers: BTreeMap::new(),
+            oauth: None,
             era: None,
             share: Share::Auto,
             max_children: None,
@@ -109,6 +113,35 @@ impl UpstreamDeclaration {
             enabled: true,
         }
     }
+}
+
+/// How access tokens for an upstream are obtained (OAuth): for the client itself, with `client_id`
+/// and `client_secret` or `private_key`, or by an earlier login.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OAuthDeclaration {
+    /// Client id at the authorization server.
+    #[serde(default)]
+    pub client_id: Option<String>,
+    /// Secret of the client, such as `"${file:/run/secrets/crm}"`. It needs `issuer`.
+    #[serde(default)]
+    pub client_secret: Option<String>,
+    /// Private key of the client in PEM (`private_key_jwt`), in place of a secret.
+    #[serde(default)]
+    pub private_key: Option<String>,
+    /// How the key signs: `ES256`, `ES384`, `RS256`, `PS256` or `EdDSA`. Default `ES256`.
+    #[serde(default)]
+    pub algorithm: Option<String>,
+    /// The only authorization server that may be used: its issuer, exactly. Default: the one that
+    /// the upstream names.
+    #[serde(default)]
+    pub issuer: Option<String>,
+    /// Scopes to ask for, separated by spaces. Default: those that the upstream names.
+    #[serde(default)]
+    pub scope: Option<String>,
+    /// Uses the login that `corelane call URL --login` has stored, and refreshes it.
+    #[serde(default)]
+    pub login: bool,
 }
 
 /// Who shares a program, or a session of an address.

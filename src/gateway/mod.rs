@@ -20,6 +20,8 @@
 
 mod lists;
 
+mod access_tokens;
+
 mod settings;
 
 mod names;

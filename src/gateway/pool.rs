@@ -362,6 +362,9 @@ impl Pool {
         for (name, value) in &settings.headers {
             builder = builder.header(name, value);
         }
+        if let Some(oauth) = &settings.oauth {
+            builder = builder.oauth(oauth.clone());
+        }
         let client = builder.connect_lazy()?;
         let (server, is_http) = (OnceLock::new(), matches!(settings.target, Target::Http(_)));
         let is_replaced = AtomicBool::new(false);

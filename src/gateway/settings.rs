@@ -6,10 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corelane_client::{ClientBuilder, ClientError, EraPreference, Program, ProgramStderr, Target};
+use corelane_client::{
+    ClientBuilder, ClientError, EraPreference, OAuthOptions, Program, ProgramStderr, Target,
+};
 use serde_json::Value;
 
 use crate::declared::{Problem, Quantity, Share, UpstreamDeclaration};
+use crate::gateway::access_tokens::oauth_options;
 use crate::gateway::lists::{Definition, Lists};
 use crate::guard::pattern::Pattern;
 use crate::server::options::unit::Unit;
@@ -23,6 +26,8 @@ pub struct UpstreamSettings {
     pub target: Target,
     /// Headers of each HTTP request.
     pub headers: Vec<(String, String)>,
+    /// How its access tokens are obtained.
+    pub oauth: Option<OAuthOptions>,
     /// Which revisions its clients speak.
     pub era: EraPreference,
     /// Who shares a program or a session.
@@ -106,6 +111,7 @@ impl UpstreamSettings {
             name: name.into(),
             target,
             headers: Vec::new(),
+            oauth: None,
             era: EraPreference::Auto,
             share: Share::Auto,
             children_max: CHILDREN_MAX,
@@ -136,6 +142,15 @@ impl UpstreamSettings {
         {
             return Err(Problem::new("headers", "need a url of HTTP", "remove them"));
         }
+        let oauth = match &declaration.oauth {
+            Some(oauth) => Some(oauth_options(oauth, &target)?),
+            None => None,
+        };
+        let mut names = declaration.headers.keys();
+        if oauth.is_some() && names.any(|name| name.eq_ignore_ascii_case("authorization")) {
+            let message = "is given besides a header Authorization";
+            return Err(Problem::new("oauth", message, "an upstream has one of them"));
+        }
         let defaults = Self::new(declaration.name.as_str(), target);
         let time = |key, given: &Option<Quantity>, default| match given {
             Some(given) => given.parse(key, &TIME).map(Duration::from_millis),
@@ -149,6 +164,7 @@ impl UpstreamSettings {
         let headers = declaration.headers.iter().map(|(name, value)| (name.clone(), value.clone()));
         Ok(Self {
             headers: headers.collect(),
+            oauth,
             selection: Selection {
                 only: patterns(&declaration.only),
                 hide: patterns(&declaration.hide),

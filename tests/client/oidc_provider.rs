@@ -20,6 +20,8 @@ use corelane_test_support::{ListeningProcess, Request, TIMEOUT, TestServer, http
 use serde_json::{Value, json};
 use url::Url;
 
+use crate::oauth::gateway;
+
 /// Redirects of one login at most.
 const REDIRECTS_MAX: usize = 10;
 
@@ -156,6 +158,31 @@ fn oidc_provider_grants_tokens_to_clients() {
         for url in [&bearer, &bound] {
             let client =
                 connect(url, options.clone().store(corelane::client::MemoryTokenStore::new()));
+            call(&client);
+            fetch(&bearer, "/expire");
+            call(&client);
+            block_on(client.close());
+        }
+    }
+    assert_eq!(counts(&bearer), json!({ "client_credentials": 8 }));
+}
+
+#[ignore = "needs oidc-provider: ./test.sh runs it"]
+#[test]
+fn oidc_provider_grants_tokens_to_gateway() {
+    let (_server, bearer, bound) = start();
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("key.pem"), fetch(&bearer, "/key")).expect("a file");
+    let issuer = bearer.join("/").expect("a URL");
+    let secret = format!(
+        "client_id = \"secret-client\", client_secret = \"a:secret with %\", issuer = \"{}\"",
+        issuer.as_str().trim_end_matches('/')
+    );
+    let key = "client_id = \"key-client\", private_key = \"${file:key.pem}\"".to_owned();
+    for keys in [secret, key] {
+        for url in [&bearer, &bound] {
+            let program = gateway(folder.path(), url.as_str(), &keys);
+            let client = Client::builder(program).connect_blocking().expect("a gateway");
             call(&client);
             fetch(&bearer, "/expire");
             call(&client);

@@ -136,6 +136,7 @@ async function serve(request, response, path) {
   const { id, method } = JSON.parse(Buffer.concat(chunks));
   const results = {
     "server/discover": { supportedVersions: ["2026-07-28"], capabilities: { tools: {} } },
+    "tools/list": { tools: [{ name: "a", inputSchema: { type: "object" } }] },
     "tools/call": { content: [{ type: "text", text: "called" }] },
   };
   const result = { resultType: "complete", ...results[method] };
