@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use corelane_base::time::Instant;
-use corelane_client::{ClientError, ClientErrorKind, IoThread};
+use corelane_client::{ClientError, ClientErrorKind, IoThread, Target, block_on};
 use corelane_engine::clock::Clock;
 use crossbeam::channel::{Receiver, RecvTimeoutError, unbounded};
 
@@ -577,7 +577,9 @@ impl Gateway {
             self.held.expire();
             let wait = self.read_due(now).map_or(TICK, |due| due.since(now).min(TICK));
             match self.received.recv_timeout(wait) {
-                Ok(FollowerEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(FollowerEvent::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    return self.end_sessions();
+                }
                 Ok(FollowerEvent::Changed) => {
                     let (resources, may_differ) = self.take_changes();
                     for uri in resources {
@@ -594,6 +596,20 @@ impl Gateway {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
+        }
+    }
+
+    /// Ends the sessions at addresses, which else keep them until they expire. The client bounds
+    /// the time of each. Programs end with this process.
+    fn end_sessions(&self) {
+        let pools = self.upstreams.iter().map(|upstream| &upstream.pool);
+        let remote = pools.filter(|it| !matches!(it.settings.target, Target::Stdio(_)));
+        let connections = remote.flat_map(|pool| pool.replace_connections());
+        let closing: Vec<_> =
+            connections.filter_map(|it| self.io.spawn(move || it.close()).ok()).collect();
+        for closed in closing {
+            // Fails if the I/O thread has ended, and the connection with it.
+            block_on(closed).unwrap_or_default();
         }
     }
 

@@ -144,8 +144,11 @@ pub fn error_of(upstream: &str, error: &ClientError) -> HandlerError {
             };
             Error { kind, code, message: message.to_owned().into(), data: data.map(Into::into) }
         }
-        ClientErrorKind::Busy => {
-            let kind = ErrorKind::Overloaded { retry_after_seconds: 1 };
+        ClientErrorKind::Busy | ClientErrorKind::Http { status: 429 | 503 } => {
+            let seconds = error.retry_after().map_or(1, |after| after.as_secs().max(1));
+            let kind = ErrorKind::Overloaded {
+                retry_after_seconds: u16::try_from(seconds).unwrap_or(u16::MAX),
+            };
             Error::new(kind, format!("upstream `{upstream}` is busy: {message}"))
         }
         ClientErrorKind::Timeout => {

@@ -12,6 +12,7 @@ mod cli_tasks;
 mod cli_time_limit;
 mod connects;
 mod fuzzed;
+mod gateway;
 mod http;
 mod http_bad_peers;
 mod http_peer;

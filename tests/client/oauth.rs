@@ -3,19 +3,17 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use corelane::Client;
-use corelane::client::{
-    ClientErrorKind, FileTokenStore, OAuthOptions, Program, TlsOptions, block_on,
-};
+use corelane::client::{ClientErrorKind, FileTokenStore, OAuthOptions, TlsOptions, block_on};
 use corelane_test_support::tls::{Issuer, Terminator, TlsFault};
 use serde_json::json;
 
+use super::gateway::gateway;
 use super::oauth_server::{OAuthServer, State, browse};
 
 use crate::CORELANE;
@@ -240,24 +238,14 @@ fn invalid_oauth_option_fails_connection() {
     }
 }
 
-/// A gateway on standard streams in front of `crm` at `url`, whose table `oauth` has `keys`.
-pub(crate) fn gateway(folder: &Path, url: &str, keys: &str) -> Program {
-    let config = folder.join("corelane.toml");
-    let upstream = "[[upstream]]\nname = \"crm\"\nrename = { echo = \"remote\" }";
-    let text =
-        format!("{upstream}\nurl = \"{url}\"\nshare = \"principal\"\noauth = {{ {keys} }}\n");
-    fs::write(&config, text).expect("a file");
-    let arguments = ["stdio", "--log", "off", "--config"];
-    let program = arguments.into_iter().fold(Program::new(CORELANE), Program::arg);
-    program.arg(config).env("XDG_STATE_HOME", folder)
-}
-
 #[test]
 fn gateway_gets_tokens_for_itself() {
     let server = OAuthServer::start(State::default());
     let folder = tempfile::tempdir().unwrap();
     let issuer = format!("http://{}", server.address());
-    let keys = format!("client_id = \"a\", client_secret = \"b\", issuer = \"{issuer}\"");
+    let keys = format!(
+        "share = \"principal\"\noauth = {{ client_id = \"a\", client_secret = \"b\", issuer = \"{issuer}\" }}"
+    );
     let program = gateway(folder.path(), &server.url(), &keys);
     let client = Client::builder(program).connect_blocking().unwrap();
     let call = || client.call_tool("remote", &json!({})).wait().expect("a result").text();
@@ -280,7 +268,7 @@ fn gateway_uses_and_refreshes_stored_login() {
     let store = FileTokenStore::new(folder.path().join("corelane/tokens"));
     let client = server.client().oauth(automatic().store(store)).connect_blocking().unwrap();
     block_on(client.close());
-    let program = gateway(folder.path(), &server.url(), "login = true");
+    let program = gateway(folder.path(), &server.url(), "oauth = { login = true }");
     let client = Client::builder(program).connect_blocking().unwrap();
     let result = client.call_tool("remote", &json!({})).wait().unwrap();
     assert_eq!(result.text(), "called");

@@ -20,7 +20,7 @@ use corelane_test_support::{ListeningProcess, Request, TIMEOUT, TestServer, http
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::oauth::gateway;
+use crate::gateway::gateway;
 
 /// Redirects of one login at most.
 const REDIRECTS_MAX: usize = 10;
@@ -181,7 +181,7 @@ fn oidc_provider_grants_tokens_to_gateway() {
     let key = "client_id = \"key-client\", private_key = \"${file:key.pem}\"".to_owned();
     for keys in [secret, key] {
         for url in [&bearer, &bound] {
-            let program = gateway(folder.path(), url.as_str(), &keys);
+            let program = gateway(folder.path(), url.as_str(), &format!("oauth = {{ {keys} }}"));
             let client = Client::builder(program).connect_blocking().expect("a gateway");
             call(&client);
             fetch(&bearer, "/expire");
