@@ -62,7 +62,7 @@ pub(crate) use self::limits::Quantity;
 pub(crate) use self::offered::Offered;
 #[cfg(feature = "gateway")]
 pub(crate) use self::problem::Problem;
-pub use self::upstream::{OAuthDeclaration, Share, UpstreamDeclaration};
+pub use self::upstream::{OAuthDeclaration, OnChange, Share, UpstreamDeclaration};
 
 pub use self::document::KINDS;
 pub use self::example::write_example;

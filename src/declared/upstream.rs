@@ -77,6 +77,10 @@ pub struct UpstreamDeclaration {
     /// Other descriptions of tools: `name = "What it does."`.
     #[serde(default)]
     pub describe: BTreeMap<String, String>,
+    /// What happens to tools whose definitions have changed, with the option `gateway.pins`.
+    /// Default `warn`.
+    #[serde(default)]
+    pub on_change: Option<OnChange>,
     /// Scopes that callers of its tools must have. Others do not see the tools.
     #[serde(default)]
     pub scopes: Vec<String>,
@@ -109,6 +113,7 @@ impl UpstreamDeclaration {
             pinned: Vec::new(),
             rename: BTreeMap::new(),
             describe: BTreeMap::new(),
+            on_change: None,
             scopes: Vec::new(),
             enabled: true,
         }
@@ -158,6 +163,17 @@ pub enum Share {
     Principal,
     /// Each session has its own. A request of 2026-07-28 has no session: its principal counts.
     Session,
+}
+
+/// What happens to tools whose definitions differ from those that were accepted.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum OnChange {
+    /// The log has a warning, and the new definition is accepted.
+    #[default]
+    Warn,
+    /// They are left out until an operator approves them, new ones too.
+    Hide,
 }
 
 /// The debug format omits values that may be secret.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
+use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use corelane_client::{ClientError, ClientErrorKind, IoThread, Target, block_on};
 use corelane_engine::clock::Clock;
 use crossbeam::channel::{Receiver, RecvTimeoutError, unbounded};
 
-use crate::declared::{ChangeCounts, Entry, Key, Offered, Share};
+use crate::declared::{ChangeCounts, Entry, Key, Offered, OnChange};
 use crate::gateway::call::{Running, Upstream};
 use crate::gateway::directory::Directory;
 use crate::gateway::entries::{Merged, Source};
@@ -23,7 +24,9 @@ use crate::gateway::follower::{
 use crate::gateway::held::HeldCalls;
 use crate::gateway::lists::Lists;
 use crate::gateway::names::NameRules;
+use crate::gateway::pins::{PinCheck, Pins};
 use crate::gateway::pool::Pool;
+use crate::gateway::report::{UpstreamFacts, UpstreamReport};
 use crate::gateway::settings::UpstreamSettings;
 use crate::gateway::status::UpstreamStatus;
 use crate::server::options::GatewayOptions;
@@ -54,49 +57,8 @@ struct State {
     own_keys: BTreeSet<Key>,
     left_out: HashSet<String>,
     resources: FollowedResources,
-}
-
-/// What an upstream is, from a look at it.
-#[derive(Clone, Debug)]
-pub struct UpstreamReport {
-    /// Its name.
-    pub name: Box<str>,
-    /// Time to its lists.
-    pub time: Duration,
-    /// What it offers, or why it cannot be used.
-    pub outcome: Result<UpstreamFacts, String>,
-}
-
-/// What an upstream offers.
-#[derive(Clone, Copy, Debug)]
-pub struct UpstreamFacts {
-    /// Its revision.
-    pub revision: &'static str,
-    /// Number of tools.
-    pub tools: usize,
-    /// Number of resources and resource templates.
-    pub resources: usize,
-    /// Number of prompts.
-    pub prompts: usize,
-    /// Who shares it.
-    pub share: Share,
-}
-
-impl UpstreamFacts {
-    fn new(lists: &Lists, share: Share) -> Self {
-        let share = match share {
-            Share::Auto if lists.server.revision.is_modern() => Share::All,
-            Share::Auto => Share::Session,
-            declared => declared,
-        };
-        Self {
-            revision: lists.server.revision.as_str(),
-            tools: lists.tools.len(),
-            resources: lists.resources.len() + lists.templates.len(),
-            prompts: lists.prompts.len(),
-            share,
-        }
-    }
+    /// `None` without a file for them.
+    pins: Option<Pins>,
 }
 
 /// What is known of one upstream.
@@ -135,6 +97,12 @@ impl Gateway {
         if let Some(error) = find_equal_names(&upstreams) {
             return Err(error);
         }
+        let pins = options.pins.as_deref().map(Pins::open).transpose()?;
+        let mut asking = upstreams.iter().filter(|it| it.on_change.is_some());
+        if let (None, Some(upstream)) = (&pins, asking.next()) {
+            let name = &upstream.name;
+            return Err(format!("upstream `{name}`: on_change needs the option gateway.pins"));
+        }
         let io = IoThread::start().map_err(|error| format!("no thread for upstreams: {error}"))?;
         let held = Arc::new(HeldCalls::new(options.hold_time, options.held_max));
         let clock = Clock::start();
@@ -147,6 +115,7 @@ impl Gateway {
         let upstreams: Vec<Arc<Upstream>> = upstreams.into_iter().map(upstream).collect();
         let state = State {
             upstreams: vec![UpstreamState::default(); upstreams.len()],
+            pins,
             ..State::default()
         };
         let (sender, received) = unbounded();
@@ -365,6 +334,7 @@ impl Gateway {
             }
             FollowerEvent::Lists { index, mut lists } => {
                 let settings = &self.upstreams[index].pool.settings;
+                let hidden = check_pins(&mut state, settings, &mut lists);
                 settings.selection.apply(&mut lists);
                 let upstream = &settings.name;
                 UpstreamEvent::Ready {
@@ -376,7 +346,7 @@ impl Gateway {
                 }
                 .emit();
                 let facts = UpstreamFacts::new(&lists, settings.share);
-                self.upstreams[index].pool.status.set_ready(&lists, facts.share);
+                self.upstreams[index].pool.status.set_ready(&lists, facts.share, &hidden);
                 let followed = &mut state.upstreams[index];
                 followed.lists = Some(lists);
                 (followed.is_reading, followed.failures) = (false, 0);
@@ -448,8 +418,15 @@ impl Gateway {
     /// Handles what followers, shards and operators have recorded. Returns the resources that have
     /// changed, and whether the catalog may have.
     fn take_changes(&self) -> (BTreeSet<String>, bool) {
-        let Changes { lists, resources, subscribed, upstreams } = self.events.take_changes();
+        let Changes { lists, resources, subscribed, upstreams, approved } =
+            self.events.take_changes();
         let mut state = self.lock();
+        for index in approved {
+            let upstream = &self.upstreams[index].pool.settings.name;
+            let written = state.pins.as_mut().map_or(Ok(()), |it| it.approve(upstream));
+            log_unwritten(upstream, written);
+            state.upstreams[index].due = Some(self.clock.now());
+        }
         let due = self.clock.now().after(DEBOUNCE);
         let has_disabled = upstreams.values().any(|change| *change == UpstreamChange::Disable);
         for (index, change) in upstreams {
@@ -632,6 +609,28 @@ pub fn find_equal_names(upstreams: &[UpstreamSettings]) -> Option<String> {
     let mut names = HashSet::new();
     let twice = upstreams.iter().find(|it| !names.insert(&it.name))?;
     Some(format!("two upstreams are called `{}`; rename one", twice.name))
+}
+
+/// Compares the tools of an upstream with those that were accepted. Returns the names of those that
+/// are left out.
+fn check_pins(state: &mut State, settings: &UpstreamSettings, lists: &mut Lists) -> Vec<String> {
+    let Some(pins) = &mut state.pins else { return Vec::new() };
+    let on_change = settings.on_change.unwrap_or_default();
+    let (upstream, is_hidden) = (&settings.name, on_change == OnChange::Hide);
+    let PinCheck { changed, is_news, written } = pins.check(upstream, on_change, &mut lists.tools);
+    log_unwritten(upstream, written);
+    if is_news {
+        let tools = &changed.join(" ");
+        UpstreamEvent::ToolsChanged { upstream, tools, is_hidden }.emit();
+    }
+    if is_hidden { changed } else { Vec::new() }
+}
+
+fn log_unwritten(upstream: &str, written: io::Result<()>) {
+    if let Err(error) = written {
+        let error = &format!("gateway.pins cannot be written: {error}");
+        UpstreamEvent::Failed { upstream, error }.emit();
+    }
 }
 
 /// Returns whether an upstream has no notifications to follow.

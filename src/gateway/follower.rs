@@ -77,6 +77,8 @@ pub struct Changes {
     pub subscribed: BTreeMap<String, bool>,
     /// Changes of upstreams by operators.
     pub upstreams: BTreeMap<usize, UpstreamChange>,
+    /// Upstreams whose changed tools operators have approved.
+    pub approved: BTreeSet<usize>,
 }
 
 impl FollowerEvents {
@@ -117,6 +119,10 @@ impl FollowerEvents {
     /// restart enables an upstream, too.
     pub fn record_change(&self, index: usize, change: UpstreamChange) {
         self.record(|pending| {
+            if change == UpstreamChange::Approve {
+                pending.changes.approved.insert(index);
+                return;
+            }
             let known = pending.changes.upstreams.entry(index).or_insert(change);
             if (*known, change) != (UpstreamChange::Restart, UpstreamChange::Enable) {
                 *known = change;

@@ -40,6 +40,10 @@ mod status;
 
 mod pool;
 
+mod pins;
+
+mod report;
+
 mod round_trip;
 
 mod call;
@@ -56,6 +60,7 @@ mod directory;
 
 mod federation;
 
-pub use self::federation::{Gateway, UpstreamFacts, UpstreamReport, find_equal_names};
+pub use self::federation::{Gateway, find_equal_names};
 pub use self::import::{Imported, ImportedUpstream, import};
+pub use self::report::{UpstreamFacts, UpstreamReport};
 pub use self::settings::UpstreamSettings;

@@ -11,7 +11,7 @@ use corelane_client::{
 };
 use serde_json::Value;
 
-use crate::declared::{Problem, Quantity, Share, UpstreamDeclaration};
+use crate::declared::{OnChange, Problem, Quantity, Share, UpstreamDeclaration};
 use crate::gateway::access_tokens::oauth_options;
 use crate::gateway::lists::{Definition, Lists};
 use crate::guard::pattern::Pattern;
@@ -42,6 +42,8 @@ pub struct UpstreamSettings {
     pub call_max: Duration,
     /// Time without a call after which a program is ended, or a connection closed.
     pub idle_stop: Duration,
+    /// What happens to tools that have changed; `None` if that was not said.
+    pub on_change: Option<OnChange>,
     /// What of it is offered, and how.
     pub selection: Selection,
     /// Makes its clients, in place of one with the default options.
@@ -119,6 +121,7 @@ impl UpstreamSettings {
             call_timeout: Duration::from_mins(1),
             call_max: Duration::from_mins(10),
             idle_stop: Duration::from_mins(10),
+            on_change: None,
             selection: Selection::default(),
             client: None,
         }
@@ -174,6 +177,7 @@ impl UpstreamSettings {
                 scopes: declaration.scopes.clone(),
             },
             era: era_of(declaration)?,
+            on_change: declaration.on_change,
             share: declaration.share,
             children_max,
             init_timeout: time("init_timeout", &declaration.init_timeout, defaults.init_timeout)?,

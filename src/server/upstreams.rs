@@ -11,11 +11,13 @@ pub enum UpstreamChange {
     Disable,
     /// Ends its programs and sessions, and starts it.
     Restart,
+    /// Accepts the tools that are left out because they have changed, as they were read.
+    Approve,
 }
 
 impl UpstreamChange {
     /// Every change.
-    pub const ALL: [Self; 3] = [Self::Enable, Self::Disable, Self::Restart];
+    pub const ALL: [Self; 4] = [Self::Enable, Self::Disable, Self::Restart, Self::Approve];
 
     /// Returns the name in paths and in the log.
     pub const fn as_str(self) -> &'static str {
@@ -23,6 +25,7 @@ impl UpstreamChange {
             Self::Enable => "enable",
             Self::Disable => "disable",
             Self::Restart => "restart",
+            Self::Approve => "approve",
         }
     }
 }

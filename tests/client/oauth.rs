@@ -243,9 +243,8 @@ fn gateway_gets_tokens_for_itself() {
     let server = OAuthServer::start(State::default());
     let folder = tempfile::tempdir().unwrap();
     let issuer = format!("http://{}", server.address());
-    let keys = format!(
-        "share = \"principal\"\noauth = {{ client_id = \"a\", client_secret = \"b\", issuer = \"{issuer}\" }}"
-    );
+    let client = format!("client_id = \"a\", client_secret = \"b\", issuer = \"{issuer}\"");
+    let keys = format!("share = \"principal\"\noauth = {{ {client} }}");
     let program = gateway(folder.path(), &server.url(), &keys);
     let client = Client::builder(program).connect_blocking().unwrap();
     let call = || client.call_tool("remote", &json!({})).wait().expect("a result").text();

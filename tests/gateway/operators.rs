@@ -1,4 +1,5 @@
-//! Operators restart, disable and enable one upstream while the gateway runs.
+//! Operators restart, disable and enable one upstream while the gateway runs, and approve what it
+//! has changed.
 
 use corelane_test_support::{HttpClient, Request, Response};
 use serde_json::{Value, json};
@@ -79,6 +80,40 @@ fn restarted_upstream_notifies_changes() {
     gateway.end();
 }
 
+#[test]
+fn changed_tool_waits_for_approval() {
+    let pins = "gateway.pins = \"pins.json\"\n";
+    let declared = |keys: &str| pins.to_owned() + &upstream("one", keys, &[]);
+    let gateway = Gateway::with_token(&declared("share = \"all\"\non_change = \"hide\""));
+    let mut client = gateway.client(LEGACY_TCP);
+    let before = client.tools();
+    client.text("change", json!({}));
+    eventually("the change", || status(&gateway, "one")["hidden_tools"] == json!(["added_1"]));
+    assert_eq!(client.tools(), before);
+    assert!(!error_text(&client.call("added_1", json!({}))).is_empty());
+    change(&gateway, "one/approve");
+    client.notification("notifications/tools/list_changed");
+    assert!(client.tools().contains(&"added_1".to_owned()));
+    eventually("the state", || status(&gateway, "one")["hidden_tools"] == json!([]));
+    let pinned = std::fs::read_to_string(gateway.folder.path("pins.json")).expect("a file");
+    assert!(pinned.contains("\"added_1\": \"sha256:"), "{pinned}");
+    let log = gateway.end();
+    assert!(log.contains("changed tools are left out"), "{log}");
+}
+
+#[test]
+fn changed_tool_is_in_the_log() {
+    let declared = upstream("one", "share = \"all\"", &[]);
+    let gateway = Gateway::declared(&format!("gateway.pins = \"pins.json\"\n{declared}"), &[]);
+    let mut client = gateway.client(LEGACY_TCP);
+    client.text("change", json!({}));
+    client.notification("notifications/tools/list_changed");
+    assert!(client.tools().contains(&"added_1".to_owned()));
+    let log = gateway.end();
+    let line = log.lines().find(|it| it.contains("tools have changed"));
+    assert!(line.is_some_and(|it| it.contains("added_1") && it.contains("one")), "{log}");
+}
+
 /// Notifications of changed tools that have come.
 fn changes_of_tools(client: &Client) -> usize {
     let method = "notifications/tools/list_changed";
@@ -154,7 +189,7 @@ fn changes_need_token_and_name() {
     }
     for (path, part) in [
         ("/upstreams/three/restart", "no upstream has this name"),
-        ("/upstreams/one/stop", "restart, enable or disable"),
+        ("/upstreams/one/stop", "restart, enable, disable or approve"),
         ("/upstreams/one", "POST /upstreams/NAME/restart"),
     ] {
         let (status, text) = post(path, Some(TOKEN_FIELD));

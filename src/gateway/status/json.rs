@@ -39,6 +39,7 @@ fn upstream_of(status: &UpstreamStatus) -> Value {
         "offered": facts.map(|ServerFacts { tools, resources, prompts, .. }| {
             json!({ "tools": tools, "resources": resources, "prompts": prompts })
         }),
+        "hidden_tools": facts.map(|it| &it.hidden),
         "children": {
             "open": status.children.open(),
             "started": status.children.started(),

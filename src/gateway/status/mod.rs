@@ -35,6 +35,8 @@ type Mutex<T> = std::sync::Mutex<T>;
 
 /// Bytes of a text of an upstream, such as an error or its name.
 const TEXT_BYTES_MAX: usize = 512;
+/// Names of tools that have changed.
+const NAMES_MAX: usize = 64;
 
 /// What is recorded of one upstream.
 #[derive(Debug)]
@@ -100,6 +102,8 @@ pub struct ServerFacts {
     pub prompts: usize,
     /// Who shares it, decided.
     pub share: Share,
+    /// Names of tools that are left out because they have changed, the first ones.
+    pub hidden: Vec<Box<str>>,
 }
 
 impl UpstreamStatus {
@@ -122,8 +126,9 @@ impl UpstreamStatus {
         }
     }
 
-    /// Records that its lists were read.
-    pub fn set_ready(&self, lists: &Lists, share: Share) {
+    /// Records that its lists were read, and which tools are `hidden` because they have changed.
+    pub fn set_ready(&self, lists: &Lists, share: Share, hidden: &[String]) {
+        let hidden = hidden.iter().take(NAMES_MAX).map(|it| printable(it, TEXT_BYTES_MAX));
         let server = lists.server.implementation.as_ref();
         let facts = ServerFacts {
             revision: lists.server.revision.as_str(),
@@ -133,6 +138,7 @@ impl UpstreamStatus {
             resources: lists.resources.len() + lists.templates.len(),
             prompts: lists.prompts.len(),
             share,
+            hidden: hidden.collect(),
         };
         let mut state = self.lock();
         (state.state, state.error, state.retry_at) = (UpstreamState::Ready, None, None);

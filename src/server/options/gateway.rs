@@ -1,5 +1,6 @@
 //! The options of a gateway: how the entries of other servers are merged.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::declare::options;
@@ -52,6 +53,14 @@ options! {
         #[cost = "clients connect later"]
         #[source = "choice"]
         pub start_time: Duration = Duration::from_secs(30), tiny Duration::from_secs(5);
+
+        /// File of the definitions of tools that were accepted, which the gateway writes: the first
+        /// ones of each upstream, and what operators approve. What an upstream changes later is in
+        /// the log, or left out where its `on_change` says so.
+        #[option("gateway.pins", File, restart)]
+        #[cost = "one SHA-256 a tool whenever lists are read"]
+        #[source = "choice"]
+        pub pins: Option<PathBuf> = None;
     }
 }
 

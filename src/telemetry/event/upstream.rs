@@ -29,8 +29,17 @@ pub enum UpstreamEvent<'a> {
     Requested {
         /// Its name.
         upstream: &'a str,
-        /// `restart`, `enable` or `disable`.
+        /// `restart`, `enable`, `disable` or `approve`.
         change: &'a str,
+    },
+    /// Tools of it differ from those that were accepted.
+    ToolsChanged {
+        /// Its name.
+        upstream: &'a str,
+        /// Their names, separated by spaces.
+        tools: &'a str,
+        /// They are left out.
+        is_hidden: bool,
     },
     /// Something that it has is not offered.
     LeftOut {
@@ -58,6 +67,15 @@ impl UpstreamEvent<'_> {
             Self::Failed { upstream, error } => warn!(upstream, error, "upstream failed"),
             Self::Requested { upstream, change } => {
                 info!(upstream, change, "upstream changed by operator");
+            }
+            Self::ToolsChanged { upstream, tools, is_hidden: true } => {
+                warn!(
+                    upstream,
+                    tools, "changed tools are left out until an operator approves them"
+                );
+            }
+            Self::ToolsChanged { upstream, tools, is_hidden: false } => {
+                warn!(upstream, tools, "tools have changed");
             }
             Self::LeftOut { what } => warn!("not offered: {what}"),
             Self::Changed { added, replaced, removed } => {

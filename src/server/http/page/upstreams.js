@@ -9,7 +9,14 @@ const CHANGES = [
   ["Restart", "restart"],
   ["Disable", "disable"],
   ["Enable", "enable"],
+  ["Approve changed tools", "approve"],
 ];
+
+/** Whether an upstream has a use for a change. */
+function isChangeOf({ state, hidden_tools: hidden }, change) {
+  if (change === "approve") return (hidden ?? []).length > 0;
+  return (change === "enable") === (state === "disabled");
+}
 
 /** Sends a request of operators; asks for the token if it is not accepted. */
 async function askOperators(path, method = "GET") {
@@ -91,7 +98,6 @@ function makeUpstream({ name }) {
   line.append(make("div", { className: "tool" }, facts, stderr, row, news));
   find("upstreams").append(line);
   return (upstream) => {
-    const isDisabled = upstream.state === "disabled";
     setText(state, upstream.state);
     state.className = upstream.state === "failed" ? "origin alarm" : "origin";
     setText(about, upstream.error ?? shortFacts(upstream));
@@ -102,7 +108,7 @@ function makeUpstream({ name }) {
     }
     setText(stderr, upstream.stderr.join("\n"));
     stderr.hidden = upstream.stderr.length === 0;
-    buttons.forEach((button, at) => (button.hidden = (CHANGES[at][1] === "enable") !== isDisabled));
+    buttons.forEach((button, at) => (button.hidden = !isChangeOf(upstream, CHANGES[at][1])));
   };
 }
 
@@ -119,7 +125,8 @@ function shortFacts({ offered, calls, children }) {
 }
 
 /** Returns the names and texts of what is known of an upstream. */
-function upstreamFacts({ target, share, revision, server, offered, children, calls, retry_in_ms }) {
+function upstreamFacts(upstream) {
+  const { target, share, revision, server, offered, children, calls, retry_in_ms } = upstream;
   const { total, tool_error, error, timeout, failed, cancelled, p50_ms, p99_ms } = calls;
   const errors = [
     tool_error > 0 && counted(tool_error, "tool error"),
@@ -138,6 +145,7 @@ function upstreamFacts({ target, share, revision, server, offered, children, cal
     ["Server", server && `${server.name} ${server.version}`],
     ["Revision", revision],
     ["Offers", offers?.join(", ")],
+    ["Changed, not offered", upstream.hidden_tools?.join(", ")],
     ["Shared by", share],
     ["Connected", `${children.open} now, ${children.started} started, ${children.restarts} again`],
     ["Calls", `${total}, ${calls.in_flight} in flight`],

@@ -178,14 +178,20 @@ fn change_upstream(shard: &mut Shard, incoming: &IncomingRequest<'_>, path: &[u8
         (Some(Ok(name)), Some(Ok(change)), Some(upstreams)) => {
             let mut known = UpstreamChange::ALL.into_iter();
             match known.find(|known| known.as_str() == change) {
-                None => (Status::NOT_FOUND, "not found: a change is restart, enable or disable\n"),
+                None => (
+                    Status::NOT_FOUND,
+                    "not found: a change is restart, enable, disable or approve\n",
+                ),
                 Some(change) if upstreams.begin_change(name, change) => {
                     (Status::ACCEPTED, "accepted: see GET /upstreams\n")
                 }
                 Some(_) => (Status::NOT_FOUND, "not found: no upstream has this name\n"),
             }
         }
-        _ => (Status::NOT_FOUND, "not found: POST /upstreams/NAME/restart, enable or disable\n"),
+        _ => (
+            Status::NOT_FOUND,
+            "not found: POST /upstreams/NAME/restart, enable, disable or approve\n",
+        ),
     };
     let body = BodyKind::Text("text/plain");
     shard.respond_http(incoming, status, body, incoming.response_fields(), text.as_bytes());
