@@ -133,6 +133,7 @@ pub mod options {
 #[doc(hidden)]
 pub mod internal {
     pub use crate::connection::listener::{self, ListenerOptions};
+    pub use crate::connection::tls::{HandshakeThreads, TlsCounters, TlsLimits, TlsRing, TlsSlot};
     pub use crate::connection::{
         CloseReason, Codec, ConnectionEvent, ConnectionOptions, Connections, MessageEvent,
         SocketPair,

@@ -55,19 +55,19 @@ pub trait HeapBytes {
 /// The fields that come first implement [`HeapBytes`]. A `counted` one is counted by a method of
 /// the struct, where a pass over it costs too much. An `inline` one owns nothing on the heap. An
 /// `elsewhere` one is in another account. A generic struct has its parameters in front:
-/// `heap_bytes!(impl<T> Slot<T> { … })`.
+/// `heap_bytes!(impl<T: HeapBytes> Slot<T> { … })`.
 #[macro_export]
 macro_rules! heap_bytes {
-    (impl<$($parameter:ident),+> $($declared:tt)+) => {
-        $crate::heap_bytes!(@[$($parameter),+] $($declared)+);
+    (impl<$($parameter:ident $(: $bound:path)?),+> $($declared:tt)+) => {
+        $crate::heap_bytes!(@[$($parameter $(: $bound)?),+] $($declared)+);
     };
     (
-        @[$($parameter:ident),*] $type:ty { $($owned:ident),* $(,)? }
+        @[$($parameter:ident $(: $bound:path)?),*] $type:ty { $($owned:ident),* $(,)? }
         $(counted { $($counted:ident: $count:path),* $(,)? })?
         $(inline { $($inline:ident),* $(,)? })?
         $(elsewhere { $($elsewhere:ident),* $(,)? })?
     ) => {
-        impl<$($parameter),*> $crate::heap_bytes::HeapBytes for $type {
+        impl<$($parameter $(: $bound)?),*> $crate::heap_bytes::HeapBytes for $type {
             #[inline]
             fn heap_bytes(&self) -> usize {
                 let Self {

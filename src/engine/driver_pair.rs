@@ -106,6 +106,14 @@ impl Ring for SharedRing<'_> {
         self.ring.shortage(socket)
     }
 
+    fn held_bytes(&self) -> usize {
+        self.ring.held_bytes()
+    }
+
+    fn held_bytes_of(&self, socket: Socket) -> usize {
+        self.ring.held_bytes_of(socket)
+    }
+
     fn describe(&self) -> String {
         self.ring.describe()
     }

@@ -81,6 +81,8 @@ impl OpenWork {
 pub struct HeldMemory {
     /// Incomplete messages, unread input and unsent output of connections.
     pub connections: usize,
+    /// TLS of connections: handshakes in progress, state, incomplete records, encrypted output.
+    pub tls: usize,
     /// Legacy HTTP sessions with their stored events.
     pub sessions: usize,
     /// Running handlers with the arguments of calls and tasks, open requests to clients, and stored
@@ -107,11 +109,11 @@ impl HeldMemory {
     /// Returns the sum of all bytes.
     #[inline]
     pub const fn total(&self) -> usize {
-        let Self { connections, sessions, handlers, .. } = *self;
+        let Self { connections, tls, sessions, handlers, .. } = *self;
         let Self { blocking_results, task_results, tasks, .. } = *self;
         let Self { subscriptions, facts, tokens, kept, .. } = *self;
         let (results, peers) = (blocking_results + task_results, facts + tokens);
-        connections + sessions + handlers + results + tasks + subscriptions + peers + kept
+        connections + tls + sessions + handlers + results + tasks + subscriptions + peers + kept
     }
 }
 

@@ -35,7 +35,7 @@ pub use self::filter::{TlsFilter, TlsScratch};
 pub use self::server::{
     ClientCertificates, OcspStaple, Revocations, TlsServer, TlsServerOptions, TrustedClients,
 };
-pub use self::side::ServerSide;
+pub use self::side::{KEYS_BYTES, ServerSide};
 pub use self::stream::TlsStream;
 pub use self::tickets::TicketKeys;
 pub use self::trust::{Identity, Pin, Roots, Trust};

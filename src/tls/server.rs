@@ -30,6 +30,8 @@ const TICKETS_PER_HANDSHAKE: usize = 1;
 #[derive(Clone)]
 pub struct TlsServer {
     pub(super) config: Arc<ServerConfig>,
+    /// Clients are asked for certificates.
+    pub(super) asks_clients: bool,
 }
 
 /// What a [`TlsServer`] is created from.
@@ -104,6 +106,7 @@ impl TlsServer {
     pub fn new(options: TlsServerOptions) -> Result<Self, String> {
         let provider = Arc::new(provider::of_server()?);
         let certificates = Certificates::new(options.identities, &provider)?;
+        let asks_clients = !matches!(options.clients, ClientCertificates::Off);
         let context = options.clients.digest();
         let verifier = options.clients.verifier(&provider)?;
         let builder = ServerConfig::builder_with_provider(provider);
@@ -116,7 +119,7 @@ impl TlsServer {
         config.ticketer = options.tickets.with_context(context);
         config.ignore_client_order = true;
         config.send_tls13_tickets = TICKETS_PER_HANDSHAKE;
-        Ok(Self { config: Arc::new(config) })
+        Ok(Self { config: Arc::new(config), asks_clients })
     }
 
     /// Returns the same for clients that speak HTTP, which ALPN negotiates (RFC 7301).
@@ -124,7 +127,7 @@ impl TlsServer {
     pub fn for_http(&self) -> Self {
         let mut config = ServerConfig::clone(&self.config);
         config.alpn_protocols = vec![ALPN_HTTP.to_vec()];
-        Self { config: Arc::new(config) }
+        Self { config: Arc::new(config), asks_clients: self.asks_clients }
     }
 }
 

@@ -41,16 +41,18 @@ const TURNS_MAX: usize = 10_000;
 const TURN_MAX: Duration = Duration::from_millis(10);
 
 /// What a client keeps open, until the scene ends.
-type Open = Box<dyn Any + Send>;
+pub(super) type Open = Box<dyn Any + Send>;
 
 /// A kind of peers, and what one of them makes the shard hold.
-struct Scene {
-    name: &'static str,
-    transport: Transport,
+pub(super) struct Scene {
+    pub(super) name: &'static str,
+    pub(super) transport: Transport,
     /// Few of them, and how many more.
-    peers: [usize; 2],
+    pub(super) peers: [usize; 2],
+    /// Bytes of each that are not allocated by Rust.
+    pub(super) foreign_bytes: usize,
     /// Opens a peer; returns the bytes that it makes the shard hold at least.
-    open: fn(SocketAddr, usize) -> (Open, usize),
+    pub(super) open: fn(SocketAddr, usize) -> (Open, usize),
 }
 
 /// A length between 70 KB and 370 KB.
@@ -251,7 +253,7 @@ const fn over_tcp(
     peers: [usize; 2],
     open: fn(SocketAddr, usize) -> (Open, usize),
 ) -> Scene {
-    Scene { name, transport: Transport::Tcp, peers, open }
+    Scene { name, transport: Transport::Tcp, peers, foreign_bytes: 0, open }
 }
 
 const fn over_http(
@@ -259,7 +261,7 @@ const fn over_http(
     peers: [usize; 2],
     open: fn(SocketAddr, usize) -> (Open, usize),
 ) -> Scene {
-    Scene { name, transport: Transport::Http, peers, open }
+    Scene { name, transport: Transport::Http, peers, foreign_bytes: 0, open }
 }
 
 const SCENES: [Scene; 21] = [
@@ -293,7 +295,7 @@ struct Held {
 
 /// The demo tools; `hold`, which keeps its argument; `say`, which returns it; and `steps`, which
 /// keeps it and sends it as progress; `block` waits on a thread.
-fn catalog() -> Result<Catalog, Box<dyn Error>> {
+pub(super) fn catalog() -> Result<Catalog, Box<dyn Error>> {
     let builder = Catalog::builder(Implementation::new("alloc", "1"));
     let optional = TaskSupport::Optional;
     let hold = Tool::new("hold").task_support(optional);
@@ -322,6 +324,9 @@ fn catalog() -> Result<Catalog, Box<dyn Error>> {
     Ok(corelane::internal::demo::add_services(builder).tools([hold, say, block, steps]).build()?)
 }
 
+/// Returns the ring that has the sockets of another one.
+pub(super) type PollRingOf<R> = fn(&R) -> &PollRing;
+
 /// What a shard has allocated, and what it has accounted.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
@@ -329,15 +334,16 @@ struct Measured {
     accounted: isize,
 }
 
-fn measure(shard: &ShardLoop<PollRing, Shard>) -> Measured {
+fn measure<R: Ring>(shard: &ShardLoop<R, Shard>, poll_ring: PollRingOf<R>) -> Measured {
     let report = MemoryReport::from(shard.driver());
-    let accounted = report.accounted.total() + report.places + shard.ring().socket_bytes();
+    let sockets = poll_ring(shard.ring()).socket_bytes();
+    let accounted = report.accounted.total() + report.places + sockets;
     Measured { allocated: held_bytes(), accounted: accounted.cast_signed() }
 }
 
 /// Opens peers on another thread, and runs the shard until it holds what they have sent and no
 /// longer changes.
-fn open_peers<R: Ring>(
+pub(super) fn open_peers<R: Ring>(
     shard: &mut ShardLoop<R, Shard>,
     address: SocketAddr,
     scene: &Scene,
@@ -377,14 +383,25 @@ const SETTLED_TURNS: usize = 5;
 /// differ.
 fn find_difference(scene: &Scene, server: &Server) -> Option<String> {
     let ring = PollRing::new(&RingOptions::default(), Clock::start()).expect("a ring");
-    let (mut shard, address) = build_shard_with(ring, scene.transport, server).expect("a shard");
+    let (shard, address) = build_shard_with(ring, scene.transport, server).expect("a shard");
+    find_difference_on(scene, shard, address, |ring| ring)
+}
+
+/// Measures a scene on a shard.
+pub(super) fn find_difference_on<R: Ring>(
+    scene: &Scene,
+    mut shard: ShardLoop<R, Shard>,
+    address: SocketAddr,
+    poll_ring: PollRingOf<R>,
+) -> Option<String> {
     let [few, more] = scene.peers;
     let first = open_peers(&mut shard, address, scene, 0..few);
-    let before = measure(&shard);
+    let before = measure(&shard, poll_ring);
     let rest = open_peers(&mut shard, address, scene, few..few + more);
-    let after = measure(&shard);
+    let after = measure(&shard, poll_ring);
     drop((first, rest));
-    let allocated = after.allocated - before.allocated;
+    let foreign = (more * scene.foreign_bytes).cast_signed();
+    let allocated = after.allocated - before.allocated + foreign;
     let accounted = after.accounted - before.accounted;
     let is_wrong = (accounted - allocated).abs() * 10 > allocated;
     is_wrong.then(|| format!("{}: {accounted} of {allocated} bytes for {more}", scene.name))

@@ -6,6 +6,7 @@ mod account;
 mod client;
 mod large_messages;
 mod server;
+mod tls;
 
 use corelane_test_support::alloc_counter::CountingAllocator;
 

@@ -18,7 +18,7 @@ use corelane_engine::executor::native::NativeExecutor;
 use corelane_engine::ring::poll::PollRing;
 #[cfg(target_os = "linux")]
 use corelane_engine::ring::uring::UringRing;
-use corelane_engine::ring::{ParkTimeout, Registered, Ring, RingOptions, Source};
+use corelane_engine::ring::{Listener, ParkTimeout, Registered, Ring, RingOptions, Source};
 use corelane_engine::shard_loop::{ShardLoop, TurnStatus};
 use corelane_protocol::model::Implementation;
 use corelane_test_support::alloc_counter::count_allocations;
@@ -228,15 +228,26 @@ pub(super) fn build_shard_of<R: Ring>(
 
 /// Builds a shard of this server over `ring`, and returns its address.
 pub(super) fn build_shard_with<R: Ring>(
+    ring: R,
+    transport: Transport,
+    server: &Server,
+) -> Result<(ShardLoop<R, Shard>, SocketAddr), Box<dyn Error>> {
+    build_shard_after(ring, transport, server, |_, _| ())
+}
+
+/// Builds a shard of this server, whose listener is passed to `prepare`.
+pub(super) fn build_shard_after<R: Ring>(
     mut ring: R,
     transport: Transport,
     server: &Server,
+    prepare: impl FnOnce(&mut R, Listener),
 ) -> Result<(ShardLoop<R, Shard>, SocketAddr), Box<dyn Error>> {
     let listening = listener::listen(([127, 0, 0, 1], 0).into(), &ListenerOptions::default())?;
     let address = listener::local_address(&listening)?;
     let Registered::Listener(listener) = ring.register(Source::Listener(listening))? else {
         return Err("a listener was registered as a socket".into());
     };
+    prepare(&mut ring, listener);
     let (seeds, _handle) = server.shard_builders(1)?;
     let seed = seeds.into_iter().next().ok_or("a server of one shard has one builder")?;
     let host = Rc::new(NativeExecutor::new(ring.waker()));

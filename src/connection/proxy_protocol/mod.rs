@@ -139,6 +139,15 @@ impl<R: Ring> Ring for ProxyRing<R> {
         self.ring.shortage(socket)
     }
 
+    #[inline]
+    fn held_bytes(&self) -> usize {
+        self.ring.held_bytes()
+    }
+
+    fn held_bytes_of(&self, socket: Socket) -> usize {
+        self.ring.held_bytes_of(socket)
+    }
+
     fn describe(&self) -> String {
         self.ring.describe()
     }

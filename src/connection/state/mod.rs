@@ -207,6 +207,13 @@ impl<S> Connection<S> {
         self.heap_bytes()
     }
 
+    /// Returns the bytes that `ring` holds for this connection besides.
+    pub fn ring_bytes<R: Ring>(&self, ring: &R) -> usize {
+        let Sockets { receive, send } = self.sockets;
+        let sent = if self.sockets.is_single() { 0 } else { ring.held_bytes_of(send) };
+        ring.held_bytes_of(receive) + sent
+    }
+
     const fn input_bytes_held(&self) -> usize {
         self.input.held_bytes()
     }

@@ -11,9 +11,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::listeners::{HandshakeLimit, TlsSlot};
-use super::steps::WaitingStep;
+use super::steps::{HandshakeStep, WaitingStep};
 use corelane_base::client_address::ClientAddress;
 use corelane_base::eviction::{HOLDERS_MAX, Holder, Idle, Usage};
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::{HeapBytes, buffer_bytes};
 use corelane_base::id_map::IdMap;
 use corelane_base::time::Instant;
 use corelane_engine::ring::Socket;
@@ -29,6 +31,8 @@ const SHORT_SILENCE: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 pub(super) struct PendingHandshakes {
     handshakes: IdMap<Socket, Handshake>,
+    /// The sum of what they hold.
+    held_bytes: usize,
     /// Number of the last one.
     begun: u64,
     /// How many are silent.
@@ -61,9 +65,37 @@ pub(super) struct Handshake {
     is_in_step: bool,
     /// The step, if it is done on a thread.
     step: Option<WaitingStep>,
+    /// What the step took with it: the filter and input.
+    step_bytes: usize,
     /// The end of the stream behind the input.
     pub(super) end: Option<io::Result<()>>,
 }
+
+heap_bytes!(
+    Handshake {}
+    counted { input: Handshake::input_bytes, step_bytes: Handshake::bytes_in_step }
+    inline { number, peer, address, since, silent, is_stopped, is_in_step, end }
+    elsewhere { step }
+);
+
+impl Handshake {
+    const fn input_bytes(&self) -> usize {
+        buffer_bytes(&self.input)
+    }
+
+    const fn bytes_in_step(&self) -> usize {
+        self.step_bytes
+    }
+
+    /// Returns the bytes that it holds, its places in the tables included.
+    fn held_bytes(&self) -> usize {
+        PLACE_BYTES + self.heap_bytes()
+    }
+}
+
+/// The places of a handshake: in the table, and in the queues of deadlines and of those accepted.
+const PLACE_BYTES: usize =
+    size_of::<(Socket, Handshake)>() + 2 * size_of::<(Instant, Socket, u64)>();
 
 /// Input of a handshake whose turn it is.
 #[derive(Debug)]
@@ -109,11 +141,33 @@ impl PendingHandshakes {
             is_stopped: false,
             is_in_step: false,
             step: None,
+            step_bytes: 0,
             end: None,
         };
+        self.held_bytes += handshake.held_bytes();
         self.handshakes.insert(socket, handshake);
         self.deadlines.push_back((deadline, socket, self.begun));
         self.accepted.push_back((now, socket, self.begun));
+    }
+
+    /// Returns the bytes that all handshakes hold.
+    #[inline]
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Returns the bytes that the handshake of a socket holds; 0 if it has none.
+    pub(super) fn held_bytes_of(&self, socket: Socket) -> usize {
+        self.handshakes.get(&socket).map_or(0, Handshake::held_bytes)
+    }
+
+    /// Changes a handshake, and accounts what it holds then.
+    fn change<T>(&mut self, socket: Socket, change: impl FnOnce(&mut Handshake) -> T) -> Option<T> {
+        let handshake = self.handshakes.get_mut(&socket)?;
+        self.held_bytes -= handshake.held_bytes();
+        let changed = change(handshake);
+        self.held_bytes += handshake.held_bytes();
+        Some(changed)
     }
 
     /// Returns whether a connection is silent.
@@ -161,13 +215,15 @@ impl PendingHandshakes {
     /// Keeps input of a handshake for its turn. Returns whether its receive has to stop until the
     /// next step has ended.
     pub(super) fn keep_input(&mut self, socket: Socket, bytes: &[u8]) -> bool {
-        let Some(handshake) = self.handshakes.get_mut(&socket) else { return false };
-        if handshake.input.is_empty() && !handshake.is_in_step {
-            self.ready.push_back((socket, handshake.number));
-        }
-        handshake.input.extend_from_slice(bytes);
-        let stops = handshake.input.len() > WAITING_BYTES_MAX && !handshake.is_stopped;
-        handshake.is_stopped |= stops;
+        let kept = self.change(socket, |handshake| {
+            let begins = handshake.input.is_empty() && !handshake.is_in_step;
+            handshake.input.extend_from_slice(bytes);
+            let stops = handshake.input.len() > WAITING_BYTES_MAX && !handshake.is_stopped;
+            handshake.is_stopped |= stops;
+            (begins.then_some(handshake.number), stops)
+        });
+        let Some((begun, stops)) = kept else { return false };
+        self.ready.extend(begun.map(|number| (socket, number)));
         stops
     }
 
@@ -187,12 +243,19 @@ impl PendingHandshakes {
         }
     }
 
-    /// Takes the input of a handshake whose step begins.
-    pub(super) fn begin_step(&mut self, socket: Socket) -> Option<HandshakeInput> {
-        let handshake = self.handshakes.get_mut(&socket)?;
-        handshake.is_in_step = true;
-        let bytes = std::mem::take(&mut handshake.input);
-        Some(HandshakeInput { number: handshake.number, address: handshake.address, bytes })
+    /// Takes the input of a handshake whose step begins, with a filter that holds `filter_bytes`.
+    pub(super) fn begin_step(
+        &mut self,
+        socket: Socket,
+        filter_bytes: usize,
+    ) -> Option<HandshakeInput> {
+        self.change(socket, |handshake| {
+            handshake.is_in_step = true;
+            handshake.step_bytes =
+                size_of::<HandshakeStep>() + filter_bytes + handshake.input_bytes();
+            let bytes = std::mem::take(&mut handshake.input);
+            HandshakeInput { number: handshake.number, address: handshake.address, bytes }
+        })
     }
 
     /// Keeps a step that is done on a thread, so that it does not begin once its handshake has
@@ -205,11 +268,14 @@ impl PendingHandshakes {
 
     /// Ends the step of a handshake. Returns `None` if the handshake has ended.
     pub(super) fn end_step(&mut self, socket: Socket, number: u64) -> Option<EndedStep> {
-        let handshake = self.handshakes.get_mut(&socket)?;
-        let is_current = handshake.number == number && handshake.is_in_step;
-        is_current.then(|| {
+        let is_current = |it: &Handshake| it.number == number && it.is_in_step;
+        if !self.handshakes.get(&socket).is_some_and(is_current) {
+            return None;
+        }
+        self.change(socket, |handshake| {
             handshake.is_in_step = false;
             handshake.step = None;
+            handshake.step_bytes = 0;
             let was_stopped = std::mem::take(&mut handshake.is_stopped);
             EndedStep {
                 input: std::mem::take(&mut handshake.input),
@@ -225,18 +291,21 @@ impl PendingHandshakes {
         socket: Socket,
         input: Vec<u8>,
     ) -> Option<io::Result<()>> {
-        let handshake = self.handshakes.get_mut(&socket)?;
         if input.is_empty() {
-            return handshake.end.take();
+            return self.handshakes.get_mut(&socket)?.end.take();
         }
-        handshake.input = input;
-        self.ready.push_back((socket, handshake.number));
+        let number = self.change(socket, |handshake| {
+            handshake.input = input;
+            handshake.number
+        })?;
+        self.ready.push_back((socket, number));
         None
     }
 
     /// Ends a handshake. Returns it, unless it has ended before.
     pub(super) fn end(&mut self, socket: Socket) -> Option<Handshake> {
         let mut handshake = self.handshakes.remove(&socket)?;
+        self.held_bytes -= handshake.held_bytes();
         self.silent -= usize::from(handshake.silent.is_some());
         if let Some(step) = handshake.step.take() {
             step.withdraw();
@@ -372,8 +441,10 @@ mod tests {
             is_stopped: false,
             is_in_step: false,
             step: None,
+            step_bytes: 0,
             end: None,
         };
+        pending.held_bytes += handshake.held_bytes();
         pending.handshakes.insert(socket, handshake);
         socket
     }
@@ -386,13 +457,13 @@ mod tests {
         assert!(!pending.keep_input(socket, &input[..WAITING_BYTES_MAX]));
         assert!(pending.keep_input(socket, &[0; 1]) && !pending.keep_input(socket, &[0; 1]));
         assert_eq!(pending.pop_ready(), Some(socket));
-        let HandshakeInput { number, bytes, .. } = pending.begin_step(socket).unwrap();
+        let HandshakeInput { number, bytes, .. } = pending.begin_step(socket, 1 << 10).unwrap();
         assert_eq!(bytes.len(), WAITING_BYTES_MAX + 2);
         assert!(!pending.keep_input(socket, &input));
         let ended = pending.end_step(socket, number).unwrap();
         assert_eq!((ended.input.len(), ended.resumes), (2 * WAITING_BYTES_MAX, true));
         // Behind the end of the stream there is nothing to receive.
-        pending.begin_step(socket).unwrap();
+        pending.begin_step(socket, 0).unwrap();
         assert!(pending.keep_input(socket, &input));
         assert!(pending.keep_end(socket, Ok(())).is_none());
         assert!(!pending.end_step(socket, number).unwrap().resumes);

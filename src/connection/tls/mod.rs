@@ -14,6 +14,8 @@
 //!   connections, and passes those of others to threads; a handshake that is not complete in time
 //!   ends.
 //! - A connection has no TLS state before its first byte has arrived.
+//! - [`Ring::held_bytes`] has what a connection holds here: its TLS state, also while a thread has
+//!   it, the input of its handshake, and the copy of its output that is encrypted.
 //! - At a limit of handshakes the oldest one ends that is neither complete nor recent, of the
 //!   network with most; if there is none, the new one is refused.
 
@@ -58,6 +60,11 @@ struct Encrypted {
 }
 
 impl<R: Ring> TlsRing<R> {
+    /// Returns the ring below.
+    pub const fn inner(&self) -> &R {
+        &self.ring
+    }
+
     /// Returns the ring below.
     pub const fn inner_mut(&mut self) -> &mut R {
         &mut self.ring
@@ -171,6 +178,17 @@ impl<R: Ring> Ring for TlsRing<R> {
 
     fn shortage(&mut self, socket: Socket) -> Option<Shortage> {
         self.ring.shortage(socket)
+    }
+
+    #[inline]
+    fn held_bytes(&self) -> usize {
+        let encrypted = self.tls.as_ref().map_or(0, |tls| tls.sockets.held_bytes());
+        self.ring.held_bytes() + encrypted
+    }
+
+    fn held_bytes_of(&self, socket: Socket) -> usize {
+        let encrypted = self.tls.as_ref().map_or(0, |tls| tls.sockets.held_bytes_of(socket));
+        self.ring.held_bytes_of(socket) + encrypted
     }
 
     fn describe(&self) -> String {

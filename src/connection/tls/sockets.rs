@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use corelane_base::client_address::ClientAddress;
 use corelane_base::eviction::{Evictions, Scope};
+use corelane_base::heap_bytes::HeapBytes;
 use corelane_base::id_map::IdHasher;
 use corelane_base::time::Instant;
 use corelane_engine::ring::{Completion, Listener, Operation, Ring, Socket};
@@ -107,6 +108,17 @@ impl TlsSockets {
         if is_due { Some(now) } else { self.pending.next_deadline(self.silent_max()) }
     }
 
+    /// Returns the bytes that the sockets hold.
+    #[inline]
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.streams.held_bytes() + self.pending.held_bytes()
+    }
+
+    /// Returns the part of [`TlsSockets::held_bytes`] of one socket.
+    pub(super) fn held_bytes_of(&self, socket: Socket) -> usize {
+        self.streams.held_bytes_of(socket) + self.pending.held_bytes_of(socket)
+    }
+
     const fn silent_max(&self) -> usize {
         self.limits.handshakes_max.saturating_mul(SILENT_FACTOR)
     }
@@ -117,7 +129,7 @@ impl TlsSockets {
         if self.pending.has_silent() || !self.ended.is_empty() {
             return self.submit_without_state(ring, operation);
         }
-        self.streams.submit(ring, operation);
+        self.submit_ending(ring, operation);
     }
 
     /// Submits an operation of the owner, which may be one of a connection without TLS state: what
@@ -138,10 +150,18 @@ impl TlsSockets {
             Operation::Close(socket) | Operation::Reset(socket)
                 if self.silent_of(socket).is_some() =>
             {
-                self.end_handshake(socket);
                 self.ended.insert(socket);
             }
             _ => {}
+        }
+        self.submit_ending(ring, operation);
+    }
+
+    /// Submits an operation of the owner, which ends the handshake of a socket that it closes.
+    #[inline]
+    fn submit_ending<R: Ring>(&mut self, ring: &mut R, operation: Operation) {
+        if let Operation::Close(socket) | Operation::Reset(socket) = operation {
+            self.end_handshake(socket);
         }
         self.streams.submit(ring, operation);
     }
@@ -373,9 +393,11 @@ impl TlsSockets {
 
     /// Handles the input of a handshake. Returns whether that was done on the shard.
     fn handle_handshake<R: Ring>(&mut self, ring: &mut R, socket: Socket) -> bool {
-        let filter = self.streams.filter_mut(socket).and_then(Option::take);
+        let filter = self.streams.replace_filter(socket, None).flatten();
         let Some(filter) = filter else { return false };
-        let Some(input) = self.pending.begin_step(socket) else { return false };
+        let Some(input) = self.pending.begin_step(socket, filter.heap_bytes()) else {
+            return false;
+        };
         let step = Box::new(HandshakeStep {
             socket,
             number: input.number,
@@ -436,9 +458,7 @@ impl TlsSockets {
         } else {
             self.pending.restore_input(socket, input)
         };
-        if let Some(place) = self.streams.filter_mut(socket) {
-            *place = Some(filter);
-        }
+        self.streams.replace_filter(socket, Some(filter));
         match result {
             Ok(()) if is_established || !has_ended => {
                 self.streams.finish_input(ring, socket);

@@ -375,6 +375,18 @@ pub trait Ring {
         None
     }
 
+    /// Returns the bytes that are held for sockets between the ring and their owner, such as the
+    /// state of filters. Default: none.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
+    /// Returns the part of [`Ring::held_bytes`] that closing `socket` frees.
+    fn held_bytes_of(&self, socket: Socket) -> usize {
+        let _ = socket;
+        0
+    }
+
     /// Describes the backend and its features, for the log.
     fn describe(&self) -> String;
 }

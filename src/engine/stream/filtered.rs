@@ -9,6 +9,8 @@ use std::io;
 
 use super::{Sending, Sent};
 use crate::ring::{Completion, Operation, PADDING, ReceiveBuffer, Ring, Socket};
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::HeapBytes;
 use corelane_base::pool::BufferPool;
 
 /// Bytes of the owner that are encoded at once: a fraction of a millisecond of TLS. Encoded they
@@ -31,6 +33,14 @@ pub(super) struct FilteredStream<F> {
     has_shut_down: bool,
 }
 
+heap_bytes!(
+    impl<F: HeapBytes> FilteredStream<F> { filter }
+    counted { sending: Self::encoded_bytes }
+    inline { socket, phase, has_shut_down }
+    // The owner counts what it sends.
+    elsewhere { in_flight, waiting }
+);
+
 /// A send of the owner, as it is returned to it.
 #[derive(Debug)]
 struct OwnerSend {
@@ -47,6 +57,13 @@ enum Phase {
     Ended,
     /// The owner has closed the socket.
     Closing,
+}
+
+impl<F> FilteredStream<F> {
+    /// Returns the bytes of the send in flight, which are a copy of those of the owner.
+    const fn encoded_bytes(&self) -> usize {
+        self.sending.held_bytes()
+    }
 }
 
 impl<F: ByteFilter> FilteredStream<F> {
@@ -230,6 +247,7 @@ impl<F: ByteFilter> FilteredStream<F> {
         if self.sending.is_idle() && matches!(operation, Operation::Close(_)) {
             self.send_end(ring);
         }
+        self.filter.discard();
         ring.submit(operation);
         failed
     }
@@ -250,7 +268,7 @@ impl OwnerSend {
 
 /// The state of one stream whose owner sends and receives decoded bytes, and its socket encoded
 /// ones. A filter may send and receive bytes of its own: those of a handshake, or of an alert.
-pub trait ByteFilter {
+pub trait ByteFilter: HeapBytes {
     /// Why bytes cannot be decoded or encoded.
     type Error: Error + Send + Sync + 'static;
 
@@ -279,6 +297,9 @@ pub trait ByteFilter {
 
     /// Discards what the filter itself has to send.
     fn discard_output(&mut self);
+
+    /// Frees what the filter has buffered: nothing more is decoded or sent.
+    fn discard(&mut self);
 
     /// Returns whether the filter itself has something to send.
     fn has_output(&self) -> bool;
@@ -323,6 +344,12 @@ impl<F: ByteFilter> ByteFilter for Option<F> {
     fn discard_output(&mut self) {
         if let Some(filter) = self {
             filter.discard_output();
+        }
+    }
+
+    fn discard(&mut self) {
+        if let Some(filter) = self {
+            filter.discard();
         }
     }
 

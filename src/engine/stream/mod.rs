@@ -10,6 +10,8 @@ mod filtered;
 
 mod streams;
 
+mod table;
+
 use std::io;
 
 pub use self::filtered::ByteFilter;

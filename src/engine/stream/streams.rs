@@ -13,6 +13,7 @@
 use std::io;
 
 use super::filtered::{ByteFilter, DecodedBuffers, FilteredStream};
+use super::table::StreamTable;
 use crate::ring::{
     Completion, Operation, ParkTimeout, ReceiveBuffer, Registered, Ring, Socket, Source, Waker,
 };
@@ -26,8 +27,7 @@ const ALL_SPARE_BYTES_MAX: usize = 256 << 10;
 /// The streams of a ring that have a filter.
 #[derive(Debug)]
 pub struct Streams<F> {
-    /// By socket; shorter if the later ones have no filter.
-    streams: Vec<Option<Box<FilteredStream<F>>>>,
+    streams: StreamTable<F>,
     buffers: DecodedBuffers,
     /// Memory for decoded bytes.
     decoded: Vec<u8>,
@@ -40,7 +40,7 @@ pub struct Streams<F> {
 impl<F> Default for Streams<F> {
     fn default() -> Self {
         Self {
-            streams: Vec::new(),
+            streams: StreamTable::default(),
             buffers: DecodedBuffers::default(),
             decoded: Vec::new(),
             outputs: BufferPool::new(ALL_SPARE_BYTES_MAX, SPARE_BYTES_MAX),
@@ -53,38 +53,46 @@ impl<F> Default for Streams<F> {
 impl<F: ByteFilter> Streams<F> {
     /// Adds the filter of an open socket, with bytes that it has decoded already.
     pub fn insert(&mut self, socket: Socket, filter: F, mut decoded: Vec<u8>) {
-        if self.streams.len() <= socket.index() {
-            self.streams.resize_with(socket.index() + 1, || None);
-        }
         let mut stream = Box::new(FilteredStream::new(socket, filter));
         let buffer = self.buffers.insert(&mut decoded);
         self.completions.extend(buffer.map(|buffer| Completion::Received { socket, buffer }));
         if stream.filter.has_ended() && stream.end() {
             self.completions.push(Completion::EndOfStream { socket, result: Ok(()) });
         }
-        self.streams[socket.index()] = Some(stream);
+        self.streams.insert(socket, stream);
     }
 
     /// Returns whether a socket has a filter.
     #[inline]
     pub fn is_filtered(&self, socket: Socket) -> bool {
-        self.streams.get(socket.index()).is_some_and(Option::is_some)
+        self.streams.contains(socket)
     }
 
     /// Returns the filter of a socket, if it has one.
     pub fn filter(&self, socket: Socket) -> Option<&F> {
-        Some(&self.streams.get(socket.index())?.as_ref()?.filter)
+        self.streams.get(socket).map(|stream| &stream.filter)
     }
 
-    /// Returns the filter of a socket, to be replaced, if it has one.
-    pub fn filter_mut(&mut self, socket: Socket) -> Option<&mut F> {
-        self.stream(socket).map(|stream| &mut stream.filter)
+    /// Replaces the filter of a socket, which is returned, if it has one.
+    pub fn replace_filter(&mut self, socket: Socket, filter: F) -> Option<F> {
+        let mut stream = self.streams.get_mut(socket)?;
+        Some(std::mem::replace(&mut stream.filter, filter))
+    }
+
+    /// Returns the bytes that the filters hold, and the encoded bytes that are being sent.
+    #[inline]
+    pub const fn held_bytes(&self) -> usize {
+        self.streams.held_bytes()
+    }
+
+    /// Returns the part of [`Streams::held_bytes`] of one socket.
+    pub fn held_bytes_of(&self, socket: Socket) -> usize {
+        self.streams.held_bytes_of(socket)
     }
 
     /// Returns whether the handshake of the filter of a socket is in progress.
     pub fn is_handshaking(&self, socket: Socket) -> bool {
-        let stream = self.streams.get(socket.index()).and_then(Option::as_deref);
-        stream.is_some_and(FilteredStream::is_handshaking)
+        self.streams.get(socket).is_some_and(FilteredStream::is_handshaking)
     }
 
     /// Submits an operation of the owner.
@@ -104,8 +112,9 @@ impl<F: ByteFilter> Streams<F> {
         else {
             return ring.submit(operation);
         };
-        let stream = self.streams.get_mut(socket.index()).and_then(Option::as_deref_mut);
-        let Some(stream) = stream else { return ring.submit(operation) };
+        let Some(mut stream) = self.streams.get_mut(socket) else {
+            return ring.submit(operation);
+        };
         let failed = match operation {
             Operation::Send { buffer, offset, .. } => {
                 stream.submit(ring, &mut self.outputs, buffer, offset)
@@ -116,6 +125,7 @@ impl<F: ByteFilter> Streams<F> {
             }
             operation => stream.close(ring, operation),
         };
+        drop(stream);
         self.completions.extend(failed);
     }
 
@@ -155,10 +165,6 @@ impl<F: ByteFilter> Streams<F> {
 
 /// The ring's side.
 impl<F: ByteFilter> Streams<F> {
-    fn stream(&mut self, socket: Socket) -> Option<&mut FilteredStream<F>> {
-        self.streams.get_mut(socket.index())?.as_deref_mut()
-    }
-
     /// Passes a completion on, as one of decoded bytes if its socket has a filter.
     pub fn handle<R: Ring + ?Sized>(&mut self, ring: &mut R, completion: Completion) {
         if !completion.socket().is_some_and(|socket| self.is_filtered(socket)) {
@@ -168,7 +174,7 @@ impl<F: ByteFilter> Streams<F> {
             Completion::Received { socket, buffer } => self.receive(ring, socket, buffer),
             Completion::Sent { socket, buffer, result } => {
                 let Self { streams, outputs, completions, .. } = self;
-                if let Some(Some(stream)) = streams.get_mut(socket.index()) {
+                if let Some(mut stream) = streams.get_mut(socket) {
                     completions.extend(stream.handle_sent(ring, outputs, buffer, result));
                     completions.extend(stream.advance(ring, outputs));
                 }
@@ -178,7 +184,7 @@ impl<F: ByteFilter> Streams<F> {
                 self.end(socket, Err(result.err().unwrap_or_else(truncated)));
             }
             Completion::Closed { socket } => {
-                self.streams[socket.index()] = None;
+                self.streams.remove(socket);
                 self.completions.push(completion);
             }
             completion => self.completions.push(completion),
@@ -192,13 +198,14 @@ impl<F: ByteFilter> Streams<F> {
         mut buffer: ReceiveBuffer,
     ) {
         let Self { streams, buffers, decoded, completions, .. } = self;
-        let stream = streams.get_mut(socket.index()).and_then(Option::as_deref_mut);
-        let Some(stream) = stream.filter(|stream| stream.is_open()) else {
+        let Some(mut stream) = streams.get_mut(socket) else { return ring.release(buffer) };
+        if !stream.is_open() {
             return ring.release(buffer);
-        };
+        }
         decoded.clear();
         let bytes = &mut ring.bytes(&buffer)[..buffer.len as usize];
         let result = stream.filter.decode(bytes, decoded);
+        drop(stream);
         if let Ok(Some(length)) = result
             && length > 0
         {
@@ -242,7 +249,7 @@ impl<F: ByteFilter> Streams<F> {
 
     /// Passes on the end of the input, once.
     fn end(&mut self, socket: Socket, result: io::Result<()>) {
-        if self.stream(socket).is_some_and(FilteredStream::end) {
+        if self.streams.get_mut(socket).is_some_and(|mut stream| stream.end()) {
             self.completions.push(Completion::EndOfStream { socket, result });
         }
     }
@@ -250,7 +257,7 @@ impl<F: ByteFilter> Streams<F> {
     /// Sends what the filter has to send, or what waits for the end of its handshake.
     fn advance<R: Ring + ?Sized>(&mut self, ring: &mut R, socket: Socket) {
         let Self { streams, outputs, completions, .. } = self;
-        if let Some(Some(stream)) = streams.get_mut(socket.index()) {
+        if let Some(mut stream) = streams.get_mut(socket) {
             completions.extend(stream.advance(ring, outputs));
         }
     }
@@ -258,7 +265,7 @@ impl<F: ByteFilter> Streams<F> {
     /// Sends bytes that are not encoded, the last ones, to a peer that does not speak the protocol
     /// of the filter.
     pub fn send_plain<R: Ring + ?Sized>(&mut self, ring: &mut R, socket: Socket, bytes: &[u8]) {
-        if let Some(stream) = self.stream(socket) {
+        if let Some(mut stream) = self.streams.get_mut(socket) {
             stream.send_plain(ring, bytes);
         }
     }
@@ -315,6 +322,14 @@ impl<R: Ring, F: ByteFilter> Ring for StreamRing<'_, R, F> {
         }
     }
 
+    fn held_bytes(&self) -> usize {
+        self.ring.held_bytes() + self.streams.held_bytes()
+    }
+
+    fn held_bytes_of(&self, socket: Socket) -> usize {
+        self.ring.held_bytes_of(socket) + self.streams.held_bytes_of(socket)
+    }
+
     fn describe(&self) -> String {
         self.ring.describe()
     }
@@ -333,6 +348,8 @@ mod tests {
     struct Successor {
         has_ended: bool,
     }
+
+    corelane_base::heap_bytes!(Successor {} inline { has_ended });
 
     impl ByteFilter for Successor {
         type Error = std::fmt::Error;
@@ -365,6 +382,8 @@ mod tests {
         }
 
         fn discard_output(&mut self) {}
+
+        fn discard(&mut self) {}
 
         fn has_output(&self) -> bool {
             false

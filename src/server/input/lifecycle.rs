@@ -424,6 +424,7 @@ impl Shard {
     /// Closes the connections that hold most, if the memory limit of the shard is exceeded.
     #[inline]
     pub(in crate::server) fn relieve_memory<R: Ring>(&mut self, ring: &mut R) {
+        self.transports.tls_bytes = ring.held_bytes();
         let held_bytes = held_memory(&self.transports, &self.dispatcher).total();
         let limit = self.dispatcher.handlers.memory.limit();
         if self.transports.holder_search.is_due(held_bytes, limit) {
@@ -437,6 +438,7 @@ impl Shard {
     pub(in crate::server) fn free_memory<R: Ring>(&mut self, ring: &mut R) {
         self.transports.free_kept_memory(&mut self.parser);
         self.close_largest(ring);
+        self.transports.tls_bytes = ring.held_bytes();
         let held_bytes = held_memory(&self.transports, &self.dispatcher).total();
         self.transports.holder_search.record(held_bytes);
     }
@@ -450,7 +452,7 @@ impl Shard {
     fn close_largest<R: Ring>(&mut self, ring: &mut R) {
         let Self { transports, dispatcher, .. } = &*self;
         let accounted = held_memory(transports, dispatcher);
-        let mut held_bytes = accounted.total() - accounted.connections;
+        let mut held_bytes = accounted.total() - accounted.connections - accounted.tls;
         let mut holders = Vec::new();
         for (key, connection) in transports.connections.table.iter() {
             let large_bytes = transports.large_messages.bytes_of(key);
@@ -458,8 +460,10 @@ impl Shard {
             if connection.is_closed() {
                 held_bytes = held_bytes.saturating_sub(bytes - connection.held_bytes());
             } else {
-                held_bytes += connection.held_bytes();
-                let (key, bytes) = (HolderKey::Connection(key), bytes + large_bytes);
+                let tls_bytes = connection.ring_bytes(ring);
+                held_bytes += connection.held_bytes() + tls_bytes;
+                let bytes = bytes + large_bytes + tls_bytes;
+                let key = HolderKey::Connection(key);
                 holders.push(Holder { key, client: connection.state.client, bytes });
             }
         }
@@ -507,9 +511,12 @@ impl Shard {
         let holds_output = connection.queued_bytes() > held_bytes / 2;
         // The rest of an HTTP response cannot be replaced by an error.
         let is_begun = connection.sending_bytes() > 0 || codec == Codec::Http;
-        let is_cut = connection.is_discarding() || holds_output && is_begun;
+        // Nothing has arrived of one whose TLS handshake is in progress, and it can read nothing.
+        let is_cut =
+            connection.is_discarding() || connection.is_silent() || holds_output && is_begun;
         connection.state.violation = Some(CloseReason::MemoryLimit);
-        self.record_relief(transport, held_bytes);
+        let tls_bytes = connection.ring_bytes(ring);
+        self.record_relief(transport, held_bytes + tls_bytes);
         self.cancel_calls(key);
         let connections = &mut self.transports.connections;
         if is_cut {

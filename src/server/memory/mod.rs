@@ -1,7 +1,7 @@
 //! The memory limit of a shard, and who pays when it is reached.
 //!
 //! What peers make a shard hold counts: partial messages, unread input and unsent output of
-//! connections, sessions with their stored events, handlers with what they hold and the results of
+//! connections, their TLS, sessions with their stored events, handlers with what they hold and the results of
 //! blocking ones on their way ([`handler_memory`]), tasks with their results, subscriptions,
 //! verified tokens, and what is kept of large messages for the next ones. Each component knows
 //! what it holds.

@@ -100,11 +100,11 @@ options! {
         pub outgoing_bytes_max: usize = 1024 * 1024, tiny 8192;
 
         /// Memory that clients may make the server hold: incomplete incoming and unsent outgoing
-        /// messages, running calls with their arguments and open requests to clients (a quarter at
-        /// most), results of blocking handlers before they are outgoing messages, sessions with
-        /// their stored events, tasks with their results, subscriptions. At the limit connections
-        /// of the client address that holds most are closed, the largest first, and calls with
-        /// large arguments get error -32603.
+        /// messages, TLS handshakes and connections (4 KiB each), running calls with their
+        /// arguments and open requests to clients (a quarter at most), results of blocking handlers
+        /// before they are outgoing messages, sessions with their stored events, tasks with their
+        /// results, subscriptions. At the limit connections of the client address that holds most
+        /// are closed, the largest first, and calls with large arguments get error -32603.
         ///
         /// Divided evenly among shards. A call beyond that quarter gets error -32603, unless the
         /// arguments of its connection's calls take less than 64 KiB; a request to a client fails,

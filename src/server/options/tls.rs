@@ -96,7 +96,7 @@ options! {
         /// Connections from which no byte has arrived do not count: there may be 16 times as many,
         /// each for `tls.handshake_timeout`, and for 3 s while more than half of them are open.
         #[option("tls.handshakes_max", Count { min: 1, max: 1_000_000 }, restart)]
-        #[cost = "the TLS state of each"]
+        #[cost = "3 KiB each and what has arrived of its messages, of memory_bytes_max"]
         pub handshakes_max: u32 = 1024, tiny 4;
 
         /// Handshakes in progress from one client address (IPv6: /64 prefix) on each shard, and 16

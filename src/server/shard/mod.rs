@@ -180,6 +180,7 @@ pub(super) fn held_memory(transports: &Transports, dispatcher: &Dispatcher) -> H
     let Dispatcher { handlers, deferred, subscriptions, facts, auth, .. } = dispatcher;
     HeldMemory {
         connections: connections.shared.memory.held_bytes(),
+        tls: transports.tls_bytes,
         sessions: http.sessions.held_bytes() + parity.held_bytes(),
         handlers: handlers.memory.held_bytes(),
         blocking_results: handlers.results.held_bytes(),
@@ -247,6 +248,8 @@ impl From<&Shard> for MemoryReport {
         let waiting = dispatcher.waiting.recount_bytes() + dispatcher.held.recount_bytes();
         let stored = HeldMemory {
             connections: connections().map(Connection::held_bytes).sum(),
+            // The simulator has no TLS.
+            tls: 0,
             sessions: transports.http.sessions.recount_bytes() + parity_sessions,
             handlers: handlers + waiting,
             // No blocking handlers run in the simulator.

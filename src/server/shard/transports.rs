@@ -33,6 +33,8 @@ use crate::telemetry::open_work::{OpenWork, QueueDepths};
 /// Connections, listeners, HTTP and WebSocket state of one shard.
 pub struct Transports {
     pub connections: Connections<ConnectionState>,
+    /// What the TLS of the connections holds, below them.
+    pub tls_bytes: usize,
     pub acceptor: Acceptor,
     pub half_closed: HalfClosed,
     pub http: HttpTransport,

@@ -306,6 +306,7 @@ impl ShardBuilder {
             half_closed: HalfClosed::new(limits.half_close, self.half_closed),
             http: HttpTransport::new(http, shard, shards),
             websockets: websockets(&self.options, &limits),
+            tls_bytes: 0,
             holder_search: HolderSearch::default(),
             large_work: LargeWork::default(),
             large_messages: LargeMessages::new(self.parse_threads, sender, shard),

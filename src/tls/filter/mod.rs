@@ -11,6 +11,8 @@
 
 use std::fmt;
 
+use corelane_base::heap_bytes;
+use corelane_base::heap_bytes::buffer_bytes;
 use corelane_engine::stream::ByteFilter;
 use rustls::Error;
 use rustls::unbuffered::{
@@ -47,6 +49,16 @@ pub struct TlsFilter<S = ClientSide> {
     /// The handshake has completed.
     is_established: bool,
 }
+
+heap_bytes!(
+    impl<S: Side> TlsFilter<S> {}
+    counted {
+        side: Self::side_bytes,
+        partial_record: Self::partial_record_bytes,
+        pending_output: Self::pending_output_bytes,
+    }
+    inline { state, is_established }
+);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum TlsState {
@@ -90,6 +102,18 @@ impl TlsFilter<ServerSide> {
 }
 
 impl<S: Side> TlsFilter<S> {
+    fn side_bytes(&self) -> usize {
+        self.side.held_bytes()
+    }
+
+    const fn partial_record_bytes(&self) -> usize {
+        buffer_bytes(&self.partial_record)
+    }
+
+    const fn pending_output_bytes(&self) -> usize {
+        buffer_bytes(&self.pending_output)
+    }
+
     const fn of(side: S) -> Self {
         Self {
             side,
@@ -157,7 +181,21 @@ impl<S: Side> TlsFilter<S> {
     }
 
     /// Decrypts complete records; returns the number of consumed bytes and the result.
+    #[inline]
     fn decrypt(
+        &mut self,
+        ciphertext: &mut [u8],
+        take: impl FnMut(&[u8]),
+    ) -> (usize, Result<(), TlsError>) {
+        let output_before = self.pending_output.len();
+        let (done, result) = self.decrypt_records(ciphertext, take);
+        if !self.is_established {
+            self.side.record_messages(done, self.pending_output.len() - output_before);
+        }
+        (done, result)
+    }
+
+    fn decrypt_records(
         &mut self,
         ciphertext: &mut [u8],
         mut take: impl FnMut(&[u8]),
@@ -320,6 +358,11 @@ impl<S: Side> ByteFilter for TlsFilter<S> {
 
     fn discard_output(&mut self) {
         self.pending_output.clear();
+    }
+
+    fn discard(&mut self) {
+        self.partial_record = Vec::new();
+        self.pending_output = Vec::new();
     }
 
     fn has_output(&self) -> bool {
