@@ -328,9 +328,9 @@ impl<S> Connections<S> {
 
     /// Resumes reading a paused or suspended connection if its output allows. On `Resume` the
     /// caller parses the pending input and then calls [`ConnectionTable::resume_receive`].
-    pub fn try_resume(&mut self, key: Key) -> ConnectionEvent {
+    pub fn try_resume(&mut self, key: Key, now: Instant) -> ConnectionEvent {
         let entry = Entry::find(self, key);
-        entry.map_or(ConnectionEvent::None, |mut entry| output::try_resume(&mut entry))
+        entry.map_or(ConnectionEvent::None, |mut entry| output::try_resume(&mut entry, now))
     }
 
     /// Resumes reading a connection whose input was [held](ConnectionTable::hold_input), unless its
@@ -517,7 +517,7 @@ fn finish_send<S, R: Ring>(
         return ConnectionEvent::None;
     }
     closing::advance(entry, ring, now);
-    output::try_resume(entry)
+    output::try_resume(entry, now)
 }
 
 fn fail_send<S, R: Ring>(

@@ -2,7 +2,7 @@
 //! its responses is not read (backpressure).
 //!
 //! Reading stops while the output exceeds its limit and resumes once half of that is sent. A
-//! WebSocket that is not read has a send timeout.
+//! WebSocket has a send timeout meanwhile, also if it is not read for another reason.
 
 use std::mem::take;
 
@@ -64,13 +64,20 @@ fn limit_discarded_input<S, R: Ring>(
 /// slowly. Counts only output queued behind the send in flight, which may have any size.
 fn limit_queued_output<S, R: Ring>(entry: &mut Entry<'_, S>, ring: &mut R, now: Instant) {
     let bytes_max = entry.shared.options.websocket.outgoing_bytes_max;
-    if entry.connection.is_read() && entry.connection.outgoing.len() > bytes_max {
-        start_backpressure(entry, now);
+    let connection = &mut *entry.connection;
+    let is_over_limit = connection.outgoing.len() > bytes_max && !connection.is_discarding();
+    if !is_over_limit || connection.has_send_timeout() {
+        return;
+    }
+    let was_paused = connection.reading.is_paused();
+    start_backpressure(entry, now);
+    if !was_paused {
         entry.connection.stop_paused_receive(ring);
     }
 }
 
-/// Stops reading a WebSocket until half of the output is sent, and starts the send timeout.
+/// Stops reading a WebSocket until half of the output is sent, and starts the send timeout unless
+/// it runs.
 #[cold]
 pub(super) fn start_backpressure<S>(entry: &mut Entry<'_, S>, now: Instant) {
     let options = &entry.shared.options.websocket;
@@ -86,10 +93,14 @@ pub(super) fn start_backpressure<S>(entry: &mut Entry<'_, S>, now: Instant) {
     entry.arm_timer(until);
 }
 
-/// Resumes reading a paused or suspended connection if its output allows.
-pub(super) fn try_resume<S>(entry: &mut Entry<'_, S>) -> ConnectionEvent {
+/// Resumes reading a paused or suspended connection if its output allows. Ends its send timeout
+/// then, also if it is not read for another reason.
+pub(super) fn try_resume<S>(entry: &mut Entry<'_, S>, now: Instant) -> ConnectionEvent {
     let connection = &mut *entry.connection;
     let is_drained = connection.is_drained(&entry.shared.options);
+    if is_drained && let Some(frames) = connection.input.websocket() {
+        frames.end_backpressure(now);
+    }
     if !connection.waits_to_be_read() || !is_drained {
         return ConnectionEvent::None;
     }

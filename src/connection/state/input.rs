@@ -177,6 +177,11 @@ impl Input {
         if let CodecState::WebSocket(frames) = &mut self.reader { Some(frames) } else { None }
     }
 
+    /// Returns whether the codec is WebSocket and its backpressure has started.
+    pub(super) const fn has_backpressure(&self) -> bool {
+        matches!(&self.reader, CodecState::WebSocket(frames) if frames.has_backpressure())
+    }
+
     /// Replaces the parser of HTTP requests by one of frames. Returns the buffer of the incomplete
     /// request, or `None` if the codec is not HTTP.
     pub fn upgrade(&mut self, reader: FrameReader, now: Instant) -> Option<Vec<u8>> {

@@ -366,6 +366,11 @@ impl<S> Connection<S> {
         matches!(self.input.codec(), Codec::WebSocket)
     }
 
+    /// Returns whether the send timeout of a WebSocket runs.
+    pub(super) const fn has_send_timeout(&self) -> bool {
+        self.input.has_backpressure()
+    }
+
     /// Submits a stop of the multishot receive if reading is paused.
     pub(super) fn stop_paused_receive<R: Ring>(&self, ring: &mut R) {
         if self.reading.is_paused() && self.close_state.is_open() {

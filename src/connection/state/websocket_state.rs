@@ -99,9 +99,7 @@ impl WebSocketState {
         take_buffer: impl FnMut() -> Vec<u8>,
         now: Instant,
     ) -> FrameEvent {
-        if self.backpressure.is_some() {
-            self.end_backpressure(now);
-        }
+        self.end_backpressure(now);
         let next = self.reader.next(arrival, from, limits, take_buffer);
         self.last_received = now;
         if matches!(next, FrameEvent::Assembled { .. }) {
@@ -167,9 +165,14 @@ impl WebSocketState {
         self.messages_before = u32::try_from(messages_in.min(messages_max)).unwrap_or_default();
     }
 
-    /// Starts backpressure, which the peer has to end before `until`.
+    /// Starts backpressure, which the peer has to end before `until`, unless it has started.
     pub fn start_backpressure(&mut self, now: Instant, until: Instant) {
-        self.backpressure = Some(Box::new(Backpressure { since: now, until }));
+        self.backpressure.get_or_insert_with(|| Box::new(Backpressure { since: now, until }));
+    }
+
+    /// Returns whether backpressure has started.
+    pub(super) const fn has_backpressure(&self) -> bool {
+        self.backpressure.is_some()
     }
 
     /// Restarts the idle timeout, and that of the incomplete message.
@@ -180,10 +183,17 @@ impl WebSocketState {
         }
     }
 
-    /// Ends backpressure. The idle and message timeouts are extended by its duration.
+    /// Ends backpressure, if it has started. The idle and message timeouts are extended by its
+    /// duration.
+    #[inline]
+    pub fn end_backpressure(&mut self, now: Instant) {
+        if let Some(backpressure) = self.backpressure.take() {
+            self.extend_by_backpressure(&backpressure, now);
+        }
+    }
+
     #[cold]
-    fn end_backpressure(&mut self, now: Instant) {
-        let Some(backpressure) = self.backpressure.take() else { return };
+    fn extend_by_backpressure(&mut self, backpressure: &Backpressure, now: Instant) {
         self.last_received = now;
         if self.message_start != Self::NEVER {
             self.message_start = self.message_start.after(now.since(backpressure.since));

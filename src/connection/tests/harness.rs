@@ -234,7 +234,7 @@ impl Harness {
     pub fn send_deferred(&mut self, key: Key, line: &str) {
         self.connections.table.get_mut(key).unwrap().count_response(self.now);
         self.send_text(key, line);
-        let next = self.connections.try_resume(key);
+        let next = self.connections.try_resume(key, self.now);
         self.handle_event(next);
     }
 

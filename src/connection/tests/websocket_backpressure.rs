@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::connection::CloseReason;
+use crate::connection::{CloseReason, ConnectionEvent};
+use corelane_base::slab::Key;
 use corelane_engine::ring::Socket;
 
 use super::harness::{Harness, Reaction};
@@ -109,6 +110,65 @@ fn deferred_responses_cause_backpressure_without_input() {
     assert_eq!(harness.connections.shared.statistics.read_pauses, 1);
     assert!(!harness.ring.receiving.contains(&A));
     harness.advance_time(milliseconds(1_500));
+    assert_eq!(harness.connections.shared.statistics.websocket.send_timeouts, 1);
+}
+
+/// Fills the output of a connection whose peer reads nothing.
+fn fill_output(harness: &mut Harness, key: Key) {
+    for _ in 0..8 {
+        harness.send_text(key, "an event");
+        harness.flush();
+    }
+}
+
+/// Ways in which a connection is not read for another reason than its output.
+const HOLDS: [fn(&mut Harness, Key); 2] = [
+    |harness, key| {
+        harness.connections.table.hold_input(key);
+        harness.connections.table.pause(&mut harness.ring, key);
+    },
+    |harness, key| harness.connections.table.set_suspended(key, true),
+];
+
+#[test]
+fn held_connection_has_send_timeout() {
+    for hold in HOLDS {
+        let mut harness = Harness::new(Reaction::Ignore);
+        let key = harness.open_websocket(A);
+        hold(&mut harness, key);
+        fill_output(&mut harness, key);
+        harness.advance_time(milliseconds(499));
+        assert_eq!(harness.connections.shared.statistics.websocket.send_timeouts, 0);
+        harness.advance_time(milliseconds(1));
+        assert_eq!(harness.connections.shared.statistics.websocket.send_timeouts, 1);
+    }
+}
+
+#[test]
+fn held_connection_that_reads_stays_open() {
+    for hold in HOLDS {
+        let mut harness = Harness::new(Reaction::Ignore);
+        let key = harness.open_websocket(A);
+        for _ in 0..4 {
+            hold(&mut harness, key);
+            fill_output(&mut harness, key);
+            harness.advance_time(milliseconds(400));
+            harness.drain_bytes(A);
+        }
+        assert_eq!(harness.connections.shared.statistics.websocket.send_timeouts, 0);
+    }
+}
+
+#[test]
+fn end_of_hold_keeps_send_timeout() {
+    let mut harness = Harness::new(Reaction::Ignore);
+    let key = harness.open_websocket(A);
+    HOLDS[0](&mut harness, key);
+    fill_output(&mut harness, key);
+    harness.advance_time(milliseconds(400));
+    let now = harness.now;
+    assert_eq!(harness.connections.end_hold(key, now), ConnectionEvent::None);
+    harness.advance_time(milliseconds(100));
     assert_eq!(harness.connections.shared.statistics.websocket.send_timeouts, 1);
 }
 

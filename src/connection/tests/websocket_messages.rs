@@ -110,7 +110,7 @@ fn input_held_before_upgrade_is_read_as_frames() {
     harness.receive(A, &[&text("one")[3..], &text("two")].concat());
     assert_eq!(harness.connections.table.codec(key), Some(Codec::Http));
     harness.connections.table.set_suspended(key, false);
-    let next = harness.connections.try_resume(key);
+    let next = harness.connections.try_resume(key, harness.now);
     harness.handle_event(next);
     assert_eq!(harness.received, ["one", "two"]);
     assert_eq!(frames_behind_upgrade(&harness.drain_bytes(A)), ["one", "two"]);

@@ -241,7 +241,7 @@ impl Shard {
 
     /// Reads a connection again if its output allows.
     pub(super) fn try_resume<R: Ring>(&mut self, ring: &mut R, key: Key) {
-        let next = self.transports.connections.try_resume(key);
+        let next = self.transports.connections.try_resume(key, self.now);
         self.handle_connection_event(ring, next);
     }
 
