@@ -138,7 +138,7 @@ pub(super) fn next_request<S>(
 #[cold]
 pub fn restore_request<S>(connection: &mut Connection<S>, assembled: Option<Assembled>) {
     connection.record.traffic.messages_in -= 1;
-    connection.reading.set_paused(true);
+    connection.reading.pause_restored();
     if let (Some(requests), Some(assembled)) = (connection.input.requests(), assembled) {
         requests.restore(assembled);
     }

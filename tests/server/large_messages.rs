@@ -6,7 +6,8 @@ use corelane_test_support::messages::{
 };
 use corelane_test_support::websocket::{FIN, TEXT, encode_frame, text_frame};
 use corelane_test_support::{
-    HttpClient, Request, TestServer, WebSocketClient, http_options, over_each_ring, tcp_options,
+    HttpClient, Request, TestServer, WebSocketClient, http_and_tcp_options, http_options,
+    over_each_ring, tcp_options,
 };
 
 /// The length of the argument of a large message.
@@ -151,5 +152,52 @@ fn large_websocket_texts_are_answered_in_order() {
         expect_error(&peer.read_message(), -32700, Some(7.into()));
         peer.close(1000);
         server.close();
+    });
+}
+
+/// Bytes of a message that a thread parses for longer than it takes to begin a drain.
+const HUGE_BYTES: usize = 12 << 20;
+
+/// Waits until a server has received so many bytes.
+fn wait_for_bytes(server: &TestServer, bytes: usize) {
+    let bytes_in = || usize::try_from(server.handle().counters().traffic.bytes_in).unwrap();
+    for _ in 0..POLLS_MAX {
+        if bytes_in() >= bytes {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{} bytes are received", bytes_in());
+}
+
+const POLLS_MAX: usize = 1_000_000;
+
+#[test]
+fn drain_answers_message_on_parse_thread() {
+    over_each_ring(http_and_tcp_options(), |mut options| {
+        options.engine.shards = Some(1);
+        let server = TestServer::with_test_tools(options);
+        let call = modern(echo(1, &"[0]".repeat(HUGE_BYTES / 3)));
+        let (line, body) = (call.to_string() + "\n", Request::modern(&call));
+        let frame = text_frame(&call);
+        let (mut tcp, mut http) = (server.connect_tcp(), server.connect_http());
+        let mut websocket = WebSocketClient::connect(server.http());
+        http.register_request(&body);
+        websocket.register_request(&call);
+        let body = body.bytes();
+        let received = line.len() + body.len() + frame.len();
+        tcp.send_bytes(line.as_bytes());
+        http.send_bytes(&body);
+        websocket.send_bytes(&frame);
+        wait_for_bytes(&server, received);
+        server.drain();
+        for response in [tcp.receive(), http.read_response().message(), websocket.read_message()] {
+            assert_eq!(result_text(&response).len(), HUGE_BYTES);
+        }
+        tcp.expect_end();
+        http.expect_eof_or_reset();
+        drop((tcp, http, websocket));
+        let counters = server.join();
+        assert_eq!(counters.requests.tools_call, 3, "{counters}");
     });
 }

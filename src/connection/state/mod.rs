@@ -236,6 +236,11 @@ impl<S> Connection<S> {
         self.input.holds_complete_request()
     }
 
+    /// Returns whether an HTTP request was given back that has arrived as a whole.
+    pub fn holds_restored_request(&self) -> bool {
+        self.reading.is_restored() || self.holds_complete_request()
+    }
+
     /// Returns what was read of the incomplete text of a stream of texts; empty if there is none.
     #[cold]
     pub fn incomplete_text(&self) -> &[u8] {

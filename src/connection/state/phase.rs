@@ -139,10 +139,22 @@ const DISCARD_UNIT: usize = 1 << 10;
 /// Discarded units from which on no more is read: about 256 KiB.
 const DISCARDED_UNITS_MAX: u8 = u8::MAX;
 
+/// Why a connection is not read at present.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Pause {
+    /// It is read, unless it is suspended.
+    #[default]
+    None,
+    /// Its output exceeds its limit, or its input is held.
+    Held,
+    /// A request was given back, and is read again first.
+    Restored,
+}
+
 /// Whether a connection is read, and whether its peer may send more.
 #[derive(Debug, Default)]
 pub struct ReadState {
-    is_paused: bool,
+    pause: Pause,
     is_suspended: bool,
     has_ended: bool,
     /// Input discarded while the connection closes, in units of [`DISCARD_UNIT`].
@@ -153,17 +165,27 @@ impl ReadState {
     /// Returns whether reading is neither paused nor suspended.
     #[inline]
     pub const fn is_running(&self) -> bool {
-        !self.is_paused && !self.is_suspended
+        !self.is_paused() && !self.is_suspended
     }
 
     /// Returns whether reading is stopped until output is sent.
     #[inline]
     pub const fn is_paused(&self) -> bool {
-        self.is_paused
+        !matches!(self.pause, Pause::None)
     }
 
     pub const fn set_paused(&mut self, is_paused: bool) {
-        self.is_paused = is_paused;
+        self.pause = if is_paused { Pause::Held } else { Pause::None };
+    }
+
+    /// Stops reading until a request that was given back is read again.
+    pub const fn pause_restored(&mut self) {
+        self.pause = Pause::Restored;
+    }
+
+    /// Returns whether a request was given back and is not read again yet.
+    pub const fn is_restored(&self) -> bool {
+        matches!(self.pause, Pause::Restored)
     }
 
     /// Returns whether reading is stopped until the request in progress is answered.

@@ -37,12 +37,16 @@ pub fn end_old_connections(shard: &mut Shard) {
     }
     shard.transports.acceptor.age_check_at =
         now.after((lifetime / 10).clamp(INTERVAL_MIN, INTERVAL_MAX));
+    // One that holds a message ends after the next check.
     let is_old = |connection: &Connection<ConnectionState>| {
         !connection.state.transport.is_only_connection()
             && now.since(connection.record.opened_at()) >= lifetime
     };
     let reason = &ParityError::connection_lifetime();
     for key in open_connections(shard, is_old) {
+        if shard.holds_message(key) {
+            continue;
+        }
         shard.parity_path().announce_end(key, reason);
         shard.end_idle_stream(key, reason);
         shard.complete_streams(key);

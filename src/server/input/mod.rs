@@ -40,7 +40,7 @@ use super::connection_state::{
     ConnectionState, HttpExchange, MessageOrigin, PeerState, ResponseOwner,
 };
 use super::dispatch::MessageContext;
-use super::outbox::{Outbox, OutgoingMessage};
+use super::outbox::{Effect, Outbox, OutgoingMessage};
 use super::reply_to::{Outcome, PeerId, ReplyTo};
 use super::shard::{Shard, Transports};
 use super::shard_message::{LargeMessage, ParsedMessage};
@@ -266,8 +266,32 @@ impl Shard {
             self.limit_input(ring, key);
         }
         self.check_memory(ring, key);
+        if self.phase.has_begun_drain() {
+            // It was open only for what it had received.
+            return self.close_drained(key);
+        }
         self.transports.connections.table.resume_receive(ring, key);
         self.finish_input(key);
+    }
+
+    /// Closes a connection of a shard that drains, unless it holds a message.
+    pub(in crate::server) fn close_drained(&mut self, key: Key) {
+        if !self.holds_message(key) {
+            self.outbox.push(Effect::Close { key, reason: CloseReason::Drain });
+        }
+    }
+
+    /// Returns whether a message of a connection was received whole and is not dispatched yet:
+    /// a thread parses it, or it waits for the answer about its token.
+    pub(super) fn holds_message(&self, key: Key) -> bool {
+        let Self { transports: Transports { connections, large_messages, .. }, dispatcher, .. } =
+            self;
+        let connection = connections.table.get(key).filter(|connection| connection.is_open());
+        connection.is_some_and(|connection| {
+            large_messages.contains(key)
+                || dispatcher.held.contains(key)
+                || connection.holds_restored_request()
+        })
     }
 
     /// Continues a connection whose exchange has new output or has ended: it closes, is read again,

@@ -136,6 +136,11 @@ impl ShardPhase {
         matches!(self.phase, Phase::Draining(_))
     }
 
+    /// Returns whether the drain has begun: nothing new is read.
+    pub const fn has_begun_drain(&self) -> bool {
+        matches!(self.phase, Phase::Draining(_) | Phase::Cutting(_) | Phase::Aborted)
+    }
+
     /// Returns whether calls are cancelled and their error responses sent.
     pub const fn is_cutting(&self) -> bool {
         matches!(self.phase, Phase::Cutting(_))

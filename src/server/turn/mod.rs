@@ -1,8 +1,8 @@
 //! The turn of a shard: its steps, in the order in which the shard loop runs them.
 //!
 //! Invariants: a turn never blocks; a rejected connection receives the reason; while draining,
-//! nothing new is read, outstanding responses are sent, and after the drain timeout the rest gets
-//! errors.
+//! nothing is read but what was received whole before, outstanding responses are sent, and after
+//! the drain timeout the rest gets errors.
 //!
 //! Thousands of peers may connect or leave at once. Their connections are opened and closed behind
 //! the input of open connections, a limited number in a turn, so that responses leave meanwhile.
@@ -103,7 +103,9 @@ impl Shard {
             self.complete_streams(key);
             let cut = self.fail_waiting(key, &Error::not_started_by_drain());
             self.outbox.counters.requests.cut += cut;
-            self.outbox.push(Effect::Close { key, reason: CloseReason::Drain });
+            // One that holds a message closes once that is dispatched.
+            self.close_drained(key);
+            self.transports.connections.table.pause(ring, key);
         }
     }
 

@@ -296,6 +296,47 @@ fn tcp_client_may_end_input_while_waiting() {
 }
 
 #[test]
+fn drain_answers_messages_that_wait() {
+    let authority = Authority::new();
+    let introspection = HttpServer::gated(ok(&active()));
+    let mut options = options(introspecting(&authority, introspection.url("/introspect")));
+    options.engine.shards = Some(1);
+    let server = TestServer::with_catalog(options, catalog());
+    let address = server.http();
+    let mut tcp = server.connect_tcp();
+    tcp.send(call_with_token(1, "opaque-1"));
+    introspection.next_request();
+    let mut large = call("whoami");
+    large["params"]["_meta"]["test/padding"] = json!("x".repeat(60_000));
+    let mut requests: Vec<_> = [call("whoami"), large]
+        .iter()
+        .map(|message| {
+            let fields = "Authorization: Bearer opaque-1\r\n";
+            let request = modern_request(address, "/mcp", message, fields);
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            (stream, request.len() as u64)
+        })
+        .collect();
+    let received: u64 = requests.iter().map(|(_, length)| length).sum();
+    let mut idle = server.connect_tcp();
+    while server.handle().counters().traffic.bytes_in < received {
+        thread::yield_now();
+    }
+    server.drain();
+    // The drain has begun.
+    idle.expect_end();
+    introspection.open_gate();
+    expect_caller(&tcp.receive(), 1, "ada (user)");
+    tcp.expect_end();
+    for (stream, _) in &mut requests {
+        assert_eq!(read(stream).text(), "ada (user)");
+    }
+    drop(requests);
+    server.join();
+}
+
+#[test]
 fn waiting_messages_are_bounded_in_memory() {
     let authority = Authority::new();
     let introspection = HttpServer::gated(ok(&active()));
