@@ -1,5 +1,6 @@
 //! Tokens of handshakes and requests.
 
+use std::any::Any;
 use std::time::Duration;
 
 use corelane::auth::{Principal, TokenError, TokenVerifier};
@@ -11,7 +12,7 @@ use corelane_test_support::websocket::{WebSocketClient, text_frame, upgrade_requ
 use corelane_test_support::{TestServer, sockets};
 use serde_json::{Map, Value, json};
 
-use crate::client::{ParityClient, call, handshake, request};
+use crate::client::{ParityClient, call, handshake, request, resuming};
 use crate::http::Exchange;
 use crate::options;
 
@@ -375,5 +376,97 @@ fn refusals_over_http_have_fields_of_mcp() {
             .field("WWW-Authenticate")
             .is_some_and(|it| it.contains("insufficient_scope"))
     );
+    server.close();
+}
+
+/// How a client connects that has a token of Ada, and sends a handshake.
+type Begin = fn(&TestServer, Value) -> (Box<dyn Any>, Value);
+
+const BEGINNINGS: [Begin; 2] = [
+    |server, handshake| {
+        let mut client = ParityClient::connect(server);
+        let mut handshake = handshake;
+        handshake["auth_token"] = json!("token-ada");
+        let ack = client.exchange(&handshake);
+        (Box::new(client), ack)
+    },
+    // The caller is known before the handshake.
+    |server, handshake| {
+        let upgrade = upgrade_request().field("Authorization", "Bearer token-ada");
+        let stream = sockets::connect(server.http());
+        let (_, mut client) = WebSocketClient::upgrade(stream, &upgrade.bytes());
+        let ack = exchange(&mut client, &handshake);
+        (Box::new(client), ack)
+    },
+];
+
+/// More sessions than one caller may have.
+const SESSIONS_MAX: usize = 60;
+
+/// A server where one caller may have few sessions.
+fn start_with_small_share() -> TestServer {
+    let mut options = options();
+    options.engine.shards = Some(1);
+    options.tcp.connections_max = 64;
+    options.http.connections_max = 64;
+    options.limits.address_share_percent = 2;
+    start_server(options)
+}
+
+/// Begins sessions of Ada until there is no place, at most `count`.
+fn begin_sessions(server: &TestServer, count: usize) -> Vec<Box<dyn Any>> {
+    let begun = (0..count).map_while(|_| {
+        let (client, ack) = BEGINNINGS[0](server, handshake());
+        (ack["type"] == "handshakeAck").then_some(client)
+    });
+    begun.collect()
+}
+
+#[test]
+fn resume_at_share_keeps_session() {
+    let server = start_with_small_share();
+    let share = begin_sessions(&server, SESSIONS_MAX).len();
+    assert!((2..SESSIONS_MAX).contains(&share), "{share}");
+    server.close();
+    for begin in BEGINNINGS {
+        let server = start_with_small_share();
+        let (client, ack) = BEGINNINGS[0](&server, handshake());
+        drop(client);
+        let others = begin_sessions(&server, share - 1);
+        assert_eq!(others.len(), share - 1);
+        // The only session that could end for a new one is the one that is resumed.
+        let mut ack = ack;
+        for _ in 0..2 {
+            let (client, resumed) = begin(&server, resuming(&ack, json!({})));
+            assert_eq!(resumed["resumed"], true, "{resumed}");
+            drop(client);
+            ack = resumed;
+        }
+        drop(others);
+        server.close();
+    }
+}
+
+#[test]
+fn new_session_at_share_ends_another() {
+    let server = start_with_small_share();
+    let share = begin_sessions(&server, SESSIONS_MAX).len();
+    server.close();
+    let server = start_with_small_share();
+    let (client, ack) = BEGINNINGS[0](&server, handshake());
+    drop(client);
+    let others = begin_sessions(&server, share - 1);
+    // A handshake that is refused ends none.
+    let mut thief = handshake_of("other");
+    thief["resumeToken"] = ack["resumeToken"].clone();
+    ParityClient::connect(&server).expect_error(&thief, "error", "error.auth.unauthorized");
+    let next = begin_sessions(&server, 1);
+    assert_eq!(next.len(), 1);
+    let mut client = ParityClient::connect(&server);
+    let mut resuming = resuming(&ack, json!({}));
+    resuming["auth_token"] = json!("token-ada");
+    let refused = client.exchange(&resuming);
+    assert_ne!(refused["resumed"], true, "{refused}");
+    drop((others, next, client));
     server.close();
 }

@@ -7,7 +7,6 @@
 //! the session any more is ignored, and so is one for a front that is gone; each message of a
 //! client is handled once, in order.
 
-use corelane_base::holders::PlaceOwner;
 use corelane_base::principal::is_same_caller;
 use corelane_parity::error::{HttpStatus, ParityError};
 use corelane_parity::write::{self, Resumption};
@@ -146,9 +145,7 @@ impl ParityPath<'_> {
 
     /// Begins a session over HTTP.
     fn begin_session(&mut self, caller: &SessionCaller) -> Result<ParityKey, ParityError> {
-        let principal = caller.principal.as_deref();
-        let owner = PlaceOwner { principal, address: caller.client };
-        let created = self.create_session(Transport::Http, owner);
+        let created = self.parity.create(Transport::Http, self.now);
         let key = created.ok_or_else(too_many_sessions)?;
         self.attach_http(key, caller);
         Ok(key)

@@ -4,7 +4,8 @@
 //! new session ends one of its own, at the limit of the shard one of the heaviest caller of the
 //! heaviest prefix: the oldest whose client is away, or that is over HTTP and idle. Sessions of
 //! authenticated callers are ended for such callers only. Where none can be ended, the new one is
-//! refused.
+//! refused. A session has a place once its handshake is accepted. One whose client resumes another
+//! one needs none, and ends none: that keeps its place.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -17,7 +18,6 @@ use super::ParitySessions;
 use super::output::ParityPath;
 use super::session::{ParitySession, SessionPlace};
 use crate::server::reply_to::ParityKey;
-use crate::telemetry::label::Transport;
 
 /// Sessions of one caller that are visited for one that can be ended.
 const VISITS_MAX: usize = 256;
@@ -26,7 +26,7 @@ const VISITS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct SessionHolders {
     held: HeldPlaces,
-    /// In order of creation.
+    /// In the order in which they were accepted.
     by_holder: BTreeMap<(Holder, u64), ParityKey>,
     created: u64,
     /// Where the next search of the sessions of one caller begins: the last one has seen only such
@@ -43,15 +43,18 @@ impl SessionHolders {
         entries * 3 / 2 + self.held.held_bytes()
     }
 
-    /// Returns the place of a new session.
-    pub(super) fn next_place(&mut self, owner: PlaceOwner<'_>) -> SessionPlace {
-        self.created += 1;
-        SessionPlace { holder: self.held.holder_of(owner), number: self.created }
+    /// Returns the number of sessions that have a place.
+    fn len(&self) -> usize {
+        self.by_holder.len()
     }
 
-    pub(super) fn add(&mut self, place: SessionPlace, key: ParityKey) {
+    /// Adds a session of this owner, and returns its place.
+    fn add(&mut self, owner: PlaceOwner<'_>, key: ParityKey) -> SessionPlace {
+        self.created += 1;
+        let place = SessionPlace { holder: self.held.holder_of(owner), number: self.created };
         self.held.add(place.holder, 1);
         self.by_holder.insert((place.holder, place.number), key);
+        place
     }
 
     pub(super) fn remove(&mut self, place: SessionPlace) {
@@ -110,7 +113,7 @@ impl ParitySessions {
     fn room_for(&self, owner: PlaceOwner<'_>) -> SessionRoom {
         let (held, sessions_max) = (&self.holders.held, self.settings.sessions_max);
         let holder = held.holder_of(owner);
-        let excess = (self.sessions.len() + 1).saturating_sub(sessions_max);
+        let excess = (self.holders.len() + 1).saturating_sub(sessions_max);
         let limit = held.limit_of(holder, sessions_max + excess, self.settings.address_share);
         let is_full = held.of(holder) >= limit;
         if !is_full && excess == 0 {
@@ -139,45 +142,14 @@ impl ParitySessions {
         self.get(key).is_some_and(ParitySession::is_evictable)
     }
 
-    /// Returns whom a session counts for, and whom it is to count for.
-    fn holders_of(&self, key: ParityKey) -> Option<HolderChange> {
-        let session = self.get(key)?;
-        let principal = session.state.principal().map(|principal| &**principal);
-        let to = PlaceOwner { principal, address: session.state.client };
-        Some(HolderChange { from: session.place.holder, to: self.holders.held.holder_of(to) })
-    }
-
-    /// What a session needs to count for its caller from now on.
-    fn room_to_change(&self, key: ParityKey) -> SessionRoom {
-        let Some(HolderChange { from, to }) = self.holders_of(key) else {
-            return SessionRoom::Free;
-        };
-        let (held, share) = (&self.holders.held, self.settings.address_share);
-        // The session no longer counts for another caller then.
-        let limit = held.limit_of(to, self.settings.sessions_max + 1, share);
-        if from == to || held.of(to) < limit {
-            return SessionRoom::Free;
-        }
-        self.oldest_evictable(to).map_or(SessionRoom::None, SessionRoom::Evicts)
-    }
-
-    fn change_holder(&mut self, key: ParityKey) {
-        let Some(HolderChange { from, to }) = self.holders_of(key) else { return };
-        if from != to
-            && let Some(session) = self.sessions.get_mut(key.0)
+    fn add_place(&mut self, key: ParityKey, owner: PlaceOwner<'_>) {
+        let Self { sessions, holders, .. } = self;
+        if let Some(session) = sessions.get_mut(key.0)
+            && session.place.is_none()
         {
-            self.holders.remove(session.place);
-            session.place.holder = to;
-            self.holders.add(session.place, key);
+            session.place = Some(holders.add(owner, key));
         }
     }
-}
-
-/// Whom a session counts for.
-struct HolderChange {
-    from: Holder,
-    /// Its caller, who is authenticated now.
-    to: Holder,
 }
 
 /// Returns the error of a session for which there is no place.
@@ -186,33 +158,22 @@ pub(super) fn too_many_sessions() -> ParityError {
 }
 
 impl ParityPath<'_> {
-    /// Begins a session. At a limit another one ends for it. Returns `None` if none can.
-    pub(super) fn create_session(
-        &mut self,
-        transport: Transport,
-        owner: PlaceOwner<'_>,
-    ) -> Option<ParityKey> {
-        match self.parity.room_for(owner) {
-            SessionRoom::Free => {}
-            SessionRoom::Evicts(key) => self.end_session(key, None),
-            SessionRoom::None => return None,
-        }
-        self.parity.create(transport, owner, self.now)
-    }
-
-    /// Has a session count for its caller, who is authenticated now. At the limit of that one
-    /// another session of its ends for it.
+    /// Gives a session a place whose handshake is accepted, so that its caller is known. At a limit
+    /// another one ends for it.
     ///
     /// # Errors
     ///
-    /// None of them can end.
-    pub(super) fn count_for_caller(&mut self, key: ParityKey) -> Result<(), ParityError> {
-        match self.parity.room_to_change(key) {
+    /// There is no place, and none can end.
+    pub(super) fn give_place(&mut self, key: ParityKey) -> Result<(), ParityError> {
+        let Some(session) = self.parity.get(key) else { return Ok(()) };
+        let principal = session.state.principal().cloned();
+        let owner = PlaceOwner { principal: principal.as_deref(), address: session.state.client };
+        match self.parity.room_for(owner) {
             SessionRoom::Free => {}
             SessionRoom::Evicts(other) => self.end_session(other, None),
             SessionRoom::None => return Err(too_many_sessions()),
         }
-        self.parity.change_holder(key);
+        self.parity.add_place(key, owner);
         Ok(())
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use corelane_base::holders::PlaceOwner;
 use corelane_base::slab::Key;
 use corelane_parity::capabilities::{Capabilities, Feature};
 use corelane_parity::envelope::{self, Envelope, Handshake, InvalidEnvelope, Target};
@@ -163,9 +162,8 @@ impl ParityPath<'_> {
         if let Some(key) = state.parity_session() {
             return Some(key);
         }
-        let (transport, principal) = (state.transport, state.principal().cloned());
-        let owner = PlaceOwner { principal: principal.as_deref(), address: state.client };
-        let Some(key) = self.create_session(transport, owner) else {
+        let transport = state.transport;
+        let Some(key) = self.parity.create(transport, self.now) else {
             let error = too_many_sessions();
             self.write_message(connection_key, |out| write::error(out, None, &error));
             self.close_for(connection_key, error.code);
@@ -186,10 +184,13 @@ impl ParityPath<'_> {
         if let Some(token) = handshake.auth_token {
             self.keep_token(key, token);
         }
-        let admitted = self
-            .limit_handshake(carrier, key)
-            .and_then(|()| self.authenticate(carrier, key))
-            .and_then(|()| self.count_for_caller(key).map_err(RefusedCaller::from));
+        let admitted =
+            self.limit_handshake(carrier, key).and_then(|()| self.authenticate(carrier, key));
+        // One that resumes a session counts as that.
+        let admitted = admitted.and_then(|()| match handshake.resume {
+            Some(_) => Ok(()),
+            None => self.give_place(key).map_err(RefusedCaller::from),
+        });
         if let Err(RefusedCaller { error, fields }) = admitted {
             record_handshake(self, key, handshake, Some(&error));
             self.outbox.count_rejection(error.code);
@@ -223,14 +224,23 @@ impl ParityPath<'_> {
         record_handshake(self, key, handshake, rejected);
         match claim {
             Ok(claim) => self.resume_session(carrier, key, claim),
-            Err(NotResumed::Restart(reason)) => {
-                self.send_ack(carrier, key, Some(Resumption::Restart(reason)));
-            }
-            Err(NotResumed::Rejected(error)) => {
-                self.outbox.count_rejection(error.code);
-                self.fail_session(carrier, key, &error, None);
-            }
+            Err(NotResumed::Restart(reason)) => self.begin_instead(carrier, key, reason),
+            Err(NotResumed::Rejected(error)) => self.refuse_handshake(carrier, key, &error),
         }
+    }
+
+    /// Has a new session be served whose client does not resume another one, for this reason.
+    fn begin_instead(&mut self, carrier: Carrier<'_>, key: ParityKey, reason: &'static str) {
+        match self.give_place(key) {
+            Ok(()) => self.send_ack(carrier, key, Some(Resumption::Restart(reason))),
+            Err(error) => self.refuse_handshake(carrier, key, &error),
+        }
+    }
+
+    /// Ends a new session whose handshake was read, for an error.
+    fn refuse_handshake(&mut self, carrier: Carrier<'_>, key: ParityKey, error: &ParityError) {
+        self.outbox.count_rejection(error.code);
+        self.fail_session(carrier, key, error, None);
     }
 
     /// Has the session that a client resumes take the place of the new one: on this shard, or on
@@ -241,15 +251,16 @@ impl ParityPath<'_> {
         if let Carrier::Connection(connection) = carrier
             && owner != shard
         {
-            return self.begin_front(connection, new_key, owner, shard, claim);
+            // The front has a place of this shard, the session one of the other.
+            return match self.give_place(new_key) {
+                Ok(()) => self.begin_front(connection, new_key, owner, shard, claim),
+                Err(error) => self.refuse_handshake(carrier, new_key, &error),
+            };
         }
         let now = self.now;
         let resumed = match resume::resume(self.parity, &claim, now) {
             Ok(resumed) => resumed,
-            Err(reason) => {
-                let resumption = Some(Resumption::Restart(reason));
-                return self.send_ack(carrier, new_key, resumption);
-            }
+            Err(reason) => return self.begin_instead(carrier, new_key, reason),
         };
         let key = resumed.key;
         self.release_carrier(key);

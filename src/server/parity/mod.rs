@@ -48,7 +48,6 @@ use std::time::Duration;
 
 use corelane_base::client_address::{AddressShare, ClientAddress};
 use corelane_base::heap_bytes::map_bytes;
-use corelane_base::holders::PlaceOwner;
 use corelane_base::principal::Principal;
 use corelane_base::slab::{Key, Slab};
 use corelane_base::time::Instant;
@@ -107,7 +106,8 @@ impl ParitySessions {
     pub fn new(settings: &ParitySettings, ids: OwnerIds, tokens: ResumeTokens) -> Self {
         Self {
             settings: *settings,
-            sessions: Slab::new(settings.sessions_max),
+            // Each connection may have one whose handshake is not accepted yet.
+            sessions: Slab::new(settings.sessions_max.saturating_mul(2)),
             holders: SessionHolders::default(),
             keys: HashMap::default(),
             timers: TimerWheel::new(),
@@ -138,9 +138,10 @@ impl ParitySessions {
         self.held_bytes
     }
 
-    /// Returns the address of each session; `None` for exempt ones.
+    /// Returns the address of each session that has a place; `None` for exempt ones.
     pub fn clients(&self) -> impl Iterator<Item = Option<ClientAddress>> {
-        self.sessions.iter().map(|(_, session)| session.state.client)
+        let placed = self.sessions.iter().filter(|(_, session)| session.place.is_some());
+        placed.map(|(_, session)| session.state.client)
     }
 
     /// Returns the bytes of all sessions with their chunks and idempotency keys, and of what is
@@ -275,19 +276,12 @@ impl ParitySessions {
         self.keys.get(&id).copied()
     }
 
-    /// Begins a session. Returns `None` at the limit of sessions, or without random numbers.
-    fn create(
-        &mut self,
-        transport: Transport,
-        owner: PlaceOwner<'_>,
-        now: Instant,
-    ) -> Option<ParityKey> {
+    /// Begins a session, which has no place before its handshake is accepted. Returns `None` at the
+    /// limit of such sessions, or without random numbers.
+    fn create(&mut self, transport: Transport, now: Instant) -> Option<ParityKey> {
         let id = self.ids.session_id()?;
-        let mut session = ParitySession::new(id, transport, &self.settings.session, now);
-        session.place = self.holders.next_place(owner);
-        let place = session.place;
+        let session = ParitySession::new(id, transport, &self.settings.session, now);
         let key = ParityKey(self.sessions.insert(Box::new(session)).ok()?);
-        self.holders.add(place, key);
         self.keys.insert(id, key);
         self.account(key);
         self.set_timer(key);
@@ -298,7 +292,9 @@ impl ParitySessions {
     fn remove(&mut self, key: ParityKey) -> Option<Box<ParitySession>> {
         let session = self.sessions.remove(key.0)?;
         self.keys.remove(&session.id);
-        self.holders.remove(session.place);
+        if let Some(place) = session.place {
+            self.holders.remove(place);
+        }
         self.held_bytes -= session.accounted_bytes;
         Some(session)
     }

@@ -52,8 +52,8 @@ pub struct ParitySession {
     pub(super) timer: Option<Instant>,
     /// Bytes last accounted for it.
     pub(super) accounted_bytes: usize,
-    /// For whom it counts.
-    pub(super) place: SessionPlace,
+    /// For whom it counts; `None` until its handshake is accepted.
+    pub(super) place: Option<SessionPlace>,
 }
 
 impl ParitySession {
@@ -76,7 +76,7 @@ impl ParitySession {
             expires_at: None,
             timer: None,
             accounted_bytes: 0,
-            place: SessionPlace { holder: Holder::Exempt, number: 0 },
+            place: None,
         }
     }
 
