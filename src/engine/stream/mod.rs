@@ -8,9 +8,9 @@
 
 mod filtered;
 
-mod streams;
-
 mod table;
+
+mod streams;
 
 use std::io;
 

@@ -1,6 +1,6 @@
 //! The filtered streams by socket, and what they hold.
 //!
-//! Invariant: what a stream holds is accounted whenever nobody changes it.
+//! Invariant: what a stream holds is accounted, except while a guard changes it.
 
 use std::ops::{Deref, DerefMut};
 

@@ -1,10 +1,10 @@
 //! The memory limit of a shard, and who pays when it is reached.
 //!
 //! What peers make a shard hold counts: partial messages, unread input and unsent output of
-//! connections, their TLS, sessions with their stored events, handlers with what they hold and the results of
-//! blocking ones on their way ([`handler_memory`]), tasks with their results, subscriptions,
-//! verified tokens, and what is kept of large messages for the next ones. Each component knows
-//! what it holds.
+//! connections, their TLS, sessions with their stored events, handlers with what they hold and the
+//! results of blocking ones on their way ([`handler_memory`]), tasks with their results,
+//! subscriptions, verified tokens, and what is kept of large messages for the next ones. Each
+//! component knows what it holds.
 //!
 //! Invariants: at the limit the address whose connections hold most pays, not the one that sends
 //! next; who holds less than its share is never refused.
