@@ -28,6 +28,9 @@ mod audit;
 
 mod failure_limit;
 
+mod digest_holders;
+mod used_digests;
+
 mod auth;
 mod extension_slot;
 mod owner_id;

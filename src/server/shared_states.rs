@@ -1,16 +1,19 @@
 //! What all shards of a process share of `requestState`: its keys, its name as an issuer, and which
 //! states were used.
 //!
-//! Invariant: a state is used once in this process. The use of one that another process has issued
-//! is remembered for 18 hours at most, whatever `request_state_ttl` is.
+//! Invariant: a state is used once in this process, also if another process has issued it. While
+//! more of those are remembered than there is room for, or more of one caller or of one network
+//! than its share, further ones are refused, not forgotten.
 
 use std::sync::{Arc, OnceLock};
 
-use corelane_engine::mesh::{ExpiringSet, InsertResult, ReplayFilter, UseResult};
+use corelane_base::holders::PlaceOwner;
+use corelane_engine::mesh::{ReplayFilter, UseResult};
 use sha2::{Digest, Sha256};
 
 use super::options::Options;
 use super::secret_file;
+use super::used_digests::{UsedDigest, UsedDigests};
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::KEY_BYTES;
 use crate::guard::state_keys::{OpenedText, StateKeys, TextNonce};
@@ -19,9 +22,16 @@ use crate::guard::state_keys::{OpenedText, StateKeys, TextNonce};
 /// per second. Cost: 1 MiB for the process.
 const OWN_STATES_REMEMBERED_MAX: usize = 1 << 22;
 
-/// States of other processes whose use is remembered, at least. Cost: 4 MiB for the process, once
-/// there is one.
+/// States of other processes whose use is remembered. Cost: 4 MiB for the process, once there is
+/// one, and some 100 bytes for each caller that has one.
 const FOREIGN_STATES_REMEMBERED_MAX: usize = 1 << 17;
+
+/// Seconds of a unit of time in which the use of these is remembered. A set remembers up to 65,536
+/// units: 48 days, which is more than `request_state_ttl` may be.
+const UNIT_SECONDS: u64 = 64;
+
+/// Seconds for which the use of a state of another process can be remembered.
+const REMEMBERED_SECONDS_MAX: u64 = UNIT_SECONDS * ((1 << 16) - 2);
 
 /// The states of a process. A clone is the same states.
 #[derive(Clone, Debug)]
@@ -30,7 +40,7 @@ pub(super) struct SharedStates {
     issuer: u128,
     used: Arc<ReplayFilter>,
     /// States of other processes.
-    used_foreign: Arc<OnceLock<ExpiringSet>>,
+    used_foreign: Arc<OnceLock<UsedDigests>>,
 }
 
 /// Why a state that was decrypted is not accepted.
@@ -40,6 +50,10 @@ pub(super) enum NotUsable {
     TooOld,
     /// Its use cannot be remembered.
     NoRoom,
+    /// The same, because its caller or the network of that has its share.
+    NoRoomOfCaller,
+    /// It expires later than any use is remembered.
+    TooLong,
 }
 
 impl SharedStates {
@@ -71,9 +85,15 @@ impl SharedStates {
         self.keys.decrypt(context, text)
     }
 
-    /// Records the use of a state that expires at `until`, in seconds since 1970 as `now`. That of
-    /// another process is remembered for 18 hours at most.
-    pub fn mark_used(&self, nonce: TextNonce, now: u64, until: u64) -> Result<(), NotUsable> {
+    /// Records the use by a caller of a state that expires at `until`, in seconds since 1970 as
+    /// `now`.
+    pub fn mark_used(
+        &self,
+        nonce: TextNonce,
+        owner: PlaceOwner<'_>,
+        now: u64,
+        until: u64,
+    ) -> Result<(), NotUsable> {
         if nonce.issuer == self.issuer {
             return match self.used.mark_used(nonce.number) {
                 UseResult::First => Ok(()),
@@ -81,11 +101,17 @@ impl SharedStates {
                 UseResult::Expired => Err(NotUsable::TooOld),
             };
         }
-        let new = || ExpiringSet::new(FOREIGN_STATES_REMEMBERED_MAX);
-        match self.used_foreign.get_or_init(new).insert(digest_of(nonce), now, until) {
-            InsertResult::First => Ok(()),
-            InsertResult::Present => Err(NotUsable::Used),
-            InsertResult::Full => Err(NotUsable::NoRoom),
+        if until.saturating_sub(now) > REMEMBERED_SECONDS_MAX {
+            return Err(NotUsable::TooLong);
+        }
+        let used =
+            self.used_foreign.get_or_init(|| UsedDigests::new(FOREIGN_STATES_REMEMBERED_MAX));
+        let (now, until) = (now / UNIT_SECONDS, until.div_ceil(UNIT_SECONDS));
+        match used.insert(digest_of(nonce), owner, now, until) {
+            UsedDigest::First => Ok(()),
+            UsedDigest::Present => Err(NotUsable::Used),
+            UsedDigest::NoRoom => Err(NotUsable::NoRoom),
+            UsedDigest::NoRoomOfCaller => Err(NotUsable::NoRoomOfCaller),
         }
     }
 }
@@ -146,6 +172,9 @@ impl StateSource {
 
 #[cfg(test)]
 mod tests {
+    use corelane_base::client_address::ClientAddress;
+    use corelane_base::principal::Principal;
+
     use super::*;
 
     #[test]
@@ -156,11 +185,54 @@ mod tests {
         let text = issuer.encrypt(b"context", b"state").unwrap();
         let opened = reader.decrypt(b"context", &text).unwrap();
         assert_eq!(opened.plaintext, b"state");
+        let owner = PlaceOwner::default();
         for states in [&reader, &issuer] {
-            assert_eq!(states.mark_used(opened.nonce, 100, 200), Ok(()));
-            assert_eq!(states.mark_used(opened.nonce, 199, 200), Err(NotUsable::Used));
+            assert_eq!(states.mark_used(opened.nonce, owner, 100, 200), Ok(()));
+            assert_eq!(states.mark_used(opened.nonce, owner, 199, 200), Err(NotUsable::Used));
         }
         let own = SharedStates::new(&[9; KEY_BYTES]);
         assert_eq!(own.decrypt(b"context", &text), None);
+    }
+
+    /// Returns the name of a state of another process.
+    const fn foreign(number: u64) -> TextNonce {
+        TextNonce { issuer: 1, number }
+    }
+
+    #[test]
+    fn foreign_state_is_used_once_in_its_lifetime() {
+        const DAY: u64 = 24 * 60 * 60;
+        let (states, owner) = (SharedStates::new(&[7; KEY_BYTES]), PlaceOwner::default());
+        // The longest `request_state_ttl`.
+        let (begin, end) = (20_000 * DAY, 20_030 * DAY);
+        assert_eq!(states.mark_used(foreign(1), owner, begin, end), Ok(()));
+        for now in [begin + 1, begin + DAY, begin + 7 * DAY, begin + 29 * DAY, end - 1] {
+            assert_eq!(states.mark_used(foreign(1), owner, now, end), Err(NotUsable::Used));
+        }
+        let endless = states.mark_used(foreign(2), owner, begin, begin + 60 * DAY);
+        assert_eq!(endless, Err(NotUsable::TooLong));
+    }
+
+    #[test]
+    fn caller_leaves_foreign_states_to_others() {
+        let states = SharedStates::new(&[7; KEY_BYTES]);
+        let address = |text: &str| ClientAddress::new(text.parse().unwrap());
+        let mut numbers = 0..;
+        let mut mark = |name: &str, from: &str| {
+            let principal = Principal::new(name);
+            let owner = PlaceOwner { principal: Some(&principal), address: address(from) };
+            states.mark_used(foreign(numbers.next().unwrap()), owner, 100, 1_000)
+        };
+        let mut used = 0;
+        while mark("mallory", "192.0.2.1").is_ok() {
+            used += 1;
+        }
+        assert_eq!(used, FOREIGN_STATES_REMEMBERED_MAX / 4 * 3);
+        assert_eq!(mark("mallory", "198.51.100.7"), Err(NotUsable::NoRoomOfCaller));
+        assert_eq!(mark("ada", "192.0.2.1"), Err(NotUsable::NoRoomOfCaller));
+        assert_eq!(mark("ada", "192.0.2.2"), Ok(()));
+        // What was used is not forgotten for others.
+        let owner = PlaceOwner { principal: None, address: address("203.0.113.5") };
+        assert_eq!(states.mark_used(foreign(0), owner, 100, 1_000), Err(NotUsable::Used));
     }
 }

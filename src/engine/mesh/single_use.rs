@@ -27,7 +27,7 @@
 //! any word of it, by compare-and-swap; a word whose time has passed is free.
 //!
 //! ```text
-//!   word  =  end (20 bits, seconds modulo 2^20)  |  44 bits of the digest
+//!   word  =  end (20 bits, units of time modulo 2^20)  |  44 bits of the digest
 //! ```
 //!
 //! Invariants: of several callers with the same digest at most one is the first, in every
@@ -54,7 +54,7 @@ pub enum InsertResult {
     Full,
 }
 
-/// The longest time for which a digest is kept, in seconds.
+/// The longest time for which a digest is kept, in units.
 pub(super) const KEPT_SECONDS_MAX: u64 = 1 << 16;
 
 impl ExpiringSet {
@@ -66,8 +66,8 @@ impl ExpiringSet {
         Self { words: zeroed_words(words) }
     }
 
-    /// Adds a digest at the time `now` until the time `until`, in seconds since 1970; it is kept
-    /// for 18 hours at most.
+    /// Adds a digest at the time `now` until the time `until`, in units since 1970: seconds, or
+    /// longer ones, always the same. It is kept for 65,536 of them at most: 18 hours of seconds.
     pub fn insert(&self, digest: u128, now: u64, until: u64) -> InsertResult {
         let until = until.clamp(now.saturating_add(1), now.saturating_add(KEPT_SECONDS_MAX));
         let (bucket, tag) = self.place(digest);

@@ -17,28 +17,27 @@
 //! than the limit admits, or more of one caller or of one network than its share, further ones are
 //! refused, not forgotten.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::hash::Hasher;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use corelane_base::client_address::ClientAddress;
-use corelane_base::holders::{Holder, PlaceOwner};
+use corelane_base::holders::PlaceOwner;
 use corelane_base::principal::Principal;
 use corelane_base::slab::Key;
 use corelane_base::time::Instant;
-use corelane_engine::mesh::{ExpiringSet, InsertResult};
 use corelane_protocol::error::{Error, ErrorKind};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::Credential;
-use super::proof_holders::{ProofHolders, ProofPlaces};
 use super::proof_threads::{AskedProof, ProofReport, ProofThreads, ThreadProofs, VerifiedProof};
 use crate::guard::auth::dpop::{DpopRules, Nonces, ReadProof};
 use crate::guard::auth::{AuthError, TokenFault};
 use crate::guard::secure_rng::{Purpose, SecureRng};
 use crate::guard::state_cipher::KEY_BYTES;
+use crate::server::used_digests::{UsedDigest, UsedDigests};
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::counters::AuthCounters;
 use crate::telemetry::event::Event;
@@ -172,7 +171,7 @@ impl TurnChecks {
 
 /// What a shard checks proofs with; all shards share the proofs that were used.
 pub(super) struct ProofChecks {
-    used: Arc<UsedProofs>,
+    used: Arc<UsedDigests>,
     threads: ProofThreads,
     /// Proofs that the threads verify; `None` before [`ProofChecks::set_shard`].
     on_threads: Option<ThreadProofs>,
@@ -184,7 +183,7 @@ pub(super) struct ProofChecks {
 impl ProofChecks {
     /// Creates the checks of a process with this secret.
     pub(super) fn new(
-        used: Arc<UsedProofs>,
+        used: Arc<UsedDigests>,
         threads: ProofThreads,
         secret: &[u8; KEY_BYTES],
     ) -> Self {
@@ -298,12 +297,10 @@ impl ProofChecks {
         let digest = hasher.finish128().as_u128();
         let owner = PlaceOwner { principal: Some(principal), address: client };
         match self.used.insert(digest, owner, unix_seconds, proof.usable_until()) {
-            Some(InsertResult::First) => Ok(()),
-            Some(InsertResult::Present) => {
-                Err(AuthError::InvalidProof("the proof was used before (jti)"))
-            }
-            Some(InsertResult::Full) => Err(TOO_MANY_PROOFS),
-            None => Err(TOO_MANY_OF_CALLER),
+            UsedDigest::First => Ok(()),
+            UsedDigest::Present => Err(AuthError::InvalidProof("the proof was used before (jti)")),
+            UsedDigest::NoRoom => Err(TOO_MANY_PROOFS),
+            UsedDigest::NoRoomOfCaller => Err(TOO_MANY_OF_CALLER),
         }
     }
 }
@@ -324,81 +321,6 @@ const TOO_MANY_ON_THREADS: AuthError = AuthError::Unavailable(
 const TOO_MANY_OF_CALLER: AuthError = AuthError::Unavailable(
     "too many proofs of this caller or its network are remembered at the moment; try again",
 );
-
-#[expect(
-    clippy::disallowed_types,
-    reason = "locked once for each proof, whose signature costs more"
-)]
-type Mutex<T> = std::sync::Mutex<T>;
-
-/// The proofs that were used, of all shards.
-#[derive(Debug)]
-pub(super) struct UsedProofs {
-    digests: ExpiringSet,
-    owners: Mutex<ProofOwners>,
-    proofs_max: usize,
-}
-
-/// Whose the proofs are.
-#[derive(Debug, Default)]
-struct ProofOwners {
-    places: ProofPlaces,
-    /// How many of each caller and address count until a time, in seconds since 1970.
-    until: BTreeMap<(u64, ProofHolders), usize>,
-}
-
-impl UsedProofs {
-    /// Seconds for which proofs are counted together, so that a caller has few numbers.
-    const COUNTED_TOGETHER: u64 = 8;
-
-    /// Creates the memory of at most `proofs_max` proofs.
-    pub(super) fn new(proofs_max: usize) -> Self {
-        let (digests, owners) = (ExpiringSet::new(proofs_max), Mutex::default());
-        Self { digests, owners, proofs_max }
-    }
-
-    /// Returns the holder of the proofs of a caller.
-    fn holder_of(&self, caller: &Principal) -> Holder {
-        let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        owners.places.holders_of(PlaceOwner { principal: Some(caller), address: None }).caller
-    }
-
-    /// Adds the digest of a proof of a caller at the time `now` until the time `until`, in seconds
-    /// since 1970. Returns `None` if the caller, or its address, has its share.
-    fn insert(
-        &self,
-        digest: u128,
-        owner: PlaceOwner<'_>,
-        now: u64,
-        until: u64,
-    ) -> Option<InsertResult> {
-        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        owners.expire(now);
-        let holders = owners.places.holders_of(owner);
-        if !owners.places.has_room(holders, self.proofs_max) {
-            return None;
-        }
-        let inserted = self.digests.insert(digest, now, until);
-        if inserted == InsertResult::First {
-            let counted_until = until.max(now + 1).next_multiple_of(Self::COUNTED_TOGETHER);
-            *owners.until.entry((counted_until, holders)).or_default() += 1;
-            owners.places.add(holders);
-        }
-        Some(inserted)
-    }
-}
-
-impl ProofOwners {
-    /// Forgets whose the proofs were that can be sent no more.
-    fn expire(&mut self, now: u64) {
-        while let Some(first) = self.until.first_entry()
-            && first.key().0 <= now
-        {
-            let ((_, holders), count) = first.remove_entry();
-            self.places.subtract(holders, count);
-        }
-    }
-}
 
 /// Counts a request that is not authenticated.
 pub const fn count_refusal(counters: &mut AuthCounters, error: &AuthError) {
@@ -580,36 +502,6 @@ mod tests {
             std::iter::from_fn(|| checks.next_open()).count()
         };
         assert_eq!((visited(&mut checks, 1), visited(&mut checks, 2)), (256, 44));
-    }
-
-    #[test]
-    fn callers_at_one_address_leave_proofs_to_others() {
-        // Numbers that differ in all their bits, as digests do.
-        let spread = |number: u128| number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        let (used, mut digests) = (UsedProofs::new(1_000), (1..).map(spread));
-        let mut insert = |name: &str, address| {
-            let principal = Principal::new(name);
-            let owner = PlaceOwner { principal: Some(&principal), address };
-            let digest = digests.next().unwrap();
-            used.insert(digest, owner, 10, 100) == Some(InsertResult::First)
-        };
-        let address = |text: &str| ClientAddress::new(text.parse().unwrap());
-        let mut count = 0;
-        for number in 0..100 {
-            let name = number.to_string();
-            while insert(&name, address("192.0.2.1")) {
-                count += 1;
-            }
-        }
-        assert_eq!(count, 750);
-        // Also those of the same network.
-        for other in ["192.0.2.2", "198.51.100.1", "127.0.0.1"] {
-            assert!(insert("honest", address(other)), "{other}");
-        }
-        // What was remembered is forgotten.
-        used.insert(u128::MAX, PlaceOwner::default(), 200, 300);
-        let owners = used.owners.lock().unwrap();
-        assert_eq!(owners.places.totals(), [1, 1]);
     }
 
     #[test]

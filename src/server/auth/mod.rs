@@ -14,7 +14,6 @@
 mod access;
 mod credential;
 
-mod proof_holders;
 mod proof_threads;
 
 mod checks;

@@ -17,8 +17,8 @@ use corelane_base::slab::Key;
 use corelane_base::time::Instant;
 use corelane_engine::blocking::{BlockingPool, Job, Reservation};
 
-use super::proof_holders::{ProofHolders, ProofPlaces};
 use crate::guard::auth::dpop::ProofSignature;
+use crate::server::digest_holders::{DigestHolders, DigestPlaces};
 
 /// Signatures that a shard verifies itself while it does so rarely.
 const ON_SHARD_MAX: u32 = 16;
@@ -100,7 +100,7 @@ pub struct AskedProof {
     /// Whose turns it takes.
     pub owner: Holder,
     /// Whose it is on this shard.
-    pub holders: ProofHolders,
+    pub holders: DigestHolders,
     /// The digest of the proof.
     pub digest: u128,
     /// What is verified.
@@ -110,7 +110,7 @@ pub struct AskedProof {
 /// A signature on a thread.
 #[derive(Debug)]
 struct PendingProof {
-    holders: ProofHolders,
+    holders: DigestHolders,
     /// The connections that wait for it.
     waiting: Vec<Key>,
 }
@@ -125,7 +125,7 @@ pub struct ThreadProofs {
     /// Those on threads, by the digest of the proof.
     pending: HashMap<u128, PendingProof>,
     /// Whose these are.
-    places: ProofPlaces,
+    places: DigestPlaces,
     /// By the digest of the proof.
     results: HashMap<u128, bool>,
     /// Those before `results`.
@@ -143,7 +143,7 @@ impl ThreadProofs {
             report,
             asked: None,
             pending: HashMap::new(),
-            places: ProofPlaces::default(),
+            places: DigestPlaces::default(),
             results: HashMap::new(),
             older_results: HashMap::new(),
             on_shard: ON_SHARD_MAX,
@@ -170,12 +170,12 @@ impl ThreadProofs {
     }
 
     /// Returns whose a proof is.
-    pub fn holders_of(&self, owner: PlaceOwner<'_>) -> ProofHolders {
+    pub fn holders_of(&self, owner: PlaceOwner<'_>) -> DigestHolders {
         self.places.holders_of(owner)
     }
 
     /// Returns whether a thread may verify one more signature of these holders.
-    pub fn has_room(&self, holders: ProofHolders) -> bool {
+    pub fn has_room(&self, holders: DigestHolders) -> bool {
         self.pending.len() < PENDING_MAX && self.places.has_room(holders, PENDING_MAX)
     }
 

@@ -18,7 +18,7 @@ use std::{io, thread};
 use corelane_base::time::Instant;
 use corelane_engine::clock::{Clock, unix_ms};
 
-use super::checks::{ProofChecks, TurnChecks, UsedProofs};
+use super::checks::{ProofChecks, TurnChecks};
 use super::introspection::{FailureLog, PendingTokens, WAIT_MAX};
 use super::key_requests::{IssuerState, KeyRequests};
 use super::proof_threads::ProofThreads;
@@ -32,6 +32,7 @@ use crate::guard::auth::{Authenticator, TokenVerifier};
 use crate::guard::state_cipher::KEY_BYTES;
 use crate::server::fetch;
 use crate::server::options::{AuthOptions, ClientCertificateMode, DpopMode, Options};
+use crate::server::used_digests::UsedDigests;
 use crate::telemetry::auth_event::AuthEvent;
 use crate::telemetry::event::Event;
 
@@ -67,7 +68,7 @@ pub struct Configured {
     /// Whether clients may have TLS certificates, to which tokens are bound.
     binds_certificates: bool,
     /// The proofs that were used; `None` if none is accepted.
-    used_proofs: Option<Arc<UsedProofs>>,
+    used_proofs: Option<Arc<UsedDigests>>,
     /// The threads that verify proofs.
     proof_threads: ProofThreads,
     current: Mutex<Current>,
@@ -153,7 +154,7 @@ impl AuthSource {
             WAIT_MAX,
         );
         let has_proofs = options.dpop != DpopMode::Off;
-        let used_proofs = has_proofs.then(|| UsedProofs::new(options.dpop_proofs_max as usize));
+        let used_proofs = has_proofs.then(|| UsedDigests::new(options.dpop_proofs_max as usize));
         let current = Current {
             files: read_files(options),
             are_files_used: true,

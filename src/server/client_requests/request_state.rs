@@ -18,6 +18,7 @@
 
 use std::time::Duration;
 
+use corelane_base::holders::PlaceOwner;
 use corelane_protocol::error::{Error, ErrorKind};
 use corelane_protocol::json::{Value, ValueKind, write};
 use serde::{Deserialize, Serialize};
@@ -79,11 +80,12 @@ impl RequestStates {
         self.shared = shared;
     }
 
-    /// Decrypts and redeems a state at `unix_ms`. It cannot be redeemed again.
+    /// Decrypts a state and redeems it for a caller at `unix_ms`. It cannot be redeemed again.
     pub fn decrypt(
         &self,
         text: &str,
         digest: RequestDigest,
+        owner: PlaceOwner<'_>,
         unix_ms: u64,
     ) -> Result<RequestState, Error> {
         let opened = self.shared.decrypt(&digest.0, text).ok_or_else(not_issued_error)?;
@@ -94,14 +96,18 @@ impl RequestStates {
             return Err(rejected_error("has expired"));
         }
         let until = request_state.expires_unix_ms.div_ceil(1_000);
-        match self.shared.mark_used(opened.nonce, unix_ms / 1_000, until) {
+        match self.shared.mark_used(opened.nonce, owner, unix_ms / 1_000, until) {
             Ok(()) => Ok(request_state),
             Err(NotUsable::Used) => Err(rejected_error("was used before")),
             Err(NotUsable::TooOld) => Err(rejected_error("is too old")),
-            Err(NotUsable::NoRoom) => {
-                let message = "too many requestState values of other servers; try again later";
-                Err(Error::new(ErrorKind::TooManyRequests, message))
-            }
+            Err(NotUsable::TooLong) => Err(rejected_error("is valid for too long")),
+            Err(NotUsable::NoRoom) => Err(too_many_states(
+                "too many requestState values of other servers; try again later",
+            )),
+            Err(NotUsable::NoRoomOfCaller) => Err(too_many_states(
+                "too many requestState values of other servers from this caller or its network; \
+                 try again later",
+            )),
         }
     }
 
@@ -262,6 +268,11 @@ fn write_canonical(value: Value<'_>, out: &mut Vec<u8>) {
 }
 
 #[cold]
+fn too_many_states(message: &'static str) -> Error {
+    Error::new(ErrorKind::TooManyRequests, message)
+}
+
+#[cold]
 fn not_issued_error() -> Error {
     rejected_error("was not issued for this request, or is corrupt")
 }
@@ -305,7 +316,8 @@ mod tests {
         let state = request_states
             .encrypt(&RequestState::default(), ["a", "b"].into_iter(), digest, at(0))
             .unwrap();
-        let mut request_state = request_states.decrypt(&state, digest, at(1)).unwrap();
+        let mut request_state =
+            request_states.decrypt(&state, digest, PlaceOwner::default(), at(1)).unwrap();
         let unrequested = with(r#"{"a":{"x":1},"c":{},"a":{"x":2}}"#, |it| {
             request_state.accept_responses(Some(it))
         });
@@ -314,7 +326,8 @@ mod tests {
         assert_eq!((request_state.response("b"), request_state.response("c")), (None, None));
         let state =
             request_states.encrypt(&request_state, ["b"].into_iter(), digest, at(2)).unwrap();
-        let request_state = request_states.decrypt(&state, digest, at(3)).unwrap();
+        let request_state =
+            request_states.decrypt(&state, digest, PlaceOwner::default(), at(3)).unwrap();
         assert!(request_state.response("a").is_some());
         assert_eq!(request_state.round_trips, 2);
     }
@@ -325,7 +338,8 @@ mod tests {
         let given = with(r#"{"a":1}"#, |it| RequestState::without_state(Some(it)));
         let next = given.restarted("kept".into());
         let state = request_states.encrypt(&next, ["a"].into_iter(), digest, at(0)).unwrap();
-        let mut opened = request_states.decrypt(&state, digest, at(1)).unwrap();
+        let mut opened =
+            request_states.decrypt(&state, digest, PlaceOwner::default(), at(1)).unwrap();
         assert_eq!((opened.kept(), opened.response("a")), (Some("kept"), None));
         assert_eq!(with(r#"{"a":2}"#, |it| opened.accept_responses(Some(it))), 0);
         assert_eq!(opened.responses().len(), 1);
@@ -341,7 +355,13 @@ mod tests {
         let (request_states, digest) = (request_states(), request_digest("{}"));
         let state =
             request_states.encrypt(&request_state, ["c"].into_iter(), digest, at(0)).unwrap();
-        assert!(request_states.decrypt(&state, digest, at(1)).unwrap().response("a").is_some());
+        assert!(
+            request_states
+                .decrypt(&state, digest, PlaceOwner::default(), at(1))
+                .unwrap()
+                .response("a")
+                .is_some()
+        );
     }
 
     #[test]
@@ -351,11 +371,12 @@ mod tests {
             request_states.encrypt(&RequestState::default(), [].into_iter(), digest, at(0)).unwrap()
         };
         let (state, late) = (encrypt(), encrypt());
-        assert!(request_states.decrypt(&state, digest, at(59)).is_ok());
+        assert!(request_states.decrypt(&state, digest, PlaceOwner::default(), at(59)).is_ok());
         for (text, now, reason) in
             [(&state, 59, "used before"), (&late, 60, "expired"), (&state, 60, "expired")]
         {
-            let error = request_states.decrypt(text, digest, at(now)).unwrap_err();
+            let error =
+                request_states.decrypt(text, digest, PlaceOwner::default(), at(now)).unwrap_err();
             assert_eq!(error.code, -32602);
             assert!(error.message.contains(reason), "{error}");
         }
@@ -377,12 +398,13 @@ mod tests {
         let state =
             request_states.encrypt(&RequestState::default(), [].into_iter(), own, at(0)).unwrap();
         for other in others {
-            let error = request_states.decrypt(&state, other, at(0)).unwrap_err();
+            let error =
+                request_states.decrypt(&state, other, PlaceOwner::default(), at(0)).unwrap_err();
             assert_eq!(error.code, -32602);
         }
         // Key order is ignored, and failed attempts do not use up the state.
         let again = request_digest(r#"{"b":{"d":null,"c":[1,2]},"a":1}"#);
-        assert!(request_states.decrypt(&state, again, at(0)).is_ok());
+        assert!(request_states.decrypt(&state, again, PlaceOwner::default(), at(0)).is_ok());
         assert_eq!(request_digest("{}"), RequestDigest::of("tools/call", "ask", None, ""));
     }
 

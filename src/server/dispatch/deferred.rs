@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use corelane_base::holders::PlaceOwner;
 use corelane_base::slab::Key;
 use corelane_base::time::{Instant, WallClock};
 use corelane_protocol::error::{Error, ErrorKind};
@@ -112,7 +113,9 @@ impl DeferredWork {
         self.check_in_flight(peer)?;
         let unix_ms = self.wall_clock.unix_ms(now);
         let counters = &mut peer.outbox.counters.client_requests;
-        let opened = self.request_states.decrypt(state, digest, unix_ms);
+        let (principal, address) = (peer.state.principal().cloned(), peer.state.client);
+        let owner = PlaceOwner { principal: principal.as_deref(), address };
+        let opened = self.request_states.decrypt(state, digest, owner, unix_ms);
         let mut request_state = opened.inspect_err(|_| counters.states_rejected += 1)?;
         counters.unmatched_responses += request_state.accept_responses(retry.input_responses);
         Ok(Some(Box::new(request_state)))

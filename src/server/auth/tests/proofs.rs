@@ -12,8 +12,8 @@ use super::*;
 use crate::guard::auth::dpop::DpopRules;
 use crate::guard::auth::jwt::EmbeddedKey;
 use crate::guard::state_cipher::KEY_BYTES;
-use crate::server::auth::checks::UsedProofs;
 use crate::server::auth::proof_threads::ProofThreads;
+use crate::server::used_digests::UsedDigests;
 
 const TOKEN: &str = "token";
 
@@ -46,7 +46,7 @@ fn proving() -> (Authentication, Receiver<VerifiedProof>) {
         dpop: Some(dpop),
         ..Authenticator::default()
     });
-    let (used, threads) = (UsedProofs::new(9_999), ProofThreads::new(1));
+    let (used, threads) = (UsedDigests::new(9_999), ProofThreads::new(1));
     active.proofs = Some(ProofChecks::new(used.into(), threads, &[7; KEY_BYTES]));
     let (sender, receiver) = channel();
     let report = ProofReport::new(move |verified| sender.send(verified).unwrap_or_default());
