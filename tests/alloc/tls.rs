@@ -40,19 +40,20 @@ fn tls_server(asks_clients: bool) -> TlsServer {
     let certificate = ISSUER.server_certificate(CertificateValidity::Valid);
     let (chain, key) = (certificate.pem(), certificate.key_pem());
     let identity = Identity::from_pem((chain.as_bytes(), "chain"), (key.as_bytes(), "key"));
-    let roots = Roots::from_pem(ISSUER.pem().as_bytes(), "roots").unwrap();
+    let roots = Roots::from_pem(ISSUER.pem().as_bytes(), "roots").expect("a valid configuration");
     let trusted = TrustedClients { roots, revoked: Vec::new() };
     let clients =
         if asks_clients { ClientCertificates::Asked(trusted) } else { ClientCertificates::Off };
-    let identities = vec![(identity.unwrap(), None)];
-    let tickets = TicketKeys::random().unwrap();
-    TlsServer::new(TlsServerOptions { identities, clients, tickets }).unwrap()
+    let identities = vec![(identity.expect("a valid configuration"), None)];
+    let tickets = TicketKeys::random().expect("a valid configuration");
+    TlsServer::new(TlsServerOptions { identities, clients, tickets })
+        .expect("a valid configuration")
 }
 
 /// Builds a shard whose handshakes are all done on its thread, where allocations are counted.
 fn shard(options: Options, asks_clients: bool) -> (TestShard, SocketAddr) {
-    let ring = PollRing::new(&RingOptions::default(), Clock::start()).unwrap();
-    let server = Server::builder(catalog().unwrap()).options(options);
+    let ring = PollRing::new(&RingOptions::default(), Clock::start()).expect("a ring");
+    let server = Server::builder(catalog().expect("a catalog")).options(options);
     let limits = TlsLimits {
         handshake_timeout: Duration::from_hours(1),
         handshakes_max: 1024,
@@ -65,7 +66,7 @@ fn shard(options: Options, asks_clients: bool) -> (TestShard, SocketAddr) {
     build_shard_after(TlsRing::new(ring), Transport::Tcp, &server, |ring, listener| {
         ring.encrypt(listener, slot, limits, &counters, &threads);
     })
-    .unwrap()
+    .expect("a shard")
 }
 
 /// The versions that clients speak, in turns.
@@ -78,7 +79,7 @@ fn hello(address: SocketAddr, index: usize) -> (TcpStream, Vec<u8>) {
     let client = ISSUER.resuming_client(version_of(index), None);
     let StreamOwned { mut conn, sock } = client.open(address);
     let mut hello = Vec::new();
-    conn.write_tls(&mut hello).unwrap();
+    conn.write_tls(&mut hello).expect("the bytes are sent");
     (sock, hello)
 }
 
@@ -90,7 +91,7 @@ fn silent(address: SocketAddr, _: usize) -> (Open, usize) {
 /// A part of the first message, after which nothing comes.
 fn half_hello(address: SocketAddr, index: usize) -> (Open, usize) {
     let (mut stream, hello) = hello(address, index);
-    stream.write_all(&hello[..100]).unwrap();
+    stream.write_all(&hello[..100]).expect("the bytes are sent");
     (Box::new(stream), 0)
 }
 
@@ -100,7 +101,7 @@ fn large_hello(address: SocketAddr, index: usize) -> (Open, usize) {
     let mut message = vec![1, 0, 0xea, 0x60];
     message.resize(20_000 + index * 4_999 % 30_000, 0);
     for part in message.chunks(16_000) {
-        let length = u16::try_from(part.len()).unwrap().to_be_bytes();
+        let length = u16::try_from(part.len()).expect("a short part").to_be_bytes();
         // The server closes some of a flood.
         if stream.write_all(&[&[22, 3, 1][..], &length, part].concat()).is_err() {
             break;
@@ -112,8 +113,8 @@ fn large_hello(address: SocketAddr, index: usize) -> (Open, usize) {
 /// The answer to the first message is sent, and nothing comes after it.
 fn half_handshake(address: SocketAddr, index: usize) -> (Open, usize) {
     let (mut stream, hello) = hello(address, index);
-    stream.write_all(&hello).unwrap();
-    stream.read_exact(&mut [0]).unwrap();
+    stream.write_all(&hello).expect("the bytes are sent");
+    stream.read_exact(&mut [0]).expect("the bytes are sent");
     (Box::new(stream), 0)
 }
 
@@ -123,7 +124,7 @@ fn established_with(
     certificate: Option<&Certificate>,
 ) -> (Open, usize) {
     let mut client = ISSUER.resuming_client(version_of(index), certificate).open(address);
-    client.conn.complete_io(&mut client.sock).unwrap();
+    client.conn.complete_io(&mut client.sock).expect("a complete handshake");
     (Box::new(client), 0)
 }
 
@@ -138,11 +139,11 @@ fn established_with_certificate(address: SocketAddr, index: usize) -> (Open, usi
 /// Half a record of a message follows the handshake.
 fn half_record(address: SocketAddr, index: usize) -> (Open, usize) {
     let mut client = ISSUER.resuming_client(version_of(index), None).open(address);
-    client.conn.complete_io(&mut client.sock).unwrap();
-    client.conn.writer().write_all(&[b' '; 15_000]).unwrap();
+    client.conn.complete_io(&mut client.sock).expect("a complete handshake");
+    client.conn.writer().write_all(&[b' '; 15_000]).expect("the bytes are sent");
     let mut records = Vec::new();
-    client.conn.write_tls(&mut records).unwrap();
-    client.sock.write_all(&records[..10_000]).unwrap();
+    client.conn.write_tls(&mut records).expect("the bytes are sent");
+    client.sock.write_all(&records[..10_000]).expect("the bytes are sent");
     (Box::new(client), 10_000)
 }
 

@@ -159,8 +159,8 @@ fn large_websocket_texts_are_answered_in_order() {
 const HUGE_BYTES: usize = 12 << 20;
 
 /// Waits until a server has received so many bytes.
-fn wait_for_bytes(server: &TestServer, bytes: usize) {
-    let bytes_in = || usize::try_from(server.handle().counters().traffic.bytes_in).unwrap();
+fn wait_for_bytes(server: &TestServer, bytes: u64) {
+    let bytes_in = || server.handle().counters().traffic.bytes_in;
     for _ in 0..POLLS_MAX {
         if bytes_in() >= bytes {
             return;
@@ -189,7 +189,7 @@ fn drain_answers_message_on_parse_thread() {
         tcp.send_bytes(line.as_bytes());
         http.send_bytes(&body);
         websocket.send_bytes(&frame);
-        wait_for_bytes(&server, received);
+        wait_for_bytes(&server, received as u64);
         server.drain();
         for response in [tcp.receive(), http.read_response().message(), websocket.read_message()] {
             assert_eq!(result_text(&response).len(), HUGE_BYTES);
