@@ -48,7 +48,17 @@ impl<'a> PaddedText<'a> {
     /// Returns the text without its padding.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
+        match self.bytes.get(..self.length) {
+            Some(bytes) => bytes,
+            None => self.parsed_bytes(),
+        }
+    }
+
+    /// Returns a text that was parsed apart.
+    #[cold]
+    fn parsed_bytes(&self) -> &[u8] {
+        let text = self.parsed.and_then(ParsedText::text).unwrap_or_default();
+        text.as_bytes().get(..self.length).unwrap_or_default()
     }
 
     /// Returns the same text for a shorter time.
@@ -71,6 +81,10 @@ impl<'a> PaddedText<'a> {
     }
 
     /// Returns the text without its padding, for changes in place.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it was parsed apart.
     #[inline]
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[..self.length]
@@ -121,6 +135,7 @@ pub const fn padding_of(length: usize) -> usize {
 /// An owned text followed by its padding.
 #[derive(Debug)]
 pub struct PaddedBuffer {
+    /// Empty once the text is parsed apart, unless it was rejected.
     bytes: Vec<u8>,
     length: usize,
     parsed: Option<Box<ParsedText>>,
@@ -149,8 +164,10 @@ impl PaddedBuffer {
         *self = Self { parsed: Some(Box::new(ParsedText::Rejected(error))), ..Self::new(text) };
     }
 
-    pub(super) fn set_parsed(&mut self, parsed: ParsedText) {
-        self.parsed = Some(Box::new(parsed));
+    /// Sets what parsing the text has found, which takes the buffer over.
+    pub(super) fn set_parsed(&mut self, parsed: impl FnOnce(Vec<u8>) -> ParsedText) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.parsed = Some(Box::new(parsed(bytes)));
     }
 
     /// Returns whether it was [parsed apart](super::Parser::parse_apart), or rejected.
@@ -172,7 +189,9 @@ impl PaddedBuffer {
 
     /// Returns the text without its padding.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
+        let parsed = self.parsed.as_deref().and_then(ParsedText::text);
+        let bytes = parsed.map_or(&*self.bytes, str::as_bytes);
+        &bytes[..self.length]
     }
 
     /// Returns the text to be parsed.
@@ -183,7 +202,8 @@ impl PaddedBuffer {
 
     /// Returns the buffer, for reuse.
     pub fn into_buffer(self) -> Vec<u8> {
-        self.bytes
+        let Self { bytes, parsed, .. } = self;
+        parsed.and_then(|parsed| parsed.into_buffer()).unwrap_or(bytes)
     }
 }
 

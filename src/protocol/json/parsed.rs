@@ -1,7 +1,8 @@
 //! What parsing a text has found, kept apart from the text.
 //!
 //! Nodes borrow the strings of their text. Here they name the places of these strings instead, so
-//! that text and nodes can be moved to another thread together.
+//! that text and nodes can be moved to another thread together. The text is a [`String`] then, so
+//! that its strings are known to be UTF-8 wherever they are read.
 
 use simd_json::Node;
 
@@ -10,7 +11,11 @@ use super::error::ParseError;
 /// The outcome of parsing a text.
 #[derive(Debug)]
 pub(super) enum ParsedText {
-    Nodes(Vec<PlacedNode>),
+    /// The nodes, and their text with what follows it.
+    Nodes {
+        nodes: Vec<PlacedNode>,
+        text: String,
+    },
     Rejected(ParseError),
 }
 
@@ -18,10 +23,41 @@ impl ParsedText {
     /// Returns the bytes held.
     pub(super) const fn held_bytes(&self) -> usize {
         match self {
-            Self::Nodes(nodes) => nodes.capacity() * size_of::<PlacedNode>(),
+            Self::Nodes { nodes, text } => {
+                nodes.capacity() * size_of::<PlacedNode>() + text.capacity()
+            }
             Self::Rejected(_) => 0,
         }
     }
+
+    /// Returns the text with what follows it, unless it was rejected.
+    pub(super) const fn text(&self) -> Option<&str> {
+        match self {
+            Self::Nodes { text, .. } => Some(text.as_str()),
+            Self::Rejected(_) => None,
+        }
+    }
+
+    /// Returns the buffer of the text, unless it was rejected.
+    pub(super) fn into_buffer(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Nodes { text, .. } => Some(text.into_bytes()),
+            Self::Rejected(_) => None,
+        }
+    }
+}
+
+/// Returns the buffer of a parsed text as a string. Where it is not UTF-8, which is outside of the
+/// strings of the text, it has spaces.
+///
+/// Parsing leaves parts of characters behind a string that it has decoded.
+pub(super) fn into_string(mut buffer: Vec<u8>) -> String {
+    let mut from = 0;
+    while let Err(error) = simdutf8::compat::from_utf8(&buffer[from..]) {
+        from += error.valid_up_to();
+        buffer[from] = b' ';
+    }
+    String::from_utf8(buffer).unwrap_or_default()
 }
 
 /// A node of a text.
@@ -50,12 +86,11 @@ impl PlacedNode {
     ///
     /// # Errors
     ///
-    /// Its string is not within the text, or not UTF-8: `text` is not the one that was parsed.
-    pub(super) fn restore<'a>(&self, text: &'a [u8]) -> Result<Node<'a>, ParseError> {
+    /// Its string is not within the text: `text` is not the one that was parsed.
+    pub(super) fn restore<'a>(&self, text: &'a str) -> Result<Node<'a>, ParseError> {
         match *self {
             Self::String { start, length } => {
                 let string = text.get(start..start + length).ok_or(ParseError::Structure)?;
-                let string = simdutf8::basic::from_utf8(string).map_err(|_| ParseError::Utf8)?;
                 Ok(Node::String(string))
             }
             Self::Other(node) => Ok(node),

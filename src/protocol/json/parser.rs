@@ -7,7 +7,7 @@
 
 use super::error::ParseError;
 use super::padded_text::{PADDING_BYTES, PaddedBuffer, PaddedText};
-use super::parsed::{ParsedText, PlacedNode};
+use super::parsed::{ParsedText, PlacedNode, into_string};
 use super::prescan::{
     LONG_STRING_TEXT_BYTES_MIN, NESTING_LIMIT_MAX, PRESCAN_BYTES_MIN, ParseLimits, PrescanError,
     find_long_string, prescan,
@@ -87,7 +87,7 @@ impl Parser {
         let (text, length) = text.into_parts();
         if length >= LONG_STRING_TEXT_BYTES_MIN || parsed.is_some() {
             if let Some(parsed) = parsed {
-                return self.restore(parsed, text, length);
+                return self.restore(parsed, length);
             }
             return self.parse_long(text, length, has_spare);
         }
@@ -98,8 +98,8 @@ impl Parser {
     /// is that of [`PaddedBuffer::text`], and is not to be copied any more, since parsing has
     /// changed it. A text that is rejected is repaired as [`Parser::read`] does.
     ///
-    /// Cost: that of [`Parser::parse`]; reading it costs a few nanoseconds for each value and a
-    /// check of UTF-8.
+    /// Cost: that of [`Parser::parse`] and a check of UTF-8; reading it costs a few nanoseconds for
+    /// each value.
     ///
     /// # Errors
     ///
@@ -107,10 +107,10 @@ impl Parser {
     pub fn parse_apart(&mut self, buffer: &mut PaddedBuffer) -> Result<(), ParseError> {
         let mut text = buffer.text();
         let address = text.as_bytes().as_ptr().addr();
-        let placed = self.read(&mut text, |document| {
+        let nodes = self.read(&mut text, |document| {
             document.nodes.iter().map(|node| PlacedNode::new(node, address)).collect()
-        });
-        buffer.set_parsed(ParsedText::Nodes(placed?));
+        })?;
+        buffer.set_parsed(|bytes| ParsedText::Nodes { nodes, text: into_string(bytes) });
         Ok(())
     }
 
@@ -118,15 +118,13 @@ impl Parser {
     #[cold]
     fn restore<'a>(
         &'a mut self,
-        parsed: &ParsedText,
-        text: &'a mut [u8],
+        parsed: &'a ParsedText,
         length: usize,
     ) -> Result<Document<'a>, ParseError> {
-        let placed = match parsed {
-            ParsedText::Nodes(placed) => placed,
+        let (placed, text) = match parsed {
+            ParsedText::Nodes { nodes, text } => (nodes, text),
             ParsedText::Rejected(error) => return Err(*error),
         };
-        let text: &'a [u8] = text;
         let mut nodes = Tape::<'a>(std::mem::take(&mut self.nodes)).0;
         for node in placed {
             nodes.push(node.restore(text)?);
@@ -552,6 +550,33 @@ mod tests {
             assert_eq!(out[0], out[1]);
             assert!(!is_valid || out[0].len() > long.len());
             assert!(is_valid || kept.as_bytes() == text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn text_parsed_apart_has_same_values() {
+        let long = "ä€ long {[,:]} ".repeat(10_000);
+        let texts = AROUND.iter().filter(|(_, is_valid)| *is_valid).map(|(text, _)| *text);
+        // What is left behind these strings begins or ends within a character.
+        let decoded =
+            [r#"["\né€","\u00e9€","€\né","",{"\té":"\u20acé\nä"},"LONG\né"]"#, "\"\\né\""];
+        for text in texts.chain(decoded) {
+            let text = text.replace("LONG", &long);
+            let mut buffer = PaddedBuffer::new(text.clone().into_bytes());
+            let mut out = [Vec::new(), Vec::new()];
+            let [first, second] = &mut out;
+            let mut parser = Parser::new(ParseLimits::default());
+            let mut copy = PaddedBuffer::copy_of(text.as_bytes());
+            parser.read(&mut copy.text(), |document| document.root().write(first)).unwrap();
+            parser.parse_apart(&mut buffer).unwrap();
+            assert_eq!(buffer.text().as_bytes().len(), text.len());
+            for _ in 0..2 {
+                let mut text = buffer.text();
+                second.clear();
+                parser.read(&mut text, |document| document.root().write(second)).unwrap();
+            }
+            assert_eq!(out[0], out[1]);
+            assert!(buffer.held_bytes() > text.len() && buffer.into_buffer().len() > text.len());
         }
     }
 
