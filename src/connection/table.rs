@@ -11,6 +11,7 @@ use corelane_protocol::json::PaddedBuffer;
 use corelane_protocol::message_head::MessageHead;
 use corelane_transport::http::head::Head;
 use corelane_transport::http::reader::Assembled;
+use corelane_transport::ndjson;
 
 use super::state::{Codec, Connection, DiscardedInput, MessageMark};
 use super::{Connections, SharedResources};
@@ -351,6 +352,23 @@ impl<'a, S> Entry<'a, S> {
     pub(super) fn discard_output(&mut self) {
         self.shared.pool.put(std::mem::take(&mut self.connection.outgoing));
         self.account_memory();
+    }
+
+    /// Adds a line without its end to the output, and counts it as a message. A connection without
+    /// output takes its buffer.
+    #[cold]
+    pub fn append_line(mut self, mut line: Vec<u8>) {
+        if self.reserve_output() {
+            let Connection { outgoing, record, .. } = self.connection;
+            if outgoing.is_empty() {
+                std::mem::swap(outgoing, &mut line);
+            } else {
+                outgoing.extend_from_slice(&line);
+            }
+            ndjson::end_line(outgoing);
+            record.traffic.messages_out += 1;
+        }
+        self.shared.pool.put(line);
     }
 
     /// Returns the output buffer and schedules the flush, or `None` if the connection no longer

@@ -49,7 +49,6 @@ mod shared_states;
 
 mod shard_message;
 
-mod parse_threads;
 mod waiting_requests;
 
 mod outbox;
@@ -58,6 +57,8 @@ mod blocking_jobs;
 
 mod client_requests;
 mod connection_state;
+
+mod parse_threads;
 
 mod rate;
 

@@ -1,9 +1,10 @@
 //! Large messages that threads in the background parse for a shard, so that small ones do not wait
-//! for them: a message of 16 MiB takes up to 150 ms.
+//! for them: a message of 16 MiB takes up to 150 ms. A response with large texts of such a message
+//! is written there, too.
 //!
-//! Invariants: clients are served in turns; a connection has one message here at most, and is not
-//! read until that is dispatched; what is here counts as held memory of the shard until it is
-//! dispatched or dropped, also after its connection has ended.
+//! Invariants: clients are served in turns; a connection has one message or response here at most,
+//! and is not read until that is dispatched or sent; what is here counts as held memory of the
+//! shard until then, or until it is dropped, also after its connection has ended.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,10 +15,13 @@ use corelane_base::client_address::ClientAddress;
 use corelane_base::slab::Key;
 use corelane_engine::blocking::{BlockingPool, Job, Reservation, WaitingJob};
 use corelane_engine::mesh::{Sender, ShardId};
-use corelane_protocol::json::ParseLimits;
+use corelane_protocol::json::{PaddedBuffer, ParseLimits};
 
+use super::connection_state::ResponseHead;
 use super::options::{LimitOptions, Options};
-use super::shard_message::{LargeMessage, ParsedMessage, ShardMessage, send_blocking};
+use super::shard_message::{
+    LargeMessage, ParsedMessage, PartialResponse, ShardMessage, send_blocking,
+};
 
 /// The threads of a server, and what they parse; a clone is the same threads.
 #[derive(Clone, Debug)]
@@ -71,7 +75,7 @@ impl Job for ParseJob {
     fn run(self, _: Reservation) {
         let Self { message: mut parsed, limits, sender, shard } = self;
         // A connection waits for it, whatever happens.
-        if catch_unwind(AssertUnwindSafe(|| parsed.message.parse(limits))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| parsed.message.process(limits))).is_err() {
             parsed.message.reject();
         }
         send_blocking(&sender, shard, ShardMessage::Parsed(parsed));
@@ -90,6 +94,23 @@ pub struct LargeMessages {
     parsed: HashMap<Key, Box<ParsedMessage>>,
     /// What all messages hold.
     bytes: usize,
+    /// The response to the parsed message that is dispatched at present.
+    pub begun: Option<Box<BegunResponse>>,
+}
+
+/// A response that lacks large texts of its message, and stays on the shard.
+#[derive(Debug)]
+pub struct BegunResponse {
+    pub partial: PartialResponse,
+    /// What its head is written with, if it is one of HTTP.
+    pub head: Option<ResponseHead>,
+}
+
+/// A response that its connection waits for.
+#[derive(Debug)]
+pub struct AwaitedResponse {
+    /// What its head is written with, if it is one of HTTP.
+    pub head: Option<ResponseHead>,
 }
 
 /// A message of a connection on its way through a thread.
@@ -97,13 +118,22 @@ pub struct LargeMessages {
 struct QueuedMessage {
     job: WaitingJob<ParseJob>,
     bytes: usize,
+    /// It is a response to one.
+    is_response: bool,
+    /// The head of a response.
+    head: Option<ResponseHead>,
 }
 
 impl LargeMessages {
     /// Returns the messages of a shard, which receives them through `sender`.
     pub fn new(threads: ParseThreads, sender: Sender<ShardMessage>, shard: ShardId) -> Self {
         let (on_threads, parsed) = (HashMap::new(), HashMap::new());
-        Self { threads, sender, shard, on_threads, parsed, bytes: 0 }
+        Self { threads, sender, shard, on_threads, parsed, bytes: 0, begun: None }
+    }
+
+    /// Returns the limits of each message.
+    pub const fn limits(&self) -> ParseLimits {
+        self.threads.limits()
     }
 
     /// Returns whether a thread parses a message of this length.
@@ -112,7 +142,7 @@ impl LargeMessages {
         length >= self.threads.bytes_min
     }
 
-    /// Has a thread parse a message of a client at this address.
+    /// Has a thread parse a message of a client at this address, or write a response to it.
     ///
     /// # Errors
     ///
@@ -123,11 +153,12 @@ impl LargeMessages {
         mut message: LargeMessage,
     ) -> Result<(), LargeMessage> {
         let (bytes, key) = (message.held_bytes(), message.connection());
+        let is_response = matches!(message, LargeMessage::Response(_));
         let (limits, sender, shard) = (self.threads.limits, self.sender.clone(), self.shard);
         let message = Box::new(ParsedMessage { message, bytes });
         let job = ParseJob { message, limits, sender, shard };
         let spawned = self.threads.pool.spawn(client, job).map_err(|job| job.message.message)?;
-        let queued = QueuedMessage { job: spawned.waiting, bytes };
+        let queued = QueuedMessage { job: spawned.waiting, bytes, is_response, head: None };
         self.on_threads.extend(key.map(|key| (key, queued)));
         self.bytes += bytes;
         Ok(())
@@ -158,6 +189,35 @@ impl LargeMessages {
         }
     }
 
+    /// Keeps the head of the response of a connection that is on a thread.
+    pub fn keep_head(&mut self, key: Key, head: Option<ResponseHead>) {
+        if let Some(queued) = self.on_threads.get_mut(&key) {
+            queued.head = head;
+        }
+    }
+
+    /// Ends a response that a thread has written. Returns `None` if its connection does not wait
+    /// for it.
+    pub fn end_response(&mut self, key: Key, bytes: usize) -> Option<AwaitedResponse> {
+        self.end(bytes);
+        self.on_threads.remove(&key).map(|queued| AwaitedResponse { head: queued.head })
+    }
+
+    /// Has the response to a message leave out its large texts, if the message is parsed, until
+    /// [`LargeMessages::take_response`].
+    pub fn begin_response(&mut self, message: &PaddedBuffer) {
+        let bytes_min = self.threads.bytes_min;
+        self.begun = message.parsed_text().map(|text| {
+            let partial = PartialResponse::new(text, bytes_min);
+            Box::new(BegunResponse { partial, head: None })
+        });
+    }
+
+    /// Takes the response that lacks large texts, if there is one.
+    pub fn take_response(&mut self) -> Option<Box<BegunResponse>> {
+        self.begun.take().filter(|begun| begun.partial.is_used())
+    }
+
     /// Takes the parsed message of a connection. Ends with [`LargeMessages::end`] or
     /// [`LargeMessages::restore`].
     #[inline]
@@ -182,10 +242,12 @@ impl LargeMessages {
         queued.or_else(parsed).unwrap_or_default()
     }
 
-    /// Drops the message of a connection that has ended or is to free memory. One that a thread
-    /// parses at present is held until it is parsed.
-    pub fn remove(&mut self, key: Key) {
-        if let Some(QueuedMessage { job, bytes }) = self.on_threads.remove(&key)
+    /// Drops the message or response of a connection that has ended or is to free memory. One that
+    /// is on a thread at present is held until that has ended. Returns whether it is a response.
+    pub fn remove(&mut self, key: Key) -> bool {
+        let queued = self.on_threads.remove(&key);
+        let is_response = queued.as_ref().is_some_and(|queued| queued.is_response);
+        if let Some(QueuedMessage { job, bytes, .. }) = queued
             && job.withdraw().is_some()
         {
             self.end(bytes);
@@ -193,6 +255,7 @@ impl LargeMessages {
         if let Some(parsed) = self.take(key) {
             self.end(parsed.bytes);
         }
+        is_response
     }
 
     /// Returns the bytes held.
@@ -206,7 +269,6 @@ impl LargeMessages {
 mod tests {
     use corelane_base::slab::Slab;
     use corelane_engine::mesh::{MeshOptions, build_mesh};
-    use corelane_protocol::json::PaddedBuffer;
 
     use super::*;
 
@@ -219,7 +281,7 @@ mod tests {
     fn parsed(key: Key) -> ParsedMessage {
         let mut message = text(key);
         let bytes = message.held_bytes();
-        message.parse(ParseLimits::default());
+        message.process(ParseLimits::default());
         ParsedMessage { message, bytes }
     }
 

@@ -2,13 +2,15 @@
 
 use corelane::Options;
 use corelane_test_support::messages::{
-    LEGACY, echo, expect_error, initialize, modern, result_text,
+    BATCHED, LEGACY, call, echo, expect_error, initialize, modern, result_text,
 };
 use corelane_test_support::websocket::{FIN, TEXT, encode_frame, text_frame};
 use corelane_test_support::{
     HttpClient, Request, TestServer, WebSocketClient, http_and_tcp_options, http_options,
     over_each_ring, tcp_options,
 };
+
+use serde_json::json;
 
 /// The length of the argument of a large message.
 const LARGE_BYTES: usize = 20_000;
@@ -199,5 +201,65 @@ fn drain_answers_message_on_parse_thread() {
         drop((tcp, http, websocket));
         let counters = server.join();
         assert_eq!(counters.requests.tools_call, 3, "{counters}");
+    });
+}
+
+#[test]
+fn large_results_of_batch_are_whole() {
+    on_two_shards(|options| {
+        let server = TestServer::with_test_tools(options);
+        let mut client = server.connect_initialized(BATCHED);
+        let large = large_text();
+        let unknown = call(2, "no_such_tool", json!({ "message": large }));
+        let calls = [echo(1, &large), unknown, echo(3, "small"), echo(4, &large)];
+        for _ in 0..3 {
+            let response = client.exchange(json!(calls));
+            let responses = response.as_array().expect("a batch");
+            assert_eq!(responses.len(), 4, "{response}");
+            for (index, text) in [(0, &*large), (2, "small"), (3, &large)] {
+                assert_eq!(result_text(&responses[index]), text);
+            }
+            expect_error(&responses[1], -32602, Some(2.into()));
+        }
+        drop(client);
+        server.close();
+    });
+}
+
+#[test]
+fn large_result_before_connection_close_is_whole() {
+    on_two_shards(|options| {
+        let server = TestServer::with_test_tools(options);
+        let large = large_text();
+        let request = Request::modern(&modern(echo(1, &large)));
+        for request in [request.clone().field("Connection", "close"), request] {
+            let mut client = server.connect_http();
+            client.register_request(&request);
+            client.send_bytes(&request.bytes());
+            // The end of the input does not cancel it.
+            client.shutdown_write();
+            assert_eq!(result_text(&client.read_response().message()), large);
+        }
+        server.close();
+    });
+}
+
+#[test]
+fn closed_connection_drops_large_result() {
+    on_two_shards(|options| {
+        let server = TestServer::with_test_tools(options);
+        let large = large_text();
+        for count in 1..20 {
+            let mut client = server.connect_initialized(LEGACY);
+            (0..count).for_each(|id| client.send(echo(id, &large)));
+            drop(client);
+            let mut peer = WebSocketClient::initialize(server.http(), LEGACY);
+            peer.send_bytes(&text_frame(&echo(1, &large)));
+            drop(peer);
+        }
+        let mut client = server.connect_initialized(LEGACY);
+        assert_eq!(result_text(&client.exchange(echo(1, &large))), large);
+        drop(client);
+        server.close();
     });
 }

@@ -175,6 +175,11 @@ impl PaddedBuffer {
         self.parsed.is_some()
     }
 
+    /// Returns the strings of a text that was parsed apart, wherever they stand.
+    pub fn parsed_text(&self) -> Option<&str> {
+        self.parsed.as_deref().and_then(ParsedText::text)
+    }
+
     /// Returns the bytes held: the capacity of the buffer, and what parsing it has found.
     pub fn held_bytes(&self) -> usize {
         self.bytes.capacity() + self.parsed.as_deref().map_or(0, ParsedText::held_bytes)
@@ -189,8 +194,7 @@ impl PaddedBuffer {
 
     /// Returns the text without its padding.
     pub fn as_bytes(&self) -> &[u8] {
-        let parsed = self.parsed.as_deref().and_then(ParsedText::text);
-        let bytes = parsed.map_or(&*self.bytes, str::as_bytes);
+        let bytes = self.parsed_text().map_or(&*self.bytes, str::as_bytes);
         &bytes[..self.length]
     }
 

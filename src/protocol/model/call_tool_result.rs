@@ -11,6 +11,7 @@ use super::content::{
     write_embedded_resource, write_resource_link,
 };
 use super::implementation::suffix_meta;
+use super::left_out::{LEFT_OUT_BYTES_MIN, LeftOutTexts};
 use crate::error::Error;
 use crate::json::{ObjectWriter, write};
 use crate::revision::{Dialect, Revision};
@@ -32,6 +33,8 @@ pub struct CallToolResultWriter<'o> {
     /// Members of `_meta`, each with a leading comma.
     meta: Vec<u8>,
     is_error: bool,
+    /// Takes the large texts of the message that the result is for.
+    left_out: Option<&'o mut LeftOutTexts>,
 }
 
 impl<'o> CallToolResultWriter<'o> {
@@ -52,7 +55,16 @@ impl<'o> CallToolResultWriter<'o> {
             structured_content_len: None,
             meta: Vec::new(),
             is_error: false,
+            left_out: None,
         }
+    }
+
+    /// Leaves out the large texts that `left_out` takes.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    pub fn leave_out(self, left_out: Option<&'o mut LeftOutTexts>) -> Self {
+        Self { left_out, ..self }
     }
 
     /// Returns the revision of the client.
@@ -86,9 +98,18 @@ impl<'o> CallToolResultWriter<'o> {
     #[inline]
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.begin_block(TEXT_OPEN);
-        write::string(self.out, text);
+        if text.len() < LEFT_OUT_BYTES_MIN || !self.leaves_out(text) {
+            write::string(self.out, text);
+        }
         self.out.push(b'}');
         self
+    }
+
+    /// Returns whether a large text is left out here.
+    #[cold]
+    fn leaves_out(&mut self, text: &str) -> bool {
+        let at = self.out.len();
+        self.left_out.as_mut().is_some_and(|left_out| left_out.leave_out(text, at))
     }
 
     /// Adds a text block, formatted without an intermediate string:
@@ -234,6 +255,9 @@ impl<'o> CallToolResultWriter<'o> {
         let json_length = self.out.len() - blocks_end - STRUCTURED_OPEN.len();
         self.out.push(b',');
         self.out[self.start..].rotate_left(blocks_end - self.start);
+        if let Some(left_out) = &mut self.left_out {
+            left_out.move_back(self.start, self.out.len() - blocks_end);
+        }
         self.structured_content_len = Some(json_length);
         let json_start = self.start + STRUCTURED_OPEN.len();
         self.append_as_text(json_start, json_start + json_length);

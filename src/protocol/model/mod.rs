@@ -24,6 +24,8 @@ mod implementation;
 
 mod constant_results;
 
+mod left_out;
+
 mod call_tool_result;
 
 mod feature_results;
@@ -54,6 +56,7 @@ pub use input::{
     ModelPreferences, Root, SamplingMessageContentBlock, SamplingTool, TextFormat, ToolChoice,
     write_input_required_result, write_server_request,
 };
+pub use left_out::LeftOutTexts;
 pub use notification::{
     ChangeNotification, write_cancelled, write_elicitation_complete, write_logging_message,
     write_subscriptions_acknowledged, write_subscriptions_listen_result,

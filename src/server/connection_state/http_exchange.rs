@@ -62,6 +62,27 @@ impl<'a> EchoedFields<'a> {
     }
 }
 
+/// What the head of a response is written with that comes later.
+#[derive(Debug)]
+pub struct ResponseHead {
+    pub format: ResponseFormat,
+    origin: Option<Box<[u8]>>,
+    request_id: Box<[u8]>,
+}
+
+impl ResponseHead {
+    /// Returns the head of the response to the request that has begun last.
+    pub fn new(format: ResponseFormat, echoed: EchoedFields<'_>, heads: &HeadTemplate) -> Self {
+        let request_id = echoed.request_id_or(heads).into();
+        Self { format, origin: echoed.origin.map(Box::from), request_id }
+    }
+
+    /// Returns the fields that the response repeats.
+    pub fn echoed(&self) -> EchoedFields<'_> {
+        EchoedFields { origin: self.origin.as_deref(), request_id: Some(&self.request_id) }
+    }
+}
+
 impl ResponseFormat {
     /// Returns the framing of events.
     pub const fn framing(self) -> StreamFraming {

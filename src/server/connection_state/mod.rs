@@ -13,10 +13,11 @@ use corelane_base::time::Instant;
 use corelane_protocol::eras::{Lifecycle, LoggingLevel};
 use corelane_protocol::error::Error;
 use corelane_protocol::in_flight::RequestsInFlight;
+use corelane_protocol::model::LeftOutTexts;
 use corelane_transport::http::request_id::RequestIdBuf;
 
 pub(super) use self::http_exchange::{
-    EchoedFields, HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
+    EchoedFields, HttpExchange, RETRY_AFTER_SECONDS, ResponseFormat, ResponseHead, ResponseOwner,
 };
 pub(super) use self::peer_facts::FactsMemory;
 use self::peer_facts::KeptFacts;
@@ -347,6 +348,8 @@ pub(super) struct PeerState<'a> {
     /// Takes the error of a failed request, which is not written then: the dialect of the peer has
     /// errors of its own.
     pub(super) failure: Option<&'a mut Option<Error>>,
+    /// Takes large texts of the message, which its response then lacks.
+    pub(super) left_out: Option<&'a mut LeftOutTexts>,
 }
 
 impl PeerState<'_> {

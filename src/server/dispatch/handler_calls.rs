@@ -385,7 +385,7 @@ impl Dispatcher {
         tool: Option<usize>,
     ) -> Dispatch {
         let (catalog, id, params) = (&*self.catalog, request.id(), request.params());
-        let PeerState { outgoing: out, state, origin, .. } = peer;
+        let PeerState { outgoing: out, state, origin, left_out, .. } = peer;
         let source = &request.source(state, origin, &self.handlers.shard_state);
         let is_listed = |uri: &str| {
             let principal = origin.details.principal.or_else(|| state.principal());
@@ -400,7 +400,7 @@ impl Dispatcher {
             Method::CompletionComplete => CompleteRequestParams::read(params)
                 .map(|parsed| catalog.complete(&parsed, source, &is_listed, id, out)),
             _ => CallToolRequest::from_source(request.client(), request.call_params(), source)
-                .map(|call| call_tool_at(catalog, tool, &call, id, out)),
+                .map(|call| call_tool_at(catalog, tool, &call, id, out, left_out.as_deref_mut())),
         };
         started.unwrap_or_else(Dispatch::Failed)
     }

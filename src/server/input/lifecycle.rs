@@ -507,7 +507,9 @@ impl Shard {
             }
             return;
         }
-        transports.large_messages.remove(key);
+        if transports.large_messages.remove(key) {
+            connection.pending_work.count_response();
+        }
         let holds_output = connection.queued_bytes() > held_bytes / 2;
         // The rest of an HTTP response cannot be replaced by an error.
         let is_begun = connection.sending_bytes() > 0 || codec == Codec::Http;

@@ -88,7 +88,10 @@ impl Shard {
                 return parity.receive(key, session, document.root(), length);
             }
             let Some(mut response) = entry.begin_reserved_message() else { return };
+            let begun = transports.large_messages.begun.as_deref_mut();
+            let start = response.connection().outgoing.len();
             let mut peer = peer_state(response.connection(), outbox);
+            peer.left_out = begun.map(|begun| &mut begun.partial.left_out);
             match dispatcher.dispatch(context(key, now), &mut peer, document.root()) {
                 Outcome::None => {
                     if response.cancel().connection.state.dialect.is_parity() {
@@ -99,7 +102,13 @@ impl Shard {
                         transports.connections.table.hold_input(key);
                     }
                 }
-                _ => response.end(),
+                _ => match transports.large_messages.begun.as_deref_mut() {
+                    Some(begun) if begun.partial.is_used() => {
+                        begun.partial.take(&mut response.connection().outgoing, start);
+                        response.cancel();
+                    }
+                    _ => response.end(),
+                },
             }
         })
     }
@@ -113,7 +122,16 @@ const fn peer_state<'a>(
 ) -> PeerState<'a> {
     let Connection { state, pending_work, outgoing, record, .. } = connection;
     let origin = MessageOrigin::of_peer(record.peer_address());
-    PeerState { origin, state, pending_work, outgoing, outbox, refusal: None, failure: None }
+    PeerState {
+        origin,
+        state,
+        pending_work,
+        outgoing,
+        outbox,
+        refusal: None,
+        failure: None,
+        left_out: None,
+    }
 }
 
 /// Returns the context of a message on a connection.
@@ -394,8 +412,11 @@ impl Shard {
             self.dispatcher.waiting.begin_start();
             self.dispatch_kept_line(key, text);
             self.dispatcher.waiting.end_start();
-            if self.dispatcher.held.contains(key) {
-                // Its token is still asked about, and something else has resumed the connection.
+            if self.dispatcher.held.contains(key)
+                || self.transports.large_messages.is_on_thread(key)
+            {
+                // Its token is still asked about, and something else has resumed the connection;
+                // or its response is written by a thread.
                 return true;
             }
         }
@@ -434,9 +455,12 @@ impl Shard {
 }
 
 impl Shard {
-    /// Handles a message that a thread has parsed.
+    /// Handles a message that a thread has parsed, or a response that it has written.
     #[cold]
     pub(super) fn handle_parsed<R: Ring>(&mut self, ring: &mut R, parsed: Box<ParsedMessage>) {
+        if matches!(parsed.message, LargeMessage::Response(_)) {
+            return self.handle_large_response(ring, *parsed);
+        }
         if let Some(key) = parsed.message.connection() {
             self.transports.large_messages.keep(key, parsed);
             // Dispatches it, once the output of the connection allows.
@@ -459,9 +483,10 @@ impl Shard {
             LargeMessage::Text { text, .. } => {
                 self.dispatch_kept_line(key, text);
                 self.dispatcher.held.contains(key)
+                    || self.transports.large_messages.is_on_thread(key)
             }
             LargeMessage::Request(request) => match self.handle_parsed_request(key, request) {
-                None => false,
+                None => self.transports.large_messages.is_on_thread(key),
                 Some(request) => {
                     let message = LargeMessage::Request(request);
                     let parsed = Box::new(ParsedMessage { message, bytes });
@@ -474,6 +499,8 @@ impl Shard {
                 self.handle_session_message(*message);
                 false
             }
+            // Sent as soon as it is written.
+            LargeMessage::Response(_) => false,
         };
         self.transports.large_messages.end(bytes);
         waits

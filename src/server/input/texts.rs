@@ -79,10 +79,12 @@ impl Shard {
         if self.transports.connections.outgoing(key).is_some() {
             let bytes = text.as_bytes().len();
             self.transports.enlarge_output(key, bytes);
+            self.transports.large_messages.begin_response(&text);
             self.dispatch_line(key, text.text());
             self.transports.reduce_output(key, bytes);
         }
-        self.transports.connections.shared.pool.put(text.into_buffer());
+        let begun = self.transports.large_messages.take_response();
+        self.finish_message(key, text, begun);
     }
 }
 

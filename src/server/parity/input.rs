@@ -399,6 +399,7 @@ impl ParityPath<'_> {
             outbox,
             refusal: None,
             failure: None,
+            left_out: None,
         };
         let reply_to = ReplyTo::standalone(PeerId::Parity(key));
         let ctx = MessageContext { reply_to, now: *now, in_batch: false, is_modern: false };

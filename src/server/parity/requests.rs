@@ -121,9 +121,7 @@ impl ParityPath<'_> {
         let peer_addr = match carrier {
             Carrier::Connection(connection) => {
                 let mut entry = connections.entry(connection)?;
-                if stream.is_none() && !entry.reserve_output() {
-                    return None;
-                }
+                (stream.is_some() || entry.reserve_output()).then_some(())?;
                 entry.connection.record.peer_address().copied()
             }
             Carrier::Remote => session.carrier.remote().and_then(|remote| remote.peer_address),
@@ -153,6 +151,7 @@ impl ParityPath<'_> {
             outbox,
             refusal: None,
             failure: Some(&mut failure),
+            left_out: None,
         };
         let call_params = &RequestParams::read(request.params);
         let token = stream.map(|number| Id::Signed(number.into()));

@@ -25,7 +25,9 @@ use serde_json::{Map, Value};
 
 pub(super) use self::broadcast::Broadcast;
 pub use self::broadcast::Busy;
-pub(super) use self::large_message::{LargeMessage, LargeRequest, ParsedMessage};
+pub(super) use self::large_message::{
+    LargeMessage, LargeRequest, LargeResponse, ParsedMessage, PartialResponse,
+};
 pub(super) use self::limits::{
     ConnectionsMax, DrainTimeouts, EventLogLimits, HalfCloseLimits, HttpTimeouts, SessionLimits,
     ShardLimits, StreamLimits, TaskLimits,
@@ -65,7 +67,7 @@ pub(super) enum ShardMessage {
     Progress(Progress),
     /// A part of the result of a blocking handler.
     Partial(Box<PartialResult>),
-    /// A thread has parsed a message.
+    /// A thread has parsed a message, or written a response.
     Parsed(Box<ParsedMessage>),
     /// About a session, and the exchange or connection that it is used with.
     Session(Box<SessionMessage>),

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use corelane_protocol::error::Error;
 use corelane_protocol::jsonrpc::Id;
 use corelane_protocol::model::{
-    self, CacheHint, CallToolResultWriter, GetPromptResultWriter, ReadResourceResultWriter,
-    write_complete_result,
+    self, CacheHint, CallToolResultWriter, GetPromptResultWriter, LeftOutTexts,
+    ReadResourceResultWriter, write_complete_result,
 };
 use corelane_protocol::params::{
     CompleteRequestParams, CompletionReference, GetPromptRequestParams, ReadResourceRequestParams,
@@ -26,13 +26,14 @@ use crate::service::resource::{ReadContext, Resource, ResourceTemplate};
 use crate::service::results::{CallToolResult, Completion, HandlerError, HandlerOutput};
 
 /// Dispatches a `tools/call`, like [`Catalog::call_tool`]. `tool` is the position of the tool that
-/// it names, if that is known.
+/// it names, if that is known. The response lacks the texts that `left_out` takes.
 pub fn call_tool_at(
     catalog: &Catalog,
     tool: Option<usize>,
     call: &CallToolRequest<'_>,
     id: Id<'_>,
     out: &mut Vec<u8>,
+    mut left_out: Option<&mut LeftOutTexts>,
 ) -> Dispatch {
     let known = tool.and_then(|position| tool_at(catalog, position));
     let tool = match known.map_or_else(|| catalog.find_called_tool(call), Ok) {
@@ -40,12 +41,20 @@ pub fn call_tool_at(
         Err(error) => return Dispatch::Failed(error),
     };
     let (revision, suffix) = (call.revision(), catalog.result_suffix(call.revision()));
-    append_response(id, out, is_ready, |out| {
-        let mut writer = CallToolResultWriter::open(out, revision, suffix);
+    let before = left_out.as_ref().map_or(0, |left_out| left_out.len());
+    let reply = append_response(id, out, is_ready, |out| {
+        let writer = CallToolResultWriter::open(out, revision, suffix);
+        let mut writer = writer.leave_out(left_out.as_deref_mut());
         let reply = tool.call(call, &mut writer);
         writer.finish();
         reply
-    })
+    });
+    if let Some(left_out) = left_out
+        && !is_ready(&reply)
+    {
+        left_out.truncate(before);
+    }
+    reply
 }
 
 #[doc(hidden)]
@@ -55,7 +64,7 @@ impl Catalog {
     ///
     /// Allocates only what the handler allocates.
     pub fn call_tool(&self, call: &CallToolRequest<'_>, id: Id<'_>, out: &mut Vec<u8>) -> Dispatch {
-        call_tool_at(self, None, call, id, out)
+        call_tool_at(self, None, call, id, out, None)
     }
 
     /// Dispatches a `prompts/get`, like [`Catalog::call_tool`].

@@ -261,12 +261,14 @@ impl Shard {
         // Reserves the output buffer, as input does.
         self.transports.connections.outgoing(key)?;
         self.transports.enlarge_output(key, bytes);
+        self.transports.large_messages.begin_response(text);
         let waits = self.handle_request(key, head, head_bytes, text.text());
         self.transports.reduce_output(key, bytes);
+        let begun = self.transports.large_messages.take_response();
         if waits {
             return Some(request);
         }
-        self.transports.connections.shared.pool.put(request.text.into_buffer());
+        self.finish_message(key, request.text, begun);
         self.transports.connections.apply_backpressure(key);
         None
     }

@@ -22,11 +22,12 @@ use crate::connection::Connection;
 use crate::server::auth::Credential;
 use crate::server::connection_state::{
     ConnectionState, EchoedFields, HttpSession, MessageOrigin, OriginDetails, PeerState,
-    ResponseFormat, ResponseOwner,
+    ResponseFormat, ResponseHead, ResponseOwner,
 };
 use crate::server::dispatch::{Dispatcher, MessageContext, RawRequest};
 use crate::server::http::HttpTransport;
 use crate::server::outbox::Outbox;
+use crate::server::parse_threads::BegunResponse;
 use crate::server::reply_to::{Outcome, PeerId, RefusalFields, ReplyTo};
 use crate::server::shard::{Shard, Transports};
 
@@ -38,6 +39,8 @@ enum PostOutcome {
     Accepted,
     /// The response comes later; with the output so far.
     Pending(Option<Vec<u8>>),
+    /// A thread completes the response.
+    Partial,
     Rejected(Rejection),
 }
 
@@ -84,6 +87,7 @@ pub(super) fn handle(
                 });
             }
         }
+        PostOutcome::Partial => {}
         PostOutcome::Rejected(rejection) => shard.reject_request(incoming, &rejection),
     }
 }
@@ -112,13 +116,15 @@ fn post_without_session(
     text: &mut PaddedText<'_>,
 ) -> Result<PostOutcome, ParseError> {
     let Shard { transports, parser, dispatcher, outbox, now, .. } = shard;
-    let Transports { connections, http, .. } = transports;
+    let Transports { connections, http, large_messages, .. } = transports;
     let Some(connection) = connections.table.get_mut(incoming.key) else {
         return Ok(PostOutcome::Responded);
     };
     let now = *now;
     parser.read(text, |document| {
-        let request = StatelessRequest { incoming, connection, dispatcher, outbox, http, now };
+        let begun = large_messages.begun.as_deref_mut();
+        let request =
+            StatelessRequest { incoming, connection, dispatcher, outbox, http, begun, now };
         request.receive(version, document.root())
     })
 }
@@ -130,6 +136,8 @@ struct StatelessRequest<'a> {
     dispatcher: &'a mut Dispatcher,
     outbox: &'a mut Outbox,
     http: &'a mut HttpTransport,
+    /// Takes the response to a large message, which a thread completes.
+    begun: Option<&'a mut BegunResponse>,
     now: Instant,
 }
 
@@ -214,7 +222,7 @@ impl StatelessRequest<'_> {
 
     /// Checks the headers of a modern request against its body, then dispatches it.
     #[inline]
-    fn dispatch_modern(self, raw: &RawRequest<'_>) -> PostOutcome {
+    fn dispatch_modern(mut self, raw: &RawRequest<'_>) -> PostOutcome {
         if let Err(error) = self.check_headers(raw) {
             return self.respond_error(Some(raw.id), Status::BAD_REQUEST, &error);
         }
@@ -245,9 +253,18 @@ impl StatelessRequest<'_> {
             outbox: self.outbox,
             refusal: None,
             failure: None,
+            left_out: self.begun.as_mut().map(|begun| &mut begun.partial.left_out),
         };
         let outcome = self.dispatcher.dispatch_request(ctx, &mut peer, raw);
         let refusal = peer.refusal;
+        if let Some(begun) = self.begun
+            && begun.partial.is_used()
+        {
+            begun.partial.take(outgoing, mark.body());
+            begun.head = Some(ResponseHead::new(format, echoed, heads));
+            outgoing.truncate(mark.head());
+            return PostOutcome::Partial;
+        }
         self.outbox.count_outcome(outcome);
         record.traffic.messages_out += u64::from(outcome.is_response());
         finish_response(outgoing, mark, outcome, format, echoed, refusal.as_ref(), heads)
@@ -324,6 +341,7 @@ impl StatelessRequest<'_> {
             outbox: self.outbox,
             refusal: None,
             failure: None,
+            left_out: None,
         };
         let outcome = self.dispatcher.dispatch_request(ctx, &mut peer, raw);
         let refusal = peer.refusal;

@@ -25,7 +25,6 @@ use crate::server::connection_state::{
     EchoedFields, RETRY_AFTER_SECONDS, ResponseFormat, ResponseOwner,
 };
 use crate::server::http::HttpTransport;
-use crate::server::outbox::Effect;
 use crate::server::owner_id::SessionId;
 use crate::server::shard::Shard;
 use crate::server::shard_message::{RefusedRequest, SessionCaller, SessionMessage, SessionOp};
@@ -294,14 +293,9 @@ impl Shard {
     /// close`, HTTP/1.0).
     #[inline]
     pub(super) fn close_if_requested(&mut self, incoming: &IncomingRequest<'_>) {
-        if !incoming.format.closes {
-            return;
+        if incoming.format.closes {
+            self.close_after_response(incoming.key);
         }
-        self.transports.connections.table.set_suspended(incoming.key, true);
-        if let Some(connection) = self.transports.connections.table.get_mut(incoming.key) {
-            connection.state.is_closing = true;
-        }
-        self.outbox.push(Effect::AdvanceExchange(incoming.key));
     }
 }
 
