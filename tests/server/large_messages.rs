@@ -1,6 +1,8 @@
 //! Large messages, which threads in the background parse: they have the responses of small ones.
 
-use corelane::Options;
+use corelane::internal::demo;
+use corelane::{CallToolResult, Catalog, NoArguments, Options, Tool};
+use corelane_protocol::model::Implementation;
 use corelane_test_support::messages::{
     BATCHED, LEGACY, call, echo, expect_error, initialize, modern, result_text,
 };
@@ -10,7 +12,7 @@ use corelane_test_support::{
     over_each_ring, tcp_options,
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The length of the argument of a large message.
 const LARGE_BYTES: usize = 20_000;
@@ -254,11 +256,46 @@ fn closed_connection_drops_large_result() {
             (0..count).for_each(|id| client.send(echo(id, &large)));
             drop(client);
             let mut peer = WebSocketClient::initialize(server.http(), LEGACY);
-            peer.send_bytes(&text_frame(&echo(1, &large)));
+            peer.send_bytes(&text_frame(echo(1, &large)));
             drop(peer);
         }
         let mut client = server.connect_initialized(LEGACY);
         assert_eq!(result_text(&client.exchange(echo(1, &large))), large);
+        drop(client);
+        server.close();
+    });
+}
+
+/// The demo tools, and `lines`, whose result is large.
+fn catalog_of_lines(lines: &str) -> Catalog {
+    let lines = lines.to_owned();
+    let lines = Tool::new("lines")
+        .blocking(move |_: NoArguments, _| CallToolResult::text(lines.clone()).with_text("last"));
+    let builder = demo::add_services(Catalog::builder(Implementation::new("large", "1")));
+    builder.tools([lines]).build().expect("valid catalog")
+}
+
+#[test]
+fn large_result_of_blocking_handler_is_whole() {
+    on_two_shards(|options| {
+        let lines = "\"\\é\n".repeat(100_000);
+        let server = TestServer::with_catalog(options, catalog_of_lines(&lines));
+        let call = |id: i64| call(id, "lines", json!({}));
+        let expect = |response: &Value| {
+            let content = &response["result"]["content"];
+            assert_eq!((result_text(response), &content[1]["text"]), (&*lines, &json!("last")));
+        };
+        for revision in [LEGACY, BATCHED] {
+            let mut client = server.connect_initialized(revision);
+            expect(&client.exchange(call(1)));
+        }
+        let mut client = server.connect_http();
+        expect(&client.exchange(&Request::modern(&modern(call(2)))).message());
+        let mut peer = WebSocketClient::initialize(server.http(), LEGACY);
+        peer.register_request(&call(3));
+        peer.send_bytes(&text_frame(call(3)));
+        expect(&peer.read_message());
+        peer.close(1000);
         drop(client);
         server.close();
     });

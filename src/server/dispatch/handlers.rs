@@ -42,7 +42,8 @@ use crate::server::memory::handler_memory::{
 use crate::server::outbox::Outbox;
 use crate::server::overload::{CallPermit, CallerId, Overload, RunningCall};
 use crate::server::shard_message::{
-    self, BroadcastMessage, LogMessage, Requester, ShardMessage, TaskEvent, TaskMessage,
+    self, BroadcastMessage, LARGE_RESULT_BYTES, LogMessage, Requester, ShardMessage, TaskEvent,
+    TaskMessage,
 };
 use crate::service::{
     self, BlockingContext, BlockingHost, BlockingWork, CatalogError, CatalogUpdate, InternalError,
@@ -282,6 +283,7 @@ impl Dispatcher {
         let catalog: Arc<dyn CatalogAccess> = Arc::<CatalogWriter>::clone(&handlers.catalog_writer);
         let results = handlers.results.account();
         let rules = self.auth.read_rules();
+        let (offered, revision) = (Arc::clone(&self.catalog), request.client().revision);
         let BlockingWork { run, result_size } = work;
         let result_size = handlers.results.expected_size(result_size);
         let size = result_size.clone();
@@ -302,12 +304,18 @@ impl Dispatcher {
                     rules,
                 }
             };
-            let result = run(BlockingContext::new(match requester {
+            let mut result = run(BlockingContext::new(match requester {
                 Requester::Call(call_id) => Arc::new(handle(call_id)),
                 Requester::Task(task) => Arc::new(TaskBlockingHandle { call: handle(task), task }),
             }));
             drop((charge, running));
-            let bytes = result_bytes(&result);
+            let mut bytes = result_bytes(&result);
+            if bytes >= LARGE_RESULT_BYTES {
+                // Not on the shard. Both exist for a while.
+                taken.resize(bytes.saturating_mul(2));
+                result = offered.encode_output(revision, result);
+                bytes = result_bytes(&result);
+            }
             result_size.record(bytes);
             taken.resize(reserved_bytes(bytes));
             let charge = (taken.bytes() > 0).then(|| Box::new(taken));

@@ -100,8 +100,9 @@ pub(super) enum ShardMessage {
     },
 }
 
-/// A result of this size takes about as long as a turn of many small messages.
-const LARGE_RESULT_BYTES: usize = 256 << 10;
+/// A result of this size takes about as long as a turn of many small messages. It is encoded by the
+/// thread of its handler.
+pub(super) const LARGE_RESULT_BYTES: usize = 256 << 10;
 
 impl ShardMessage {
     /// Returns whether it takes long to handle.

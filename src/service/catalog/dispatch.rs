@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use corelane_base::heap_bytes::HeapBytes;
 use corelane_protocol::error::Error;
 use corelane_protocol::jsonrpc::Id;
 use corelane_protocol::model::{
@@ -231,6 +232,24 @@ impl Catalog {
         append_response(id, out, Result::is_ok, |out| {
             write_handler_output(revision, result, suffix, out)
         })
+    }
+
+    /// Encodes the output of a handler, for [`Catalog::write_output`] with the same revision. An
+    /// error stays as it is.
+    pub fn encode_output(
+        &self,
+        revision: Revision,
+        result: Result<HandlerOutput, HandlerError>,
+    ) -> Result<HandlerOutput, HandlerError> {
+        let output = match result? {
+            encoded @ HandlerOutput::Encoded { .. } => return Ok(encoded),
+            output => output,
+        };
+        let mut result = Vec::with_capacity(output.heap_bytes());
+        let suffix = self.result_suffix(revision);
+        let is_error = write_handler_output(revision, Ok(output), suffix, &mut result)?;
+        result.shrink_to_fit();
+        Ok(HandlerOutput::Encoded { result, is_error })
     }
 
     /// The resource or template that serves `uri`, with the request as its handler sees it. Fails

@@ -25,8 +25,8 @@ const LIMIT_BYTES: usize = 16 << 20;
 /// What results may take before they are written: an eighth of the limit.
 const RESULTS_BYTES: usize = LIMIT_BYTES / 8;
 
-/// Two such results fit with little to spare.
-const LARGE_BYTES: usize = RESULTS_BYTES / 2 - 4096;
+/// Two such results fit with little to spare: as base64, in which large ones wait for their shard.
+const LARGE_BYTES: usize = RESULTS_BYTES / 2 / 4 * 3 - 4096;
 
 /// Does not fit besides two large results, but is less than the share of a connection.
 const SHARE_BYTES: usize = 20 << 10;
