@@ -46,7 +46,7 @@ const AFTER_PATH: &str = concat!(
 /// Source: W3C Content Security Policy Level 3; Trusted Types.
 pub const CONTENT_SECURITY_POLICY: &str = concat!(
     "default-src 'none'; ",
-    "script-src 'sha256-gp73JD/2nPLmhkGc49OBg0Ag89ThKiACo9PsFAiUZHo='; ",
+    "script-src 'sha256-3cxEBwn5O7P2XooYGHAdgKEaj6hqTdd+7hu5JsxpfbI='; ",
     "style-src 'sha256-2wny1FGu7ekRitqtLC/5M8hno0hLcdKroPPEJxK7bEE='; ",
     "connect-src 'self'; img-src data:; media-src data:; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; ",
