@@ -334,7 +334,7 @@ impl<M: Send> Sender<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::single_use::KEPT_SECONDS_MAX;
+    use super::single_use::KEPT_UNITS_MAX;
     use super::*;
     use crate::mesh::queue::channel;
 
@@ -469,7 +469,7 @@ mod tests {
     fn time_of_a_digest_is_bounded() {
         let set = ExpiringSet::new(1);
         assert_eq!(set.insert(digest(1), NOW, u64::MAX), InsertResult::First);
-        let end = NOW + KEPT_SECONDS_MAX;
+        let end = NOW + KEPT_UNITS_MAX;
         assert_eq!(set.insert(digest(1), end - 1, end), InsertResult::Present);
         assert_eq!(set.insert(digest(1), end, end + 1), InsertResult::First);
     }

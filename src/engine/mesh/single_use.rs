@@ -55,7 +55,7 @@ pub enum InsertResult {
 }
 
 /// The longest time for which a digest is kept, in units.
-pub(super) const KEPT_SECONDS_MAX: u64 = 1 << 16;
+pub(super) const KEPT_UNITS_MAX: u64 = 1 << 16;
 
 impl ExpiringSet {
     /// Creates a set of at least `digests_max` digests: about one in a hundred thousand finds its
@@ -69,7 +69,7 @@ impl ExpiringSet {
     /// Adds a digest at the time `now` until the time `until`, in units since 1970: seconds, or
     /// longer ones, always the same. It is kept for 65,536 of them at most: 18 hours of seconds.
     pub fn insert(&self, digest: u128, now: u64, until: u64) -> InsertResult {
-        let until = until.clamp(now.saturating_add(1), now.saturating_add(KEPT_SECONDS_MAX));
+        let until = until.clamp(now.saturating_add(1), now.saturating_add(KEPT_UNITS_MAX));
         let (bucket, tag) = self.place(digest);
         let is_tag = |word: u64| word & TAG == tag;
         loop {
@@ -111,7 +111,7 @@ impl ExpiringSet {
 /// Returns whether the time of a word has not passed.
 const fn is_live(word: u64, now: u64) -> bool {
     let left = (word >> TAG_BITS).wrapping_sub(now) & TIME;
-    word != 0 && left > 0 && left <= KEPT_SECONDS_MAX
+    word != 0 && left > 0 && left <= KEPT_UNITS_MAX
 }
 
 const TAG_BITS: u32 = 44;
