@@ -96,9 +96,9 @@ pub use self::parity_session::{
 pub use self::pool::ClientPool;
 pub use self::proxy::ProxyOptions;
 pub use self::reconnect::{ConnectionEvent, ReconnectMode, ReconnectOptions};
-#[doc(hidden)]
-pub use self::request::ReceivedFuture;
 pub use self::request::{ListItem, Page, Pages, Request, ResponseFuture, Task, TaskRequest};
+#[doc(hidden)]
+pub use self::request::{ReceivedFuture, check_header};
 pub use self::results::{
     CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult, MetaObject,
     PromptArgument, PromptInfo, PromptMessage, ReadResourceResult, ResourceContents, ResourceInfo,

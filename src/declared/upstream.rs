@@ -35,6 +35,10 @@ pub struct UpstreamDeclaration {
     /// Headers of each HTTP request, such as `Authorization = "Bearer ${TOKEN}"`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    /// Headers of callers that its HTTP requests have, too, by their names. The token of a caller
+    /// is never passed on.
+    #[serde(default)]
+    pub headers_pass: Vec<String>,
     /// How the gateway gets access tokens for the upstream.
     #[serde(default)]
     pub oauth: Option<OAuthDeclaration>,
@@ -100,6 +104,7 @@ impl UpstreamDeclaration {
             env: BTreeMap::new(),
             env_pass: Vec::new(),
             headers: BTreeMap::new(),
+            headers_pass: Vec::new(),
             oauth: None,
             era: None,
             share: Share::Auto,

@@ -252,6 +252,7 @@ async fn start(
     if outgoing.requires_task && !is_modern {
         request = request.as_task();
     }
+    request = pool.settings.pass_headers(info, request);
     request = request.own_meta(&meta_of(info, is_modern, capabilities));
     // An upstream of 2026-07-28 requires input with its result, or for the task of a call.
     let may_ask = !is_modern || method == Method::ToolsCall;

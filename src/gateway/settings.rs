@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use corelane_client::{
-    ClientBuilder, ClientError, EraPreference, OAuthOptions, Program, ProgramStderr, Target,
+    ClientBuilder, ClientError, EraPreference, OAuthOptions, Program, ProgramStderr, Request,
+    Target, check_header,
 };
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ use crate::gateway::access_tokens::oauth_options;
 use crate::gateway::lists::{Definition, Lists};
 use crate::guard::pattern::Pattern;
 use crate::server::options::unit::Unit;
+use crate::service::RequestInfo;
 
 /// One upstream.
 #[derive(Clone)]
@@ -26,6 +28,8 @@ pub struct UpstreamSettings {
     pub target: Target,
     /// Headers of each HTTP request.
     pub headers: Vec<(String, String)>,
+    /// Headers of callers that its requests have, too.
+    pub headers_pass: Vec<Box<str>>,
     /// How its access tokens are obtained.
     pub oauth: Option<OAuthOptions>,
     /// Which revisions its clients speak.
@@ -113,6 +117,7 @@ impl UpstreamSettings {
             name: name.into(),
             target,
             headers: Vec::new(),
+            headers_pass: Vec::new(),
             oauth: None,
             era: EraPreference::Auto,
             share: Share::Auto,
@@ -167,6 +172,7 @@ impl UpstreamSettings {
         let headers = declaration.headers.iter().map(|(name, value)| (name.clone(), value.clone()));
         Ok(Self {
             headers: headers.collect(),
+            headers_pass: headers_pass_of(declaration, &defaults.target)?,
             oauth,
             selection: Selection {
                 only: patterns(&declaration.only),
@@ -189,12 +195,51 @@ impl UpstreamSettings {
     }
 }
 
+impl UpstreamSettings {
+    /// Adds the headers of the caller that are passed on.
+    pub fn pass_headers(&self, caller: &RequestInfo, request: Request<Value>) -> Request<Value> {
+        self.headers_pass.iter().fold(request, |request, name| match caller.header(name) {
+            Some(value) => request.header(name, value),
+            None => request,
+        })
+    }
+}
+
 /// The debug format omits headers, which may be secret.
 impl std::fmt::Debug for UpstreamSettings {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = formatter.debug_struct("UpstreamSettings");
         text.field("name", &self.name).field("share", &self.share).finish_non_exhaustive()
     }
+}
+
+/// Headers of callers that are never passed on: what authorizes a caller here.
+const KEPT_HEADERS: [&str; 4] = ["authorization", "cookie", "dpop", "proxy-authorization"];
+
+/// Checks the names of headers that are passed on.
+fn headers_pass_of(
+    declaration: &UpstreamDeclaration,
+    target: &Target,
+) -> Result<Vec<Box<str>>, Problem> {
+    let names = &declaration.headers_pass;
+    let key = "headers_pass";
+    if !names.is_empty() && !matches!(target, Target::Http(_)) {
+        return Err(Problem::new(key, "needs a url of HTTP", "remove it"));
+    }
+    for (index, name) in names.iter().enumerate() {
+        let is_same = |other: &str| other.eq_ignore_ascii_case(name);
+        if KEPT_HEADERS.into_iter().any(is_same) {
+            let hint = "headers and oauth say how the gateway authorizes itself";
+            return Err(Problem::new(key, format!("{name} of callers is never passed on"), hint));
+        }
+        let mut others = declaration.headers.keys().chain(&names[..index]);
+        if others.any(|other| is_same(other)) {
+            return Err(Problem::new(key, format!("{name} is given twice"), "remove one"));
+        }
+        let checked = check_header(name, "");
+        checked.map_err(|error| Problem::new(key, error.message(), "remove it"))?;
+    }
+    Ok(names.iter().map(|name| name.as_str().into()).collect())
 }
 
 fn era_of(declaration: &UpstreamDeclaration) -> Result<EraPreference, Problem> {

@@ -3,11 +3,17 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use corelane::Client;
-use corelane::client::{CallToolResult, ClientError, ClientErrorKind, Program, block_on};
+use corelane::client::{
+    CallToolResult, ClientError, ClientErrorKind, EraPreference, Program, block_on,
+};
+use corelane::model::Revision;
+use corelane_test_support::ListeningProcess;
+use corelane_test_support::process::run_program;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -19,11 +25,18 @@ use crate::CORELANE;
 #[expect(clippy::disallowed_types, reason = "shared by the threads of the connections")]
 type Mutex<T> = std::sync::Mutex<T>;
 
-/// A gateway on standard streams in front of `crm` at `url`, declared with further `keys`.
-pub(crate) fn gateway(folder: &Path, url: &str, keys: &str) -> Program {
+/// Writes the configuration of a gateway in front of `crm` at `url`, declared with further `keys`.
+/// Returns its path.
+fn write_config(folder: &Path, url: &str, keys: &str) -> PathBuf {
     let config = folder.join("corelane.toml");
     let upstream = "[[upstream]]\nname = \"crm\"\nrename = { echo = \"remote\" }";
     fs::write(&config, format!("{upstream}\nurl = \"{url}\"\n{keys}\n")).expect("a file");
+    config
+}
+
+/// A gateway on standard streams with this configuration.
+pub(crate) fn gateway(folder: &Path, url: &str, keys: &str) -> Program {
+    let config = write_config(folder, url, keys);
     let arguments = ["stdio", "--log", "off", "--config"];
     let program = arguments.into_iter().fold(Program::new(CORELANE), Program::arg);
     program.arg(config).env("XDG_STATE_HOME", folder)
@@ -237,4 +250,57 @@ fn ten_thousand_tools_are_listed_and_called() {
     let result = case.client.call_tool("tool_9999", &json!({})).wait().expect("a result");
     assert_eq!(result.text(), "called");
     case.end();
+}
+
+#[test]
+fn named_headers_of_callers_are_passed_on() {
+    let server = HttpResponder::start(|request| {
+        respond(request, 1).unwrap_or_else(|| {
+            let names = ["X-Team", "X-Other", "Authorization"];
+            let values = names.map(|name| request.header(name).unwrap_or("none"));
+            Reply::Send(json_response(&text_result(request, &values.join(", "))))
+        })
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys = "headers_pass = [\"x-team\"]\nheaders = { Authorization = \"Bearer own\" }";
+    let config = write_config(folder.path(), &server.url(), keys);
+    let gateway = ListeningProcess::start(|port| {
+        let mut command = Command::new(CORELANE);
+        command.args(["gateway", "--log", "off", "--http", &format!("127.0.0.1:{port}")]);
+        command.arg("--config").arg(&config);
+        command
+    });
+    for era in [EraPreference::Modern, EraPreference::Legacy(Revision::V2025_11_25)] {
+        for (team, expected) in [(Some("a"), "a"), (None, "none"), (Some("b c"), "b c")] {
+            let mut builder = Client::builder(gateway.url().as_str()).era(era).bearer("of-caller");
+            builder = builder.header("X-Other", "other");
+            if let Some(team) = team {
+                builder = builder.header("X-Team", team);
+            }
+            let client = builder.connect_blocking().expect("a gateway");
+            let result = client.call_tool("remote", &json!({})).wait().expect("a result");
+            assert_eq!(result.text(), format!("{expected}, none, Bearer own"));
+            block_on(client.close());
+        }
+    }
+    drop(gateway);
+    server.stop();
+}
+
+#[test]
+fn credentials_of_callers_are_never_passed_on() {
+    for (name, text) in [
+        ("Authorization", "Authorization of callers is never passed on"),
+        ("cookie", "cookie of callers is never passed on"),
+        ("Mcp-Session-Id", "the client sends the header Mcp-Session-Id itself"),
+        ("a b", "'a b' is not a header name"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let keys = format!("headers_pass = [\"{name}\"]");
+        let config = write_config(folder.path(), "https://example.com/mcp", &keys);
+        let path = config.to_str().expect("UTF-8");
+        let checked = run_program(CORELANE, ["check", "--config", path]);
+        assert_eq!(checked.status, 1, "{checked:?}");
+        assert!(checked.stderr.contains(text), "{}", checked.stderr);
+    }
 }

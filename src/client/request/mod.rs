@@ -27,6 +27,7 @@ use super::sync::block_on;
 use crate::inputs::{CallInput, InputFuture};
 use corelane_protocol::eras::{ClientCapabilities, Method};
 use corelane_protocol::json::write;
+use corelane_transport::http::client::request_writer::ExtraFields;
 
 /// A request whose result is an `R`. It is sent when it is first awaited; [`Request::wait`] sends
 /// it and blocks the thread instead.
@@ -184,6 +185,20 @@ impl<R: DeserializeOwned + 'static> Request<R> {
         self
     }
 
+    /// Adds a header to the HTTP request, as [`ClientBuilder::header`] adds it to all of a client.
+    /// An invalid name or value fails the request with [`ClientErrorKind::InvalidInput`]; other
+    /// transports have no headers.
+    ///
+    /// [`ClientBuilder::header`]: crate::ClientBuilder::header
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        if let Ok(request) = &mut self.request
+            && let Err(text) = request.fields.push(name, value)
+        {
+            self.request = Err(ClientError::new(ClientErrorKind::InvalidInput, text));
+        }
+        self
+    }
+
     /// Sends the request and blocks the thread until it has ended.
     ///
     /// # Errors
@@ -253,6 +268,17 @@ impl<R> fmt::Debug for ResponseFuture<R> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("ResponseFuture").finish_non_exhaustive()
     }
+}
+
+/// Checks a header of [`Request::header`].
+///
+/// # Errors
+///
+/// [`ClientErrorKind::InvalidInput`]; the text has no part of the value.
+#[doc(hidden)]
+pub fn check_header(name: &str, value: &str) -> Result<(), ClientError> {
+    let added = ExtraFields::new().push(name, value);
+    added.map_err(|text| ClientError::new(ClientErrorKind::InvalidInput, text))
 }
 
 /// Code of an HTTP request whose headers do not repeat its body (2026-07-28).

@@ -237,12 +237,13 @@ impl<T, S: MessageSink> SessionContext<'_, T, S> {
         encoded.clear();
         request.write(encoded, id, meta);
         let name = request.name.as_deref();
-        let CallRequest { method, parameters, is_idempotent, .. } = request;
+        let CallRequest { method, parameters, fields, is_idempotent, .. } = request;
         let kind = OutgoingKind::Request {
             id,
             method: *method,
             name,
             parameters,
+            fields: Some(fields).filter(|fields| !fields.is_empty()),
             is_idempotent: *is_idempotent,
         };
         self.sink.send(OutgoingMessage { kind, revision, text: encoded });

@@ -11,6 +11,7 @@ use corelane_protocol::eras::Method;
 use corelane_protocol::json::Value;
 use corelane_protocol::jsonrpc::Id;
 use corelane_protocol::revision::Revision;
+use corelane_transport::http::client::request_writer::ExtraFields;
 
 /// A message to send to the server.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,8 @@ pub enum OutgoingKind<'a> {
         /// Arguments that its head repeats, see
         /// [`CallRequest::parameters`](super::CallRequest::parameters).
         parameters: &'a [ParameterField],
+        /// Fields that its head has besides.
+        fields: Option<&'a ExtraFields>,
         /// It may run twice without harm although its method may not, see
         /// [`CallRequest::is_idempotent`](super::CallRequest::is_idempotent).
         is_idempotent: bool,

@@ -450,8 +450,14 @@ impl<T: Clone> Session<T> {
         encoded.clear();
         self.config.write_initialize(encoded, id, revision);
         let method = Method::Initialize;
-        let kind =
-            OutgoingKind::Request { id, method, name: None, parameters: &[], is_idempotent: false };
+        let kind = OutgoingKind::Request {
+            id,
+            method,
+            name: None,
+            parameters: &[],
+            fields: None,
+            is_idempotent: false,
+        };
         ctx.sink.send(OutgoingMessage { kind, revision, text: encoded });
     }
 

@@ -10,6 +10,7 @@ use crate::error::{ClientError, ClientErrorKind};
 use corelane_protocol::eras::{ClientCapabilities, LOG_LEVEL_KEY, LoggingLevel, Method};
 use corelane_protocol::json::write;
 use corelane_protocol::revision::Revision;
+use corelane_transport::http::client::request_writer::ExtraFields;
 
 /// A header `Mcp-Param-…` of a tool call: the end of its name, and the argument as plain text.
 pub type ParameterField = (Box<str>, Box<str>);
@@ -85,6 +86,8 @@ pub struct CallRequest {
     pub wants_task_status: bool,
     /// Arguments that a modern HTTP request repeats in its head.
     pub parameters: Vec<ParameterField>,
+    /// Fields that the head of an HTTP request has besides.
+    pub fields: ExtraFields,
     /// What becomes of a task.
     pub task: TaskMode,
     /// The result must not be one that the client has kept.
@@ -117,6 +120,7 @@ impl CallRequest {
             is_extended_by_progress: false,
             wants_task_status: false,
             parameters: Vec::new(),
+            fields: ExtraFields::new(),
             task: TaskMode::Follow,
             is_fresh: false,
             reads_tool_result: false,

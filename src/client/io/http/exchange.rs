@@ -11,7 +11,7 @@ use corelane_engine::clock::unix_ms;
 use corelane_protocol::eras::Method;
 use corelane_protocol::revision::Revision;
 use corelane_transport::http::client::event_reader::EventReader;
-use corelane_transport::http::client::request_writer::{RequestFields, RequestWriter};
+use corelane_transport::http::client::request_writer::{ExtraFields, RequestFields, RequestWriter};
 use corelane_transport::http::client::response_head::ResponseHead;
 use corelane_transport::http::header_consistency::name_key;
 
@@ -118,6 +118,7 @@ pub struct McpExchange {
     revision: Revision,
     name: Option<Box<str>>,
     parameters: Box<[ParameterField]>,
+    fields: Option<Box<ExtraFields>>,
     message: Box<[u8]>,
     /// It is not sent before this.
     not_before: Option<Instant>,
@@ -145,10 +146,12 @@ impl McpExchange {
         };
         let mut exchange = Self::new(kind, message.revision);
         exchange.message = message.text.into();
-        if let OutgoingKind::Request { name, parameters, is_idempotent, .. } = message.kind {
+        if let OutgoingKind::Request { name, parameters, fields, is_idempotent, .. } = message.kind
+        {
             exchange.repeats.is_declared_idempotent = is_idempotent;
             exchange.name = name.map(Into::into);
             exchange.parameters = parameters.into();
+            exchange.fields = fields.cloned().map(Box::new);
         }
         exchange
     }
@@ -177,6 +180,7 @@ impl McpExchange {
             revision,
             name: None,
             parameters: Box::default(),
+            fields: None,
             message: Box::default(),
             not_before: None,
             repeats: Repeats::default(),
@@ -272,6 +276,7 @@ impl McpExchange {
             session_id: session.map(|(id, _)| id),
             authorization: authorization.value,
             dpop_proof: authorization.proof.as_deref(),
+            extra: self.fields.as_deref(),
             ..RequestFields::default()
         };
         let writer = self.repeats.redirected.as_deref().unwrap_or(writer);

@@ -244,7 +244,14 @@ mod tests {
     }
 
     fn request(id: u64, method: Method) -> OutgoingKind<'static> {
-        OutgoingKind::Request { id, method, name: None, parameters: &[], is_idempotent: false }
+        OutgoingKind::Request {
+            id,
+            method,
+            name: None,
+            parameters: &[],
+            fields: None,
+            is_idempotent: false,
+        }
     }
 
     fn send_request(queue: &mut HttpQueue, id: u64, method: Method) {

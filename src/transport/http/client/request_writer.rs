@@ -42,12 +42,22 @@ const PARAMETER_PREFIX: &str = "Mcp-Param-";
 /// Begins the names of the fields of a WebSocket handshake.
 const WEBSOCKET_PREFIX: &str = "Sec-WebSocket-";
 
-/// Fields that each request of a client carries, such as `Authorization`. Their values are secret:
-/// the debug format omits them.
+/// Fields that each request of a client carries, such as `Authorization`, or one of them. Their
+/// values are secret: the debug format omits them.
 #[derive(Clone, Default, Eq, PartialEq)]
 pub struct ExtraFields(Vec<(Box<str>, Box<str>)>);
 
 impl ExtraFields {
+    /// Returns no fields.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Returns whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Adds a field.
     ///
     /// # Errors
@@ -103,6 +113,8 @@ pub struct RequestFields<'a> {
     pub authorization: Option<&'a str>,
     /// `DPoP` (RFC 9449, section 4.1).
     pub dpop_proof: Option<&'a str>,
+    /// Those of this request besides.
+    pub extra: Option<&'a ExtraFields>,
     /// Whether `Accept` of a POST request names event streams only, not JSON.
     pub accepts_events_only: bool,
 }
@@ -266,6 +278,9 @@ impl RequestFields<'_> {
         }
         if let Some(proof) = self.dpop_proof {
             push_line(out, "DPoP", proof.as_bytes());
+        }
+        for (name, value) in self.extra.iter().flat_map(|extra| &extra.0) {
+            push_line(out, name, value.as_bytes());
         }
         out.extend_from_slice(b"\r\n");
     }
