@@ -352,7 +352,28 @@ pub(super) struct PeerState<'a> {
     pub(super) left_out: Option<&'a mut LeftOutTexts>,
 }
 
-impl PeerState<'_> {
+impl<'a> PeerState<'a> {
+    /// The peer of a message whose response is written whole, and whose errors are those of MCP.
+    #[inline]
+    pub(super) const fn new(
+        origin: MessageOrigin<'a>,
+        state: &'a mut ConnectionState,
+        pending_work: &'a mut PendingWork,
+        outgoing: &'a mut Vec<u8>,
+        outbox: &'a mut Outbox,
+    ) -> Self {
+        Self {
+            origin,
+            state,
+            pending_work,
+            outgoing,
+            outbox,
+            refusal: None,
+            failure: None,
+            left_out: None,
+        }
+    }
+
     /// Returns the caller of the message.
     #[inline]
     pub(super) fn principal(&self) -> Option<&Arc<Principal>> {

@@ -122,16 +122,7 @@ const fn peer_state<'a>(
 ) -> PeerState<'a> {
     let Connection { state, pending_work, outgoing, record, .. } = connection;
     let origin = MessageOrigin::of_peer(record.peer_address());
-    PeerState {
-        origin,
-        state,
-        pending_work,
-        outgoing,
-        outbox,
-        refusal: None,
-        failure: None,
-        left_out: None,
-    }
+    PeerState::new(origin, state, pending_work, outgoing, outbox)
 }
 
 /// Returns the context of a message on a connection.
@@ -293,7 +284,7 @@ impl Shard {
     }
 
     /// Closes a connection of a shard that drains, unless it holds a message.
-    pub(in crate::server) fn close_drained(&mut self, key: Key) {
+    pub(super) fn close_drained(&mut self, key: Key) {
         if !self.holds_message(key) {
             self.outbox.push(Effect::Close { key, reason: CloseReason::Drain });
         }

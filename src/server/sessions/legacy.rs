@@ -189,16 +189,7 @@ impl Shard {
         let Self { transports, parser, dispatcher, outbox, .. } = self;
         let PeerId::HttpSession(key) = ctx.reply_to.peer_id else { return None };
         let HttpSession { state, pending_work, .. } = transports.http.sessions.get_mut(key)?;
-        let mut peer = PeerState {
-            origin,
-            state,
-            pending_work,
-            outgoing,
-            outbox,
-            refusal: None,
-            failure: None,
-            left_out: None,
-        };
+        let mut peer = PeerState::new(origin, state, pending_work, outgoing, outbox);
         Some(dispatch_session_text(parser, dispatcher, ctx, &mut peer, text))
     }
 

@@ -333,16 +333,8 @@ impl StatelessRequest<'_> {
         let (http_head, session_id) = (self.incoming.bytes, Some(created.id));
         let details =
             &OriginDetails { http_head, request_id, session_id, ..OriginDetails::default() };
-        let mut peer = PeerState {
-            origin: MessageOrigin { peer_addr: self.connection.record.peer_address(), details },
-            state,
-            pending_work,
-            outgoing,
-            outbox: self.outbox,
-            refusal: None,
-            failure: None,
-            left_out: None,
-        };
+        let origin = MessageOrigin { peer_addr: self.connection.record.peer_address(), details };
+        let mut peer = PeerState::new(origin, state, pending_work, outgoing, self.outbox);
         let outcome = self.dispatcher.dispatch_request(ctx, &mut peer, raw);
         let refusal = peer.refusal;
         self.outbox.count_outcome(outcome);

@@ -111,16 +111,7 @@ fn dispatch_local(
     let mark = format.begin_response(outgoing, Status::OK, BodyKind::Json, echoed, heads);
     let ctx = begin_session_message(sessions, key, *now);
     let Some(HttpSession { state, pending_work, .. }) = sessions.get_mut(key) else { return };
-    let mut peer = PeerState {
-        origin,
-        state,
-        pending_work,
-        outgoing,
-        outbox,
-        refusal: None,
-        failure: None,
-        left_out: None,
-    };
+    let mut peer = PeerState::new(origin, state, pending_work, outgoing, outbox);
     let dispatched = dispatch_session_text(parser, dispatcher, ctx, &mut peer, text);
     match (dispatched.outcome, dispatched.pending_responses) {
         (Outcome::Response, 0) => response::end_response(outgoing, mark, heads),
