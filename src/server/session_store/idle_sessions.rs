@@ -166,6 +166,8 @@ struct HolderTable {
     keys: HashMap<Holder, Key>,
     /// Number of sessions, idle or not.
     held: HeldPlaces,
+    /// Number of idle sessions that are unused.
+    unused: HeldPlaces,
     /// Sessions of one holder beyond which its sessions are evicted first.
     share: usize,
 }
@@ -177,7 +179,8 @@ impl HolderTable {
 
     pub(super) fn new() -> Self {
         let (entries, keys) = (Slab::new(usize::MAX), HashMap::new());
-        Self { entries, keys, held: HeldPlaces::default(), share: 1 }
+        let (held, unused) = (HeldPlaces::default(), HeldPlaces::default());
+        Self { entries, keys, held, unused, share: 1 }
     }
 
     /// Counts a session of `holder`; returns the key of the holder, unless that is exempt.
@@ -216,9 +219,41 @@ impl HolderTable {
         self.entries.get_mut(key).map(|entry| &mut entry.idle)
     }
 
+    /// Counts an unused session that was added to the lists.
+    fn add_unused(&mut self, key: Option<Key>) {
+        if let Some(holder) = self.holder(key) {
+            self.unused.add(holder, 1);
+        }
+    }
+
+    /// Counts an unused session that was removed from the lists.
+    fn remove_unused(&mut self, key: Option<Key>) {
+        if let Some(holder) = self.holder(key) {
+            self.unused.subtract(holder, 1);
+        }
+    }
+
+    /// Returns the holder with a key; without one it is exempt.
+    fn holder(&self, key: Option<Key>) -> Option<Holder> {
+        let Some(key) = key else { return Some(Holder::Exempt) };
+        self.entries.get(key).map(|entry| entry.holder)
+    }
+
+    /// Returns whether callers of the prefix of `other` have at least as many sessions, and as
+    /// many unused ones, as those of the prefix of `holder`.
+    fn has_no_less(&self, other: Holder, holder: Holder) -> bool {
+        [&self.held, &self.unused].iter().all(|held| held.around(other) >= held.around(holder))
+    }
+
+    /// Returns whether more sessions of a holder are used than idle and unused.
+    fn is_mostly_used(&self, holder: Holder) -> bool {
+        self.held.of(holder) > 2 * self.unused.of(holder)
+    }
+
     /// Returns an estimate of the bytes of all entries.
     pub(super) fn held_bytes(&self) -> usize {
-        self.entries.len() * Self::ENTRY_BYTES + self.held.held_bytes()
+        let counts = self.held.held_bytes() + self.unused.held_bytes();
+        self.entries.len() * Self::ENTRY_BYTES + counts
     }
 
     /// Returns the bytes of the places that are free.
@@ -338,8 +373,10 @@ impl IdleSessions {
         holder != Holder::Exempt && self.holders.held.of(holder) + more > self.holders.share
     }
 
-    /// Returns the unused session of some holders that a new one of `holder` evicts; until its
-    /// [`GRACE`] is over at `now` not one of a prefix that has fewer sessions.
+    /// Returns the unused session of some holders that a new one of `holder` evicts, of the caller
+    /// with most of them. Until its [`GRACE`] is over at `now` it is not one of a prefix that has
+    /// fewer sessions or fewer unused ones, and a used one of its caller is evicted in its place if
+    /// that has more of those.
     fn unused_in<S>(
         &self,
         sessions: &mut Slab<StoredSession<S>>,
@@ -347,16 +384,41 @@ impl IdleSessions {
         holder: Holder,
         now: Option<Instant>,
     ) -> Option<Eviction> {
-        let held = &self.holders.held;
-        let around = held.around(holder);
-        let unused = held.find_heaviest(scope, |other| {
+        let is_full = self.is_beyond(holder, 1);
+        let mut find = |other| {
             let key = self.longest_idle(sessions, other, false)?;
             let is_new = now.is_some_and(|now| {
                 sessions.get(key).is_some_and(|held| held.idle_since.after(GRACE) > now)
             });
-            (!is_new || held.around(other) >= around).then_some(key)
-        });
-        unused.map(|key| Eviction { key, reason: EvictionReason::Unused })
+            let unused = Eviction { key, reason: EvictionReason::Unused };
+            if !is_new {
+                return Some(unused);
+            }
+            if !self.holders.has_no_less(other, holder) {
+                return None;
+            }
+            let is_used = self.holders.is_mostly_used(other);
+            let used = is_used.then(|| self.used_of(sessions, other, is_full)).flatten();
+            used.or(Some(unused))
+        };
+        let heaviest = self.holders.unused.find_heaviest(scope, &mut find);
+        let is_own = holder.is_authenticated() == (scope == HolderScope::Authenticated);
+        heaviest.or_else(|| is_own.then(|| find(holder)).flatten())
+    }
+
+    /// Returns the used session of a holder that is evicted. `is_full`: for a holder that has its
+    /// share, and then only one of a holder beyond that.
+    fn used_of<S>(
+        &self,
+        sessions: &mut Slab<StoredSession<S>>,
+        holder: Holder,
+        is_full: bool,
+    ) -> Option<Eviction> {
+        let is_beyond = self.is_beyond(holder, 0);
+        let is_tried = is_beyond || !is_full;
+        let key = is_tried.then(|| self.longest_idle(sessions, holder, true)).flatten()?;
+        let reason = if is_beyond { EvictionReason::AddressShare } else { EvictionReason::Idle };
+        Some(Eviction { key, reason })
     }
 
     /// Returns the used session of some holders that is evicted. `is_full`: for a holder that has
@@ -372,20 +434,14 @@ impl IdleSessions {
         let exempt = held.of(Holder::Exempt);
         let is_exempt_first = scope == HolderScope::Unauthenticated
             && exempt >= held.unauthenticated().saturating_sub(exempt);
-        let of_exempt = |sessions: &mut Slab<StoredSession<S>>| {
-            let key = self.longest_idle(sessions, Holder::Exempt, true)?;
-            (!is_full).then_some(Eviction { key, reason: EvictionReason::Idle })
-        };
+        let of_exempt =
+            |sessions: &mut Slab<StoredSession<S>>| self.used_of(sessions, Holder::Exempt, is_full);
         if is_exempt_first && let Some(found) = of_exempt(sessions) {
             return Some(found);
         }
         let of_address = held.find_heaviest(scope, |holder| {
-            let is_beyond = self.is_beyond(holder, 0);
-            let is_tried = holder != Holder::Exempt && (is_beyond || !is_full);
-            let key = is_tried.then(|| self.longest_idle(sessions, holder, true)).flatten()?;
-            let reason =
-                if is_beyond { EvictionReason::AddressShare } else { EvictionReason::Idle };
-            Some(Eviction { key, reason })
+            let is_tried = holder != Holder::Exempt;
+            is_tried.then(|| self.used_of(sessions, holder, is_full)).flatten()
         });
         let others = scope == HolderScope::Unauthenticated && !is_exempt_first;
         of_address.or_else(|| others.then(|| of_exempt(sessions)).flatten())
@@ -435,6 +491,9 @@ impl IdleSessions {
         if let Some(idle) = holder.and_then(|holder| self.holders.idle_mut(holder)) {
             idle.push(sessions, key, is_used);
         }
+        if !is_used {
+            self.holders.add_unused(holder);
+        }
     }
 
     /// Removes a session from the lists, if it is listed.
@@ -444,6 +503,9 @@ impl IdleSessions {
         self.of_shard.remove(sessions, key, is_used);
         if let Some(idle) = holder.and_then(|holder| self.holders.idle_mut(holder)) {
             idle.remove(sessions, key, is_used);
+        }
+        if !is_used {
+            self.holders.remove_unused(holder);
         }
     }
 
@@ -459,14 +521,13 @@ impl IdleSessions {
 
     /// Like [`IdleSessions::held_bytes`], from the sessions.
     pub(super) fn recount_bytes<S>(&self, sessions: &Slab<StoredSession<S>>) -> usize {
-        let holder_of = |held: &StoredSession<S>| match held.holder {
-            Some(key) => self.holders.entries.get(key).map(|entry| entry.holder),
-            None => Some(Holder::Exempt),
-        };
-        let holders: HashSet<Holder> =
-            sessions.iter().filter_map(|(_, held)| holder_of(held)).collect();
+        let holder_of = |held: &StoredSession<S>| self.holders.holder(held.holder);
+        let stored = || sessions.iter().map(|(_, held)| held);
+        let holders: HashSet<Holder> = stored().filter_map(holder_of).collect();
+        let unused = stored().filter(|held| held.is_listed() && !held.is_used);
+        let unused = HeldPlaces::bytes_of(unused.filter_map(holder_of));
         let listed = holders.iter().filter(|holder| **holder != Holder::Exempt).count();
-        listed * HolderTable::ENTRY_BYTES + HeldPlaces::bytes_of(holders.into_iter())
+        listed * HolderTable::ENTRY_BYTES + HeldPlaces::bytes_of(holders.into_iter()) + unused
     }
 
     /// Asserts that the lists contain exactly the idle sessions, the longest idle first.

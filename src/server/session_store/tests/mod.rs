@@ -467,6 +467,50 @@ fn used_sessions_of_many_addresses_evict_each_other() {
     sessions.check_invariants();
 }
 
+/// A share of 32 sessions.
+const HUGE: SessionLimits = SessionLimits { sessions_max: 256, ..LIMITS };
+
+/// Returns address 198.51.`prefix`.1.
+fn address_in(prefix: u8) -> Option<ClientAddress> {
+    ClientAddress::new([198, 51, prefix, 1].into())
+}
+
+/// Creates sessions of forty prefixes and uses some of them; removes what they evict, and returns
+/// the names of that.
+fn flood(sessions: &mut SessionStore<char>, uses: bool, now: Instant) -> Vec<char> {
+    let mut evicted = Vec::new();
+    for number in 0..1_000_u32 {
+        let prefix = u8::try_from(number % 40).unwrap();
+        let created = sessions.create('a', address_in(prefix), now).unwrap();
+        if let Some(Eviction { key, .. }) = created.evicts {
+            evicted.push(sessions.remove(key).unwrap().session);
+        }
+        if uses {
+            sessions.touch(created.key, now);
+        }
+    }
+    evicted
+}
+
+#[test]
+fn new_session_outlives_flood_from_many_prefixes() {
+    for uses in [false, true] {
+        let mut sessions = sessions(HUGE);
+        for second in 0..24 {
+            let key = sessions.create('u', address(1), at(second)).unwrap().key;
+            sessions.touch(key, at(second));
+        }
+        flood(&mut sessions, uses, at(30));
+        let CreatedSession { key, evicts, .. } = sessions.create('n', address(1), at(30)).unwrap();
+        sessions.remove(evicts.unwrap().key).unwrap();
+        let evicted = flood(&mut sessions, uses, at(30));
+        assert!(sessions.contains(key), "{uses} {evicted:?}");
+        // Sessions without a message end no used one of another caller.
+        assert!(uses || !evicted.contains(&'u'), "{evicted:?}");
+        sessions.check_invariants();
+    }
+}
+
 #[test]
 fn unauthenticated_session_evicts_no_authenticated_one() {
     let mut sessions = sessions(SMALL);

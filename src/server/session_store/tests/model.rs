@@ -139,6 +139,16 @@ impl StoreWithModel {
         held
     }
 
+    /// Returns what each holder has of idle sessions that are unused.
+    fn unused(&self) -> HeldPlaces {
+        let mut held = HeldPlaces::default();
+        let sessions = self.model.iter().flatten();
+        for session in sessions.filter(|it| it.idle.is_some() && !it.is_used) {
+            held.add(holder_of(session.address), 1);
+        }
+        held
+    }
+
     /// Returns the session that a new one of `address` must evict.
     fn eviction(&self, address: u8) -> Option<(usize, EvictionReason)> {
         let (held, unauthenticated) = (self.held(), HolderScope::Unauthenticated);
@@ -153,29 +163,39 @@ impl StoreWithModel {
                 return Some((index, EvictionReason::AddressShare));
             }
         }
-        let around = held.around(holder_of(address));
+        let used_of = |it: Holder| {
+            let is_beyond = it != Holder::Exempt && held.of(it) > self.share();
+            let (index, _) = of(it, true).filter(|_| is_beyond || !is_full)?;
+            let reason =
+                if is_beyond { EvictionReason::AddressShare } else { EvictionReason::Idle };
+            Some((index, reason))
+        };
+        let unused_held = self.unused();
+        let has_less = |it: Holder| {
+            let counts = [&held, &unused_held];
+            counts.iter().any(|held| held.around(it) < held.around(holder_of(address)))
+        };
         let unused = |has_grace: bool| {
-            let is_kept = |other, since: Instant| {
-                has_grace && since.after(GRACE) > self.now && held.around(other) < around
+            let mut find = |it| {
+                let (index, since) = of(it, false)?;
+                let found = (index, EvictionReason::Unused);
+                if !has_grace || since.after(GRACE) <= self.now {
+                    return Some(found);
+                }
+                let is_mostly_used = held.of(it) > 2 * unused_held.of(it);
+                let used = Some(it).filter(|_| is_mostly_used).and_then(used_of);
+                (!has_less(it)).then(|| used.unwrap_or(found))
             };
-            let find = |it| of(it, false).filter(|(_, since)| !is_kept(it, *since));
-            let found = held.find_heaviest(unauthenticated, find);
-            found.map(|(index, _)| (index, EvictionReason::Unused))
+            let found = unused_held.find_heaviest(unauthenticated, &mut find);
+            found.or_else(|| find(holder_of(address)))
         };
         if let Some(found) = unused(true) {
             return Some(found);
         }
         let exempt = held.of(Holder::Exempt);
-        let of_exempt = of(Holder::Exempt, true).filter(|_| !is_full);
-        let of_exempt = of_exempt.map(|(index, _)| (index, EvictionReason::Idle));
-        let of_address = held.find_heaviest(unauthenticated, |it| {
-            let is_beyond = held.of(it) > self.share();
-            let is_tried = it != Holder::Exempt && (is_beyond || !is_full);
-            let (index, _) = of(it, true).filter(|_| is_tried)?;
-            let reason =
-                if is_beyond { EvictionReason::AddressShare } else { EvictionReason::Idle };
-            Some((index, reason))
-        });
+        let of_exempt = used_of(Holder::Exempt);
+        let find = |it| Some(it).filter(|it| *it != Holder::Exempt).and_then(used_of);
+        let of_address = held.find_heaviest(unauthenticated, find);
         let used = if exempt >= held.total() - exempt {
             of_exempt.or(of_address)
         } else {
