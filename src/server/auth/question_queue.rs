@@ -1,10 +1,13 @@
 //! The tokens that wait until the authorization server is asked about them, of all shards.
 //!
 //! Invariants: a token is asked about once at a time; tokens that were valid before come first;
-//! client addresses have turns, and a further token of an address is asked about only while more
-//! places are free than the address has taken. When the queue is full, a token replaces the newest
-//! one of the address that has most, so that an address delays and loses its own tokens only.
-//! 127.0.0.1 and `::1` count as one address, as do clients without one.
+//! client addresses have turns, those without a token that is asked about before the others, and a
+//! further token of an address is asked about only while more places are free than the address has
+//! taken. A token that is not answered for [`SLOW_AFTER`] takes one of [`SLOW_FACTOR`] times as
+//! many other places, so that tokens which the server does not answer keep it from no others. When
+//! the queue is full, a token replaces the newest one of the address that has most, so that an
+//! address delays and loses its own tokens only. 127.0.0.1 and `::1` count as one address, as do
+//! clients without one.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Condvar, MutexGuard, PoisonError};
@@ -18,6 +21,12 @@ use crate::guard::auth::token_table::TokenDigest;
 
 #[expect(clippy::disallowed_types, reason = "locked for a few steps, for unknown tokens only")]
 type Mutex<T> = std::sync::Mutex<T>;
+
+/// Time without an answer after which a token leaves its place.
+const SLOW_AFTER: Duration = Duration::from_millis(500);
+
+/// So many times as many tokens as have a place may be without an answer for longer.
+const SLOW_FACTOR: usize = 8;
 
 /// A token to ask about.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -43,6 +52,7 @@ pub enum NextQuestion {
 #[derive(Debug)]
 pub struct QuestionQueue {
     waiting_max: usize,
+    at_once_max: usize,
     wait_max: Duration,
     clock: Clock,
     state: Mutex<QueueState>,
@@ -60,8 +70,11 @@ struct QueueState {
     tokens: HashSet<TokenDigest>,
     /// Number of tokens of each address that are asked about.
     in_flight: HashMap<Option<ClientAddress>, usize>,
-    /// Places that are free: tokens that may be asked about at once beside those that are.
-    free: usize,
+    /// Since when each of these is asked about.
+    asked_at: HashMap<TokenDigest, Instant>,
+    /// Threads that take tokens, and how many of them wait for one.
+    threads: usize,
+    idle_threads: usize,
     /// Tokens that were replaced.
     dropped: Vec<TokenDigest>,
     is_closed: bool,
@@ -79,12 +92,12 @@ impl QuestionQueue {
     /// Creates a queue of at most `waiting_max` tokens, each of which waits at most `wait_max`;
     /// `at_once_max` are asked about at once.
     pub fn new(waiting_max: usize, at_once_max: usize, wait_max: Duration) -> Self {
-        let state = QueueState { free: at_once_max, ..QueueState::default() };
         Self {
             waiting_max,
+            at_once_max,
             wait_max,
             clock: Clock::start(),
-            state: Mutex::new(state),
+            state: Mutex::default(),
             has_waiting: Condvar::new(),
             has_dropped: Condvar::new(),
         }
@@ -114,18 +127,46 @@ impl QuestionQueue {
         true
     }
 
-    /// Waits for the next token. `None` once the queue is closed.
+    /// Counts a further thread that takes tokens, which calls [`QuestionQueue::next`] until that is
+    /// `None`. Returns `false` if none is needed.
+    pub fn begin_thread(&self) -> bool {
+        let mut state = self.state();
+        let threads_max = self.at_once_max * (1 + SLOW_FACTOR);
+        let begins = state.idle_threads == 0 && state.threads < threads_max && !state.is_closed;
+        state.threads += usize::from(begins);
+        begins
+    }
+
+    /// Records that a thread that was counted has not begun or has ended.
+    pub fn end_thread(&self) {
+        self.state().threads -= 1;
+    }
+
+    /// Waits for the next token. `None` once the queue is closed, or if enough other threads wait.
     pub fn next(&self) -> Option<NextQuestion> {
         let mut state = self.state();
-        loop {
-            if state.is_closed {
-                return None;
-            }
-            if let Some(next) = state.take(self.clock.now(), self.wait_max) {
-                return Some(next);
-            }
-            state = self.has_waiting.wait(state).unwrap_or_else(PoisonError::into_inner);
+        if state.idle_threads >= self.at_once_max {
+            return None;
         }
+        state.idle_threads += 1;
+        let next = loop {
+            if state.is_closed {
+                break None;
+            }
+            let now = self.clock.now();
+            if let Some(next) = state.take(now, self) {
+                break Some(next);
+            }
+            state = match state.next_slow(now) {
+                Some(time) => {
+                    let waited = self.has_waiting.wait_timeout(state, time);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.has_waiting.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        };
+        state.idle_threads -= 1;
+        next
     }
 
     /// Records that a token that [`QuestionQueue::next`] has returned is no longer asked about.
@@ -133,7 +174,7 @@ impl QuestionQueue {
     pub fn end(&self, question: &Question) {
         let mut state = self.state();
         state.tokens.remove(&question.digest);
-        state.free += 1;
+        state.asked_at.remove(&question.digest);
         if let Some(count) = state.in_flight.get_mut(&question.client) {
             *count -= 1;
             if *count == 0 {
@@ -168,19 +209,31 @@ impl QuestionQueue {
 
 impl QueueState {
     /// Takes the next token, if a place is free for it.
-    fn take(&mut self, now: Instant, wait_max: Duration) -> Option<NextQuestion> {
-        let Self { known, unknown, in_flight, free, .. } = self;
-        let is_free = *free;
-        let (question, since) = known.take(|_| is_free > 0).or_else(|| {
-            unknown.take(|client| in_flight.get(client).copied().unwrap_or(0) < is_free)
-        })?;
+    fn take(&mut self, now: Instant, limits: &QuestionQueue) -> Option<NextQuestion> {
+        let QuestionQueue { at_once_max, wait_max, .. } = *limits;
+        let slow = self.asked_at.values().filter(|since| since.after(SLOW_AFTER) <= now).count();
+        let places = at_once_max + slow.min(at_once_max * SLOW_FACTOR);
+        let free = places.saturating_sub(self.asked_at.len());
+        let Self { known, unknown, in_flight, .. } = self;
+        let asked = |client: &_| in_flight.get(client).copied().unwrap_or(0);
+        let known = known.take(|_| free > 0);
+        let first = known.or_else(|| unknown.take(|client| free > 0 && asked(client) == 0));
+        let (question, since) = first.or_else(|| unknown.take(|client| asked(client) < free))?;
         if now.since(since) >= wait_max {
             self.tokens.remove(&question.digest);
             return Some(NextQuestion::Expired(question.digest));
         }
-        *free -= 1;
+        self.asked_at.insert(question.digest, now);
         *in_flight.entry(question.client).or_default() += 1;
         Some(NextQuestion::Ask(question))
+    }
+
+    /// Returns the time until a token leaves its place, if another one waits.
+    fn next_slow(&self, now: Instant) -> Option<Duration> {
+        let is_waited_for = self.known.len + self.unknown.len > 0;
+        let times = self.asked_at.values().map(|since| since.after(SLOW_AFTER));
+        let next = times.filter(|due| is_waited_for && *due > now).min()?;
+        Some(next.since(now))
     }
 
     /// Removes a token in favour of another one: the newest of the address that has most, if that
@@ -272,8 +325,13 @@ mod tests {
 
     /// Takes what can be asked about at once.
     fn take_all(queue: &QuestionQueue) -> Vec<Box<str>> {
-        let mut taken = Vec::new();
-        while let Some(NextQuestion::Ask(next)) = queue.state().take(queue.clock.now(), WAIT_MAX) {
+        take_all_after(queue, Duration::ZERO)
+    }
+
+    /// Takes what can be asked about after a time.
+    fn take_all_after(queue: &QuestionQueue, time: Duration) -> Vec<Box<str>> {
+        let (mut taken, now) = (Vec::new(), queue.clock.now().after(time));
+        while let Some(NextQuestion::Ask(next)) = queue.state().take(now, queue) {
             taken.push(next.token);
         }
         taken
@@ -311,6 +369,47 @@ mod tests {
         assert_eq!(take_all(&queue), tokens(&["4-0"]));
         assert!(queue.push(known(2, 99)));
         assert_eq!(take_all(&queue), tokens(&["2-99"]));
+    }
+
+    #[test]
+    fn unanswered_tokens_leave_their_places() {
+        let queue = QuestionQueue::new(512, 4, WAIT_MAX);
+        let mut seconds = 0..;
+        let mut take = || take_all_after(&queue, Duration::from_secs(seconds.next().unwrap()));
+        for number in 0..40 {
+            assert!(queue.push(question(2, number)) && queue.push(question(3, number)));
+        }
+        // Two addresses leave a place, though the server answers nothing.
+        while !take().is_empty() {}
+        assert!(queue.push(question(4, 0)));
+        assert_eq!(take(), tokens(&["4-0"]));
+        for from in 5..80 {
+            assert!(queue.push(question(from, 0)));
+        }
+        let mut others = Vec::new();
+        loop {
+            match take() {
+                taken if taken.is_empty() => break,
+                taken => others.extend(taken),
+            }
+        }
+        assert!(!others.iter().any(|it| it.starts_with("2-") || it.starts_with("3-")));
+        assert_eq!(queue.state().asked_at.len(), 4 * (1 + SLOW_FACTOR));
+        queue.end(&question(4, 0));
+        let [freed] = &take()[..] else { panic!("one place is free") };
+        assert!(!freed.starts_with("2-") && !freed.starts_with("3-"), "{freed}");
+    }
+
+    #[test]
+    fn threads_are_as_many_as_are_needed() {
+        let queue = QuestionQueue::new(64, 1, WAIT_MAX);
+        let begun: Vec<bool> = (0..20).map(|_| queue.begin_thread()).collect();
+        assert_eq!(begun.iter().filter(|it| **it).count(), 1 + SLOW_FACTOR);
+        queue.end_thread();
+        assert!(queue.begin_thread());
+        queue.state().idle_threads = 1;
+        queue.end_thread();
+        assert!(!queue.begin_thread() && queue.next().is_none());
     }
 
     #[test]

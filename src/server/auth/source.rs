@@ -12,6 +12,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::thread::Scope;
 use std::time::Duration;
 use std::{io, thread};
 
@@ -276,9 +277,7 @@ impl AuthSource {
         }
         if configured.at_start.introspection.is_some() {
             self.start("corelane-ask", &publish, Configured::refuse_dropped)?;
-            for _ in 0..configured.at_start.introspections_at_once_max {
-                self.start("corelane-ask", &publish, Configured::ask)?;
-            }
+            self.start("corelane-ask", &publish, Configured::ask)?;
         }
         Ok(Some(Box::new(watched)))
     }
@@ -380,9 +379,27 @@ impl Configured {
         }
     }
 
-    /// Asks about tokens, one after the other.
-    fn ask(&self, publish: impl Fn(AuthUpdate)) {
+    /// Asks about tokens on as many threads as that needs, until the queue is closed.
+    fn ask<P: Fn(AuthUpdate) + Clone + Send>(&self, publish: P) {
+        if self.questions.begin_thread() {
+            thread::scope(|scope| self.ask_on(scope, publish));
+        }
+    }
+
+    /// Asks about tokens, one after the other, while other threads do the same.
+    fn ask_on<'s, 'e, P>(&'e self, scope: &'s Scope<'s, 'e>, publish: P)
+    where
+        P: Fn(AuthUpdate) + Clone + Send + 'e,
+    {
         while let Some(next) = self.questions.next() {
+            if self.questions.begin_thread() {
+                let other = publish.clone();
+                let thread = thread::Builder::new().name("corelane-ask".into());
+                // Without a further thread the tokens wait for this one.
+                if thread.spawn_scoped(scope, || self.ask_on(scope, other)).is_err() {
+                    self.questions.end_thread();
+                }
+            }
             let token = match next {
                 NextQuestion::Expired(digest) => {
                     Some(not_introspected(digest, NotIntrospected::NoAnswer))
@@ -397,6 +414,7 @@ impl Configured {
                 publish(AuthUpdate::Introspected(Arc::new(token)));
             }
         }
+        self.questions.end_thread();
     }
 
     /// Refuses the tokens that have lost their place in the queue.

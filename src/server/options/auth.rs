@@ -90,8 +90,8 @@ options! {
         #[cost = "the token each"]
         pub introspections_max: u16 = 256, tiny 8;
 
-        /// Tokens that are introspected at once. A client address has a further one only while more
-        /// are free than it has.
+        /// Tokens that are introspected at once, besides 8 times as many without an answer for 0.5
+        /// s. A client address has a further one only while more are free than it has.
         #[option("auth.introspections_at_once_max", Count { min: 1, max: 256 }, restart)]
         #[cost = "a thread and a connection each"]
         pub introspections_at_once_max: u16 = 16, tiny 2;
