@@ -73,7 +73,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use corelane_bench_support::process;
+use corelane_bench_support::{arguments, process};
 use corelane_engine::process::raise_open_files_limit;
 
 use self::attackers::Priority;
@@ -83,6 +83,10 @@ use self::origin::{NAMESPACE, Origin};
 use self::scenes::Scene;
 
 const CORELANE: &str = env!("CARGO_BIN_EXE_corelane");
+
+/// The flags that a value follows.
+const VALUES: [&str; 7] =
+    ["--scene", "--origin", "--seconds", "--memory", "--rounds", "--priority", "--program"];
 
 fn main() -> io::Result<ExitCode> {
     raise_open_files_limit();
@@ -99,13 +103,16 @@ fn main() -> io::Result<ExitCode> {
             origin::configure_namespace()?;
             measure(rest, true)
         }
-        all => match origin::enter_namespace(all) {
-            Ok(never) => match never {},
-            Err(error) => {
-                eprintln!("no network namespace, so no origin prefixes: {error}");
-                measure(all, false)
+        all => {
+            arguments::check(all, &VALUES, &["--other-server"])?;
+            match origin::enter_namespace(all) {
+                Ok(never) => match never {},
+                Err(error) => {
+                    eprintln!("no network namespace, so no origin prefixes: {error}");
+                    measure(all, false)
+                }
             }
-        },
+        }
     }
 }
 
