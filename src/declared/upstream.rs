@@ -65,6 +65,14 @@ pub struct UpstreamDeclaration {
     /// Time without a call after which a program is ended, or a connection closed. Default `10min`.
     #[serde(default)]
     pub idle_stop: Option<Quantity>,
+    /// Calls of a program that all callers share. The next one starts another, and it ends when its
+    /// calls in flight have ended. Default: no limit.
+    #[serde(default)]
+    pub max_calls: Option<u64>,
+    /// Age of a program that all callers share. The next call after it starts another. Default: no
+    /// limit.
+    #[serde(default)]
+    pub max_age: Option<Quantity>,
     /// Tools, prompts and resources to offer, by patterns of their names or URIs, where `*` stands
     /// for any text. Default: all.
     #[serde(default)]
@@ -113,6 +121,8 @@ impl UpstreamDeclaration {
             call_timeout: None,
             call_max: None,
             idle_stop: None,
+            max_calls: None,
+            max_age: None,
             only: Vec::new(),
             hide: Vec::new(),
             pinned: Vec::new(),

@@ -16,10 +16,10 @@ use crate::declared::{ChangeCounts, Entry, Key, Offered, OnChange};
 use crate::gateway::call::{Running, Upstream};
 use crate::gateway::directory::Directory;
 use crate::gateway::entries::{Merged, Source};
-use crate::gateway::followed_resources::{FollowedResources, UpstreamResource};
+use crate::gateway::followed_resources::{FollowedResources, place_of};
 use crate::gateway::follower::{
-    Changes, FollowedResource, FollowerEvent, FollowerEvents, RETRY_MAX, follow, follow_resource,
-    read_lists, retry_delay,
+    Changes, FollowedLists, FollowedResource, FollowerEvent, FollowerEvents, RETRY_MAX, follow,
+    follow_resource, read_lists, retry_delay,
 };
 use crate::gateway::held::HeldCalls;
 use crate::gateway::lists::Lists;
@@ -74,6 +74,7 @@ struct UpstreamState {
     /// When its notifications were last asked for.
     followed_at: Option<Instant>,
     is_followed: bool,
+    follower: FollowedLists,
     /// When its notifications are asked for again; never of an upstream that has none.
     follow_due: Option<Instant>,
     /// Ends of its notifications, one after the other.
@@ -106,20 +107,23 @@ impl Gateway {
         let io = IoThread::start().map_err(|error| format!("no thread for upstreams: {error}"))?;
         let held = Arc::new(HeldCalls::new(options.hold_time, options.held_max));
         let clock = Clock::start();
-        let upstream = |settings: UpstreamSettings| {
+        let (sender, received) = unbounded();
+        let events = FollowerEvents::new(sender);
+        let upstream = |(index, settings): (usize, UpstreamSettings)| {
             let UpstreamSettings { name, target, share, .. } = &settings;
             let status = Arc::new(UpstreamStatus::new(name, target, *share, clock));
-            let (pool, held) = (Arc::new(Pool::new(settings, status, &io)), Arc::clone(&held));
-            Arc::new(Upstream { pool, held, clock })
+            let changes = events.clone();
+            let on_moved = Box::new(move || changes.record_moved(index));
+            let pool = Arc::new(Pool::new(settings, status, &io, on_moved));
+            Arc::new(Upstream { pool, held: Arc::clone(&held), clock })
         };
-        let upstreams: Vec<Arc<Upstream>> = upstreams.into_iter().map(upstream).collect();
+        let upstreams: Vec<Arc<Upstream>> =
+            upstreams.into_iter().enumerate().map(upstream).collect();
         let state = State {
             upstreams: vec![UpstreamState::default(); upstreams.len()],
             pins,
             ..State::default()
         };
-        let (sender, received) = unbounded();
-        let events = FollowerEvents::new(sender);
         let state = Mutex::new(state);
         let options = options.clone();
         Ok(Self { upstreams, held, clock, options, io, state, events, received })
@@ -249,16 +253,20 @@ impl Gateway {
         NameRules { prefix: self.options.prefix, separator: self.options.separator }
     }
 
+    /// The upstreams with their lists.
+    fn sources<'s>(&'s self, upstreams: &'s [UpstreamState]) -> Vec<Source<'s>> {
+        let upstreams = self.upstreams.iter().zip(upstreams);
+        let source = |(upstream, followed): (_, &'s UpstreamState)| Source {
+            upstream,
+            lists: followed.lists.as_deref(),
+        };
+        upstreams.map(source).collect()
+    }
+
     /// The entries to offer. What is left out is logged once.
     fn entries(&self, state: &mut State) -> Vec<Entry> {
-        let sources: Vec<Source<'_>> = self
-            .upstreams
-            .iter()
-            .zip(&state.upstreams)
-            .map(|(upstream, followed)| Source { upstream, lists: followed.lists.as_deref() })
-            .collect();
         let Merged { mut entries, mut left_out } =
-            Merged::new(&sources, self.name_rules(), self.options.expose);
+            Merged::new(&self.sources(&state.upstreams), self.name_rules(), self.options.expose);
         let mut known = state.own_keys.clone();
         entries.retain(|entry| {
             let key = entry.key();
@@ -296,7 +304,25 @@ impl Gateway {
         (followed.is_followed, followed.follow_due) = (true, None);
         followed.followed_at = Some(self.clock.now());
         let (pool, events) = (Arc::clone(&self.upstreams[index].pool), self.events.clone());
-        drop(self.io.spawn(move || follow(pool, index, events)));
+        let follower = FollowedLists { number: followed.follower.number + 1, ..Default::default() };
+        followed.follower = follower.clone();
+        drop(self.io.spawn(move || follow(pool, index, follower, events)));
+    }
+
+    /// Follows an upstream on the connection that its lists come from now, and reads them again.
+    fn follow_moved(&self, index: usize, state: &mut State) {
+        let followed = &mut state.upstreams[index];
+        if followed.is_disabled || followed.followed_at.is_none() {
+            return;
+        }
+        followed.due = Some(self.clock.now().after(DEBOUNCE));
+        if followed.is_followed {
+            followed.follower.stop.set(());
+            self.follow(index, followed);
+        }
+        for uri in state.resources.end_all(index) {
+            self.subscribe(state, &uri);
+        }
     }
 
     /// Notes that an upstream sends no more notifications: they are asked for again, and what was
@@ -371,8 +397,11 @@ impl Gateway {
                 self.upstreams[index].pool.status.set_failed(&error, due);
                 false
             }
-            FollowerEvent::FollowEnded { index, error } => {
-                self.end_follow(index, &mut state.upstreams[index], error.as_ref());
+            FollowerEvent::FollowEnded { index, number, error } => {
+                let followed = &mut state.upstreams[index];
+                if number == followed.follower.number {
+                    self.end_follow(index, followed, error.as_ref());
+                }
                 false
             }
             FollowerEvent::ResourceEnded { index, uri, number, error } => {
@@ -418,7 +447,7 @@ impl Gateway {
     /// Handles what followers, shards and operators have recorded. Returns the resources that have
     /// changed, and whether the catalog may have.
     fn take_changes(&self) -> (BTreeSet<String>, bool) {
-        let Changes { lists, resources, subscribed, upstreams, approved } =
+        let Changes { lists, resources, subscribed, upstreams, approved, moved } =
             self.events.take_changes();
         let mut state = self.lock();
         for index in approved {
@@ -431,6 +460,9 @@ impl Gateway {
         let has_disabled = upstreams.values().any(|change| *change == UpstreamChange::Disable);
         for (index, change) in upstreams {
             self.change_upstream(index, &mut state.upstreams[index], change);
+        }
+        for index in moved {
+            self.follow_moved(index, &mut state);
         }
         for index in lists {
             let followed = &mut state.upstreams[index];
@@ -450,7 +482,7 @@ impl Gateway {
 
     /// Follows a resource with subscribers at its upstream, if that is known.
     fn subscribe(&self, state: &mut State, uri: &str) {
-        let place = self.upstream_of(&state.upstreams, uri);
+        let place = place_of(&self.sources(&state.upstreams), uri);
         if let Some(resource) = state.resources.subscribe(uri, place, self.clock.now()) {
             self.follow_resource(resource);
         }
@@ -467,43 +499,6 @@ impl Gateway {
         let pool = Arc::clone(&self.upstreams[resource.index].pool);
         let events = self.events.clone();
         drop(self.io.spawn(move || follow_resource(pool, resource, events)));
-    }
-
-    /// The upstream of a resource that can be subscribed to, and its URI there: the first one that
-    /// lists it, the one whose name precedes it, or the first one with templates.
-    fn upstream_of<'u>(
-        &self,
-        upstreams: &[UpstreamState],
-        uri: &'u str,
-    ) -> Option<UpstreamResource<'u>> {
-        let candidates = || {
-            let listed = upstreams.iter().map(|followed| followed.lists.as_deref());
-            self.upstreams.iter().zip(listed).enumerate().filter_map(
-                |(index, (upstream, lists))| {
-                    let lists = lists.filter(|lists| {
-                        lists.server.capabilities.resources.is_some_and(|it| it.subscribe)
-                    })?;
-                    Some((index, upstream, lists))
-                },
-            )
-        };
-        let is_hidden =
-            |upstream: &Upstream, own: &str| upstream.pool.settings.selection.hides(own);
-        let listed = candidates().find(|(_, _, lists)| lists_resource(lists, uri));
-        let found = listed.map(|(index, ..)| (index, uri)).or_else(|| {
-            candidates().find_map(|(index, upstream, lists)| {
-                let own = uri.strip_prefix(upstream.name())?.strip_prefix('+')?;
-                let is_known = lists_resource(lists, own) || !lists.templates.is_empty();
-                is_known.then_some((index, own))
-            })
-        });
-        let found = found.or_else(|| {
-            let with_templates = candidates().find(|(_, _, lists)| !lists.templates.is_empty());
-            with_templates.map(|(index, ..)| (index, uri))
-        });
-        found
-            .filter(|(index, own)| !is_hidden(&self.upstreams[*index], own))
-            .map(|(index, own)| UpstreamResource { index, own })
     }
 
     /// Reads the lists that are due, and asks for notifications. Returns the time of the next ones.
@@ -636,11 +631,6 @@ fn log_unwritten(upstream: &str, written: io::Result<()>) {
 /// Returns whether an upstream has no notifications to follow.
 fn has_no_notifications(error: &ClientError) -> bool {
     matches!(error.kind(), ClientErrorKind::Unsupported | ClientErrorKind::Rpc { code: -32601 })
-}
-
-fn lists_resource(lists: &Lists, uri: &str) -> bool {
-    let mut uris = lists.resources.iter().filter_map(|it| it.get("uri")?.as_str());
-    uris.any(|listed| listed == uri)
 }
 
 /// The keys of all entries of a catalog.

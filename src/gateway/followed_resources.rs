@@ -10,7 +10,9 @@ use std::sync::Arc;
 use corelane_base::time::Instant;
 use corelane_client::Oneshot;
 
+use crate::gateway::entries::Source;
 use crate::gateway::follower::{FollowedResource, RETRY_MAX, retry_delay};
+use crate::gateway::lists::Lists;
 
 /// The resources with subscribers.
 #[derive(Default)]
@@ -31,9 +33,13 @@ struct Resource {
     due: Option<Instant>,
     /// Subscriptions that have ended, one after the other.
     ends: u32,
+    /// It was followed before, so that changes may have been missed.
+    was_followed: bool,
 }
 
 struct ResourceSubscription {
+    /// The position of the upstream.
+    index: usize,
     number: u64,
     began: Instant,
     stop: Arc<Oneshot<()>>,
@@ -46,6 +52,39 @@ pub struct UpstreamResource<'u> {
     pub index: usize,
     /// The URI of the resource there.
     pub own: &'u str,
+}
+
+/// Returns the upstream of a resource that can be subscribed to, and its URI there: the first one
+/// that lists it, the one whose name precedes it, or the first one with templates.
+pub fn place_of<'u>(sources: &[Source<'_>], uri: &'u str) -> Option<UpstreamResource<'u>> {
+    let candidates = || {
+        sources.iter().enumerate().filter_map(|(index, source)| {
+            let lists = source.lists.filter(|lists| {
+                lists.server.capabilities.resources.is_some_and(|it| it.subscribe)
+            })?;
+            Some((index, source.upstream, lists))
+        })
+    };
+    let listed = candidates().find(|(_, _, lists)| lists_resource(lists, uri));
+    let found = listed.map(|(index, ..)| (index, uri)).or_else(|| {
+        candidates().find_map(|(index, upstream, lists)| {
+            let own = uri.strip_prefix(upstream.name())?.strip_prefix('+')?;
+            let is_known = lists_resource(lists, own) || !lists.templates.is_empty();
+            is_known.then_some((index, own))
+        })
+    });
+    let found = found.or_else(|| {
+        let with_templates = candidates().find(|(_, _, lists)| !lists.templates.is_empty());
+        with_templates.map(|(index, ..)| (index, uri))
+    });
+    let (index, own) = found?;
+    let is_hidden = sources[index].upstream.pool.settings.selection.hides(own);
+    (!is_hidden).then_some(UpstreamResource { index, own })
+}
+
+fn lists_resource(lists: &Lists, uri: &str) -> bool {
+    let mut uris = lists.resources.iter().filter_map(|it| it.get("uri")?.as_str());
+    uris.any(|listed| listed == uri)
 }
 
 impl FollowedResources {
@@ -73,6 +112,18 @@ impl FollowedResources {
         if let Some(subscription) = resource.subscription {
             subscription.stop.set(());
         }
+    }
+
+    /// Ends what follows the resources of an upstream, whose URIs are returned.
+    pub fn end_all(&mut self, index: usize) -> Vec<String> {
+        let mut ended = Vec::new();
+        for (uri, resource) in &mut self.resources {
+            if let Some(of_upstream) = resource.subscription.take_if(|it| it.index == index) {
+                of_upstream.stop.set(());
+                ended.push(uri.clone());
+            }
+        }
+        ended
     }
 
     /// Returns the resources that are not followed, although they have subscribers.
@@ -132,14 +183,16 @@ impl FollowedResources {
         let resource = self.resources.get_mut(uri)?;
         self.last_number += 1;
         let (number, stop) = (self.last_number, Arc::new(Oneshot::new()));
-        let subscription = ResourceSubscription { number, began: now, stop: Arc::clone(&stop) };
+        let (index, stopped_by) = (place.index, Arc::clone(&stop));
+        let subscription = ResourceSubscription { index, number, began: now, stop: stopped_by };
         resource.subscription = Some(subscription);
+        let is_repeated = std::mem::replace(&mut resource.was_followed, true);
         Some(FollowedResource {
-            index: place.index,
+            index,
             own: place.own.to_owned(),
             offered: uri.to_owned(),
             number,
-            is_repeated: resource.ends > 0,
+            is_repeated,
             stop,
         })
     }
@@ -187,6 +240,18 @@ mod tests {
         }
         followed.end(URI, begun.number, false, at(60_000));
         assert_eq!(followed.next_due(), Some(at(60_250)));
+    }
+
+    #[test]
+    fn resources_of_upstream_are_followed_anew() {
+        let mut followed = FollowedResources::default();
+        let begun = followed.subscribe(URI, Some(PLACE), at(0)).unwrap();
+        assert!(followed.end_all(1).is_empty());
+        assert_eq!(followed.end_all(0), [URI]);
+        // It has been stopped, and what it still says is of no account.
+        followed.end(URI, begun.number, false, at(0));
+        assert_eq!(followed.next_due(), None);
+        assert!(followed.subscribe(URI, Some(PLACE), at(0)).is_some_and(|it| it.is_repeated));
     }
 
     #[test]

@@ -39,8 +39,9 @@ pub enum FollowerEvent {
     Lists { index: usize, lists: Box<Lists> },
     /// Its lists could not be read.
     Failed { index: usize, error: ClientError },
-    /// It sends no more notifications, as it said or because of an error.
-    FollowEnded { index: usize, error: Option<ClientError> },
+    /// It sends no more notifications, as it said or because of an error. `number` is that of the
+    /// subscription.
+    FollowEnded { index: usize, number: u64, error: Option<ClientError> },
     /// It sends no more notifications of a resource. `number` is that of the subscription.
     ResourceEnded { index: usize, uri: String, number: u64, error: Option<ClientError> },
     /// There is something to [take](FollowerEvents::take_changes).
@@ -79,6 +80,8 @@ pub struct Changes {
     pub upstreams: BTreeMap<usize, UpstreamChange>,
     /// Upstreams whose changed tools operators have approved.
     pub approved: BTreeSet<usize>,
+    /// Upstreams whose lists come from another connection.
+    pub moved: BTreeSet<usize>,
 }
 
 impl FollowerEvents {
@@ -130,6 +133,11 @@ impl FollowerEvents {
         });
     }
 
+    /// Records that the lists of an upstream come from another connection.
+    pub fn record_moved(&self, index: usize) {
+        self.record(|pending| pending.changes.moved.insert(index));
+    }
+
     /// Takes the changes.
     pub fn take_changes(&self) -> Changes {
         let mut pending = self.lock();
@@ -165,9 +173,23 @@ pub async fn read_lists(pool: Arc<Pool>, index: usize, events: FollowerEvents) {
     });
 }
 
-/// Follows the changes that an upstream notifies, until it sends no more. What it says of
-/// resources that were not asked for is ignored.
-pub async fn follow(pool: Arc<Pool>, index: usize, events: FollowerEvents) {
+/// What follows the lists of an upstream.
+#[derive(Clone, Debug, Default)]
+pub struct FollowedLists {
+    /// The number of the subscription.
+    pub number: u64,
+    /// Ends the subscription when it is set.
+    pub stop: Arc<Oneshot<()>>,
+}
+
+/// Follows the changes that an upstream notifies, until it is stopped or the upstream sends no
+/// more. What it says of resources that were not asked for is ignored.
+pub async fn follow(
+    pool: Arc<Pool>,
+    index: usize,
+    FollowedLists { number, stop }: FollowedLists,
+    events: FollowerEvents,
+) {
     let changes = async {
         let connection = pool.list_connection()?;
         let mut subscription = connection.client.subscribe(&SubscriptionFilter::lists()).await?;
@@ -179,8 +201,22 @@ pub async fn follow(pool: Arc<Pool>, index: usize, events: FollowerEvents) {
         }
         Ok::<(), ClientError>(())
     };
-    let error = changes.await.err();
-    events.send(FollowerEvent::FollowEnded { index, error });
+    if let Some(result) = until_stopped(&stop, changes).await {
+        let error = result.err();
+        events.send(FollowerEvent::FollowEnded { index, number, error });
+    }
+}
+
+/// Runs `changes` to its end; `None` if it is stopped before.
+async fn until_stopped<T>(stop: &Oneshot<()>, changes: impl Future<Output = T>) -> Option<T> {
+    let mut changes = pin!(changes);
+    poll_fn(|context| {
+        if stop.poll_take(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        changes.as_mut().poll(context).map(Some)
+    })
+    .await
 }
 
 /// A resource that is followed at an upstream.
@@ -218,14 +254,7 @@ pub async fn follow_resource(pool: Arc<Pool>, resource: FollowedResource, events
         }
         Ok::<(), ClientError>(())
     };
-    let mut changes = pin!(changes);
-    let ended = poll_fn(|context| {
-        if stop.poll_take(context).is_ready() {
-            return Poll::Ready(None);
-        }
-        changes.as_mut().poll(context).map(Some)
-    });
-    if let Some(result) = ended.await {
+    if let Some(result) = until_stopped(&stop, changes).await {
         let error = result.err();
         events.send(FollowerEvent::ResourceEnded { index, uri: uri.clone(), number, error });
     }

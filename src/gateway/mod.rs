@@ -22,6 +22,8 @@ mod lists;
 
 mod access_tokens;
 
+mod recycling;
+
 mod settings;
 
 mod names;

@@ -2,12 +2,12 @@
 //!
 //! Invariants: what belongs to a session or to a principal serves no other one; there are at most
 //! `children_max` of them; the program of a call that may require input serves that call only,
-//! and ends with it.
+//! and ends with it; one that is recycled ends after the last of its calls.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError, RwLockWriteGuard, Weak};
 
 use corelane_base::principal::Principal;
 use corelane_client::{
@@ -20,9 +20,11 @@ use corelane_protocol::error::{Error, ErrorKind};
 use crate::declared::Share;
 use crate::gateway::input::CallEvents;
 use crate::gateway::output::error_of;
+use crate::gateway::recycling::Usage;
 use crate::gateway::settings::UpstreamSettings;
 use crate::gateway::status::{ChildRecord, UpstreamStatus};
 use crate::service::{HandlerError, RequestInfo, SessionSlot};
+use crate::telemetry::event::UpstreamEvent;
 
 #[expect(clippy::disallowed_types, reason = "held for the few steps of one operation")]
 type Mutex<T> = std::sync::Mutex<T>;
@@ -34,13 +36,26 @@ pub struct Pool {
     pub settings: UpstreamSettings,
     pub status: Arc<UpstreamStatus>,
     io: IoThread,
-    /// The one that the lists are read from, and that all callers share where they do.
-    list_connection: RwLock<Option<Arc<Connection>>>,
+    list_connection: RwLock<ListConnection>,
     by_principal: Mutex<HashMap<Option<String>, Arc<Connection>>>,
     children: Arc<AtomicUsize>,
     /// Every connection that is not dropped.
     connections: Mutex<Vec<Weak<Connection>>>,
     is_disabled: AtomicBool,
+    /// Called when lists come from another connection.
+    on_moved: OnMoved,
+}
+
+/// Is called on shards, and must not block.
+pub type OnMoved = Box<dyn Fn() + Send + Sync>;
+
+/// The one that the lists are read from, and that all callers share where they do.
+#[derive(Default)]
+struct ListConnection {
+    current: Option<Arc<Connection>>,
+    /// The one that takes its place when it is connected. The place is that of the current one
+    /// until its calls have ended.
+    next: Option<(Arc<Connection>, Place)>,
 }
 
 /// A client of an upstream: one program, or one session.
@@ -49,7 +64,7 @@ pub struct Connection {
     /// Set with the handshake.
     server: OnceLock<Arc<ServerInfo>>,
     /// Counts as one of the children while it lives.
-    _place: Option<Place>,
+    place: OnceLock<Place>,
     /// Counts it among the children of the upstream.
     child: Arc<ChildRecord>,
     /// It has no events.
@@ -93,6 +108,15 @@ impl LogReaders {
 
 /// One of the places for children.
 struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    /// Takes a place, if fewer than `max` are taken.
+    fn take(children: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
+        let take = |taken: usize| (taken < max).then_some(taken + 1);
+        let taken = children.try_update(Ordering::AcqRel, Ordering::Acquire, take);
+        taken.ok().map(|_| Self(Arc::clone(children)))
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
@@ -170,16 +194,22 @@ impl Connection {
 
 impl Pool {
     /// Creates the pool, which connects to nothing yet.
-    pub fn new(settings: UpstreamSettings, status: Arc<UpstreamStatus>, io: &IoThread) -> Self {
+    pub fn new(
+        settings: UpstreamSettings,
+        status: Arc<UpstreamStatus>,
+        io: &IoThread,
+        on_moved: OnMoved,
+    ) -> Self {
         Self {
             settings,
             status,
             io: io.clone(),
-            list_connection: RwLock::new(None),
+            list_connection: RwLock::default(),
             by_principal: Mutex::default(),
             children: Arc::default(),
             connections: Mutex::default(),
             is_disabled: AtomicBool::new(false),
+            on_moved,
         }
     }
 
@@ -198,17 +228,92 @@ impl Pool {
             return Err(ClientError::new(ClientErrorKind::Connect, text));
         }
         let known = self.list_connection.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.as_ref().filter(|it| it.is_current()) {
+        if let Some(known) = known.current.as_ref().filter(|it| it.is_current()) {
             return Ok(Arc::clone(known));
         }
         drop(known);
-        let mut known = self.list_connection.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.as_ref().filter(|it| it.is_current()) {
+        let mut known = self.write_list_connection();
+        if let Some(known) = known.current.as_ref().filter(|it| it.is_current()) {
             return Ok(Arc::clone(known));
         }
-        let connection = self.connect(every_input(), None, false, known.is_some())?;
-        *known = Some(Arc::clone(&connection));
+        let connection = self.connect(every_input(), None, false, known.current.is_some())?;
+        *known = ListConnection { current: Some(Arc::clone(&connection)), next: None };
         Ok(connection)
+    }
+
+    /// The connection that all callers share, for one more call. If `connection` has had its calls
+    /// or its time, another one takes its place as soon as it is connected, and it ends with its
+    /// last call. Without a place for both of them, or if the other one does not connect, it stays.
+    async fn admit(&self, mut connection: Arc<Connection>) -> Result<Arc<Connection>, ClientError> {
+        while !connection.child.usage.admit() {
+            let Some(next) = self.next_connection(&connection)? else { break };
+            let connected = next.server().await;
+            if let Err(error) = connected
+                && connection.is_current()
+            {
+                let (upstream, error) = (&self.settings.name, &error.to_string());
+                UpstreamEvent::Failed { upstream, error }.emit();
+                connection.child.usage.put_off();
+                self.drop_next(&next);
+                break;
+            }
+            self.recycle(&connection, &next);
+            connection = self.list_connection()?;
+            connection.server().await?;
+        }
+        Ok(connection)
+    }
+
+    /// The connection that takes the place of `known`, which is made if there is none. `None` if as
+    /// many programs are there as may be.
+    fn next_connection(
+        &self,
+        known: &Arc<Connection>,
+    ) -> Result<Option<Arc<Connection>>, ClientError> {
+        let mut list = self.write_list_connection();
+        if let Some(current) = list.current.as_ref().filter(|it| !Arc::ptr_eq(it, known)) {
+            return Ok(Some(Arc::clone(current)));
+        }
+        if let Some((next, _)) = list.next.as_ref().filter(|(next, _)| next.is_current()) {
+            return Ok(Some(Arc::clone(next)));
+        }
+        list.next = None;
+        let place = Place::take(&self.children, self.settings.children_max);
+        let Some(place) = place else { return Ok(None) };
+        let next = self.connect(every_input(), None, false, true)?;
+        list.next = Some((Arc::clone(&next), place));
+        Ok(Some(next))
+    }
+
+    /// Has `next` take the place of `known`, unless another one has it.
+    fn recycle(&self, known: &Arc<Connection>, next: &Arc<Connection>) {
+        let mut list = self.write_list_connection();
+        let is_known = |it: &Arc<Connection>| Arc::ptr_eq(it, known) && it.is_current();
+        if !list.current.as_ref().is_some_and(is_known) {
+            return;
+        }
+        let Some((next, place)) = list.next.take_if(|(it, _)| Arc::ptr_eq(it, next)) else {
+            return;
+        };
+        let recycled = list.current.replace(next);
+        drop(list);
+        if let Some(recycled) = recycled {
+            // It had none.
+            drop(recycled.place.set(place));
+        }
+        (self.on_moved)();
+    }
+
+    /// Drops `next`, which has not connected.
+    fn drop_next(&self, next: &Arc<Connection>) {
+        let mut list = self.write_list_connection();
+        let dropped = list.next.take_if(|(it, _)| Arc::ptr_eq(it, next));
+        drop(list);
+        drop(dropped);
+    }
+
+    fn write_list_connection(&self) -> RwLockWriteGuard<'_, ListConnection> {
+        self.list_connection.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns every connection, in whose places the next requests make others. Their callers
@@ -235,7 +340,7 @@ impl Pool {
         let is_modern = list_connection.server().await.map_err(failed)?.revision.is_modern();
         let capabilities = request.client().capabilities;
         let connection = match self.scope(request, is_modern) {
-            ConnectionScope::Everyone => list_connection,
+            ConnectionScope::Everyone => self.admit(list_connection).await.map_err(failed)?,
             ConnectionScope::Call => self.connect_place(capabilities, true, false)?,
             ConnectionScope::Principal(principal) => self.of_principal(principal)?,
             ConnectionScope::Session(slot) => self.of_session(slot, capabilities)?,
@@ -307,8 +412,7 @@ impl Pool {
         follows: bool,
     ) -> Result<Arc<Connection>, HandlerError> {
         let children_max = self.settings.children_max;
-        let take = |taken: usize| (taken < children_max).then_some(taken + 1);
-        if self.children.try_update(Ordering::AcqRel, Ordering::Acquire, take).is_err() {
+        let Some(place) = Place::take(&self.children, children_max) else {
             let text = format!(
                 "upstream `{}` has as many programs or sessions as it may (max_children {}); \
                  repeat the request later",
@@ -316,8 +420,7 @@ impl Pool {
             );
             let kind = ErrorKind::Overloaded { retry_after_seconds: 1 };
             return Err(Error::new(kind, text).into());
-        }
-        let place = Place(Arc::clone(&self.children));
+        };
         self.connect(capabilities, Some(place), is_private, follows)
             .map_err(|error| error_of(&self.settings.name, &error))
     }
@@ -345,7 +448,8 @@ impl Pool {
             .connect_timeout(settings.init_timeout)
             .handshake_timeout(settings.init_timeout)
             .declare(inputs_of(capabilities));
-        let child = Arc::new(ChildRecord::new(Arc::clone(&self.status.children), follows));
+        let usage = Usage::new(settings.recycle, self.status.clock);
+        let child = Arc::new(ChildRecord::new(Arc::clone(&self.status.children), follows, usage));
         builder = child.watch(builder);
         let log_readers = Arc::new(LogReaders {
             is_private,
@@ -368,8 +472,9 @@ impl Pool {
         let client = builder.connect_lazy()?;
         let (server, is_http) = (OnceLock::new(), matches!(settings.target, Target::Http(_)));
         let is_replaced = AtomicBool::new(false);
+        let place = place.map_or_else(OnceLock::new, OnceLock::from);
         let connection =
-            Connection { client, server, _place: place, child, is_http, is_replaced, log_readers };
+            Connection { client, server, place, child, is_http, is_replaced, log_readers };
         let connection = Arc::new(connection);
         self.register(&connection);
         Ok(connection)

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::declared::{OnChange, Problem, Quantity, Share, UpstreamDeclaration};
 use crate::gateway::access_tokens::oauth_options;
 use crate::gateway::lists::{Definition, Lists};
+use crate::gateway::recycling::RecycleLimits;
 use crate::guard::pattern::Pattern;
 use crate::server::options::unit::Unit;
 use crate::service::RequestInfo;
@@ -46,6 +47,8 @@ pub struct UpstreamSettings {
     pub call_max: Duration,
     /// Time without a call after which a program is ended, or a connection closed.
     pub idle_stop: Duration,
+    /// When a program that all callers share is replaced.
+    pub recycle: RecycleLimits,
     /// What happens to tools that have changed; `None` if that was not said.
     pub on_change: Option<OnChange>,
     /// What of it is offered, and how.
@@ -107,6 +110,7 @@ impl Selection {
 }
 
 const TIME: Unit = Unit::Milliseconds { min: 1, max: 24 * 3600 * 1000 };
+const AGE: Unit = Unit::Milliseconds { min: 1, max: 365 * 24 * 3600 * 1000 };
 const NAME_CHARACTERS_MAX: usize = 32;
 const CHILDREN_MAX: usize = 64;
 
@@ -126,6 +130,7 @@ impl UpstreamSettings {
             call_timeout: Duration::from_mins(1),
             call_max: Duration::from_mins(10),
             idle_stop: Duration::from_mins(10),
+            recycle: RecycleLimits::default(),
             on_change: None,
             selection: Selection::default(),
             client: None,
@@ -190,6 +195,7 @@ impl UpstreamSettings {
             call_timeout: time("call_timeout", &declaration.call_timeout, defaults.call_timeout)?,
             call_max: time("call_max", &declaration.call_max, defaults.call_max)?,
             idle_stop: time("idle_stop", &declaration.idle_stop, defaults.idle_stop)?,
+            recycle: recycle_of(declaration)?,
             ..defaults
         })
     }
@@ -240,6 +246,25 @@ fn headers_pass_of(
         checked.map_err(|error| Problem::new(key, error.message(), "remove it"))?;
     }
     Ok(names.iter().map(|name| name.as_str().into()).collect())
+}
+
+/// When a program is replaced. Those of a session or a principal keep state, which would be lost.
+fn recycle_of(declaration: &UpstreamDeclaration) -> Result<RecycleLimits, Problem> {
+    let UpstreamDeclaration { max_calls, max_age, share, .. } = declaration;
+    let keys = [("max_calls", max_calls.is_some()), ("max_age", max_age.is_some())];
+    let given = keys.into_iter().find(|(_, is_given)| *is_given);
+    if let Some((key, _)) = given
+        && matches!(share, Share::Principal | Share::Session)
+    {
+        let message = "is for programs that all callers share";
+        return Err(Problem::new(key, message, "remove it, or write share = \"all\""));
+    }
+    if *max_calls == Some(0) {
+        return Err(Problem::new("max_calls", "is 0", "write 1 or more"));
+    }
+    let max_age = max_age.as_ref().map(|it| it.parse("max_age", &AGE)).transpose()?;
+    let max_age = max_age.map(Duration::from_millis);
+    Ok(RecycleLimits { max_calls: *max_calls, max_age })
 }
 
 fn era_of(declaration: &UpstreamDeclaration) -> Result<EraPreference, Problem> {

@@ -18,6 +18,7 @@ mod faults;
 mod handshakes;
 mod held;
 mod operators;
+mod recycling;
 mod sharing;
 mod tasks;
 

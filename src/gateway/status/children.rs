@@ -7,6 +7,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use corelane_client::{ClientBuilder, ConnectionEvent, ProgramEvent};
 
+use crate::gateway::recycling::Usage;
 use crate::gateway::status::printable;
 
 #[expect(clippy::disallowed_types, reason = "locked by threads of programs and for operators")]
@@ -69,14 +70,16 @@ pub struct ChildRecord {
     children: Arc<Children>,
     is_open: AtomicBool,
     was_open: AtomicBool,
+    /// Its age and its calls.
+    pub usage: Usage,
 }
 
 impl ChildRecord {
     /// Counts a child of `children` that is not connected yet. It `follows` one that was ended to
     /// be replaced.
-    pub const fn new(children: Arc<Children>, follows: bool) -> Self {
+    pub const fn new(children: Arc<Children>, follows: bool, usage: Usage) -> Self {
         let (is_open, was_open) = (AtomicBool::new(false), AtomicBool::new(follows));
-        Self { children, is_open, was_open }
+        Self { children, is_open, was_open, usage }
     }
 
     /// Has `builder` report the changes of the connection and the lines of standard error.
@@ -99,6 +102,7 @@ impl ChildRecord {
         if self.is_open.swap(true, Ordering::Relaxed) {
             return;
         }
+        self.usage.begin();
         let children = &self.children;
         children.open.fetch_add(1, Ordering::Relaxed);
         children.started.fetch_add(1, Ordering::Relaxed);
@@ -110,6 +114,7 @@ impl ChildRecord {
     /// Notes that the connection is lost or closed.
     pub fn close(&self) {
         if self.is_open.swap(false, Ordering::Relaxed) {
+            self.usage.end();
             self.children.open.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -123,12 +128,20 @@ impl Drop for ChildRecord {
 
 #[cfg(test)]
 mod tests {
+    use corelane_engine::clock::Clock;
+
     use super::*;
+    use crate::gateway::recycling::RecycleLimits;
+
+    fn new_record(children: &Arc<Children>, follows: bool) -> ChildRecord {
+        let usage = Usage::new(RecycleLimits::default(), Clock::start());
+        ChildRecord::new(Arc::clone(children), follows, usage)
+    }
 
     #[test]
     fn child_is_counted_once_until_its_end() {
         let children = Arc::new(Children::default());
-        let record = ChildRecord::new(Arc::clone(&children), false);
+        let record = new_record(&children, false);
         let counts = || (children.open(), children.started(), children.restarts());
         record.close();
         assert_eq!(counts(), (0, 0, 0));
@@ -142,7 +155,7 @@ mod tests {
         assert_eq!(counts(), (1, 2, 1));
         drop(record);
         assert_eq!(counts(), (0, 2, 1));
-        let next = ChildRecord::new(Arc::clone(&children), true);
+        let next = new_record(&children, true);
         next.open();
         assert_eq!(counts(), (1, 3, 2));
     }

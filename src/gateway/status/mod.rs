@@ -48,7 +48,7 @@ pub struct UpstreamStatus {
     pub share: Share,
     pub calls: Arc<UpstreamCalls>,
     pub children: Arc<Children>,
-    clock: Clock,
+    pub clock: Clock,
     list_failures: AtomicU64,
     state: Mutex<StateReport>,
 }
