@@ -255,67 +255,6 @@ fn sigkill_ends_programs_of_sessions() {
     gateway.folder.wait_for_no_process();
 }
 
-/// Descriptors of a process.
-fn descriptors(process: u32) -> usize {
-    let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).expect("it runs");
-    descriptors.count()
-}
-
-/// The processes that `parent` has started, those included that have ended and are not reaped.
-fn children(parent: u32) -> Vec<u32> {
-    let processes = std::fs::read_dir("/proc").expect("/proc is read").filter_map(Result::ok);
-    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let is_child = |id: &u32| {
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-        status.lines().any(|line| {
-            line.strip_prefix("PPid:").is_some_and(|it| it.trim() == parent.to_string())
-        })
-    };
-    ids.filter(is_child).collect()
-}
-
-#[test]
-fn broken_off_sessions_leave_nothing() {
-    let gateway = Gateway::with_keys("max_children = 8", &[]);
-    let id = gateway.process.id();
-    let open_and_break = |index: usize| {
-        let mut client = gateway.client(LEGACY_TCP);
-        match index % 3 {
-            // Before, in, and after its first call.
-            0 => {}
-            1 => drop(client.start("tools/call", json!({"name": "pid", "arguments": {}}))),
-            _ => drop(client.call("pid", json!({}))),
-        }
-        client.reset();
-    };
-    let settle = || eventually("one program", || gateway.folder.processes().len() == 1);
-    (0..12).for_each(open_and_break);
-    settle();
-    let family = |id: u32| {
-        let all: Vec<u32> = children(id)
-            .into_iter()
-            .flat_map(|child| [vec![child], children(child)].concat())
-            .collect();
-        all
-    };
-    let measure = || {
-        let family = family(id);
-        let files = family
-            .iter()
-            .map(|id| std::fs::read_dir(format!("/proc/{id}/fd")).map_or(0, Iterator::count));
-        (family.len(), descriptors(id) + files.sum::<usize>())
-    };
-    let before = measure();
-    (0..300).for_each(open_and_break);
-    settle();
-    let mut after = measure();
-    eventually("as many processes and descriptors as before", || {
-        after = measure();
-        after.0 <= before.0 && after.1 <= before.1
-    });
-    gateway.end();
-}
-
 #[test]
 fn failed_starts_leave_nothing() {
     let declaration = "[[upstream]]\nname = \"bad\"\ncommand = [\"/no/such/program\"]\n".to_owned()

@@ -13,6 +13,7 @@ mod cells;
 mod chains;
 mod changes;
 mod client_requests;
+mod churn;
 mod commands;
 mod faults;
 mod handshakes;
