@@ -73,6 +73,11 @@ fn gateway_commands() -> impl Iterator<Item = Command> {
                 .about("Start each upstream once and print what it is")
                 .defer(|command| with_options(command).args(gateway::flags())),
         )
+        .subcommand(
+            Command::new(gateway::MANIFEST)
+                .about("Start each upstream that has a manifest once and write its lists there")
+                .defer(|command| with_options(command).args(gateway::flags())),
+        )
         .defer(|command| with_options(command).args(gateway::flags()));
     [command, bridge::command()].into_iter()
 }

@@ -35,8 +35,15 @@ const NAME_CHARACTERS_MAX: usize = 32;
 /// Name of the subcommand that starts each upstream once.
 pub(crate) const CHECK: &str = "check";
 
-/// Runs the command, or its subcommand with `is_check`.
-pub(crate) fn run(matches: &ArgMatches, is_check: bool, mut command_line: CommandLine) -> ExitCode {
+/// Name of the subcommand that writes manifests.
+pub(crate) const MANIFEST: &str = "manifest";
+
+/// Runs the command, or the subcommand with this name.
+pub(crate) fn run(
+    matches: &ArgMatches,
+    subcommand: Option<&str>,
+    mut command_line: CommandLine,
+) -> ExitCode {
     let client_file = command_line.file.take_if(|path| is_client_file(path));
     let loaded = load_options(NAME, &command_line).and_then(|effective| {
         let declarations = load_declarations(&command_line, &effective.options)?;
@@ -56,10 +63,12 @@ pub(crate) fn run(matches: &ArgMatches, is_check: bool, mut command_line: Comman
              [[upstream]] with --config",
         );
     }
-    if is_check {
-        return check(declarations.upstreams, &effective.options.gateway);
+    let options = &effective.options.gateway;
+    match subcommand {
+        Some(CHECK) => check(declarations.upstreams, options),
+        Some(MANIFEST) => write_manifests(declarations.upstreams, options),
+        _ => serve_network(effective, declarations, command_line),
     }
-    serve_network(effective, declarations, command_line)
 }
 
 fn print_usage_error(error: &str) -> ExitCode {
@@ -69,6 +78,26 @@ fn print_usage_error(error: &str) -> ExitCode {
 
 /// Starts each upstream once and prints what it is, one on a line.
 fn check(upstreams: Vec<UpstreamSettings>, options: &GatewayOptions) -> ExitCode {
+    report(upstreams, options, Gateway::check)
+}
+
+/// Starts each upstream with a manifest once, writes its lists there, and prints what it is.
+fn write_manifests(mut upstreams: Vec<UpstreamSettings>, options: &GatewayOptions) -> ExitCode {
+    upstreams.retain(|it| it.manifest.is_some());
+    if upstreams.is_empty() {
+        return print_usage_error(
+            "no upstream has a manifest: write manifest = \"NAME.json\" in its [[upstream]]",
+        );
+    }
+    report(upstreams, options, Gateway::write_manifests)
+}
+
+/// Prints the reports of `look`, one on a line.
+fn report(
+    upstreams: Vec<UpstreamSettings>,
+    options: &GatewayOptions,
+    look: fn(&Gateway) -> Vec<UpstreamReport>,
+) -> ExitCode {
     let gateway = match Gateway::new(upstreams, options) {
         Ok(gateway) => gateway,
         Err(error) => {
@@ -78,7 +107,7 @@ fn check(upstreams: Vec<UpstreamSettings>, options: &GatewayOptions) -> ExitCode
     };
     let mut code = ExitCode::SUCCESS;
     let mut out = io::stdout().lock();
-    for UpstreamReport { name, time, outcome } in gateway.check() {
+    for UpstreamReport { name, time, outcome } in look(&gateway) {
         let (milliseconds, text) = (time.as_millis(), describe(outcome.as_ref()));
         if outcome.is_err() {
             code = ExitCode::FAILURE;

@@ -68,9 +68,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     #[cfg(feature = "gateway")]
     if command == gateway::NAME {
-        let check = matches.subcommand().map(|(_, check)| check);
-        let matches = check.unwrap_or(matches);
-        return gateway::run(matches, check.is_some(), arguments::command_line(matches));
+        let (name, matches) =
+            matches.subcommand().map_or((None, matches), |(name, matches)| (Some(name), matches));
+        return gateway::run(matches, name, arguments::command_line(matches));
     }
     run_with_options(command, matches, arguments::command_line(matches))
 }

@@ -18,7 +18,7 @@ use crate::config::{self, CommandLine, Options, table};
 use crate::declared::{DeclarationErrors, Declared, Loaded};
 use crate::files::Files;
 #[cfg(feature = "gateway")]
-use crate::gateway::{Gateway, UpstreamSettings, find_equal_names};
+use crate::gateway::{Gateway, UpstreamSettings, find_faults};
 use crate::server::{Handle, Server};
 use crate::service::{Catalog, demo};
 use crate::telemetry::{Counters, Event};
@@ -184,7 +184,7 @@ impl Declarations {
     /// The rest of the declarations, and what is wrong with the upstreams together.
     #[cfg(feature = "gateway")]
     pub(crate) fn without_upstreams(mut self) -> (Self, Option<String>) {
-        let error = find_equal_names(&std::mem::take(&mut self.upstreams));
+        let error = find_faults(&std::mem::take(&mut self.upstreams));
         (self, error)
     }
 
@@ -236,7 +236,7 @@ impl Declarations {
         #[cfg(feature = "gateway")]
         if !self.upstreams.is_empty() {
             let gateway = Gateway::new(self.upstreams, options)?;
-            return Ok(Arc::new(gateway).add_to(server)?);
+            return Arc::new(gateway).add_to(server);
         }
         Ok(server)
     }

@@ -73,6 +73,10 @@ pub struct UpstreamDeclaration {
     /// limit.
     #[serde(default)]
     pub max_age: Option<Quantity>,
+    /// File with its lists, which `corelane gateway manifest` writes. They are offered before the
+    /// first call starts it.
+    #[serde(default)]
+    pub manifest: Option<PathBuf>,
     /// Tools, prompts and resources to offer, by patterns of their names or URIs, where `*` stands
     /// for any text. Default: all.
     #[serde(default)]
@@ -123,6 +127,7 @@ impl UpstreamDeclaration {
             idle_stop: None,
             max_calls: None,
             max_age: None,
+            manifest: None,
             only: Vec::new(),
             hide: Vec::new(),
             pinned: Vec::new(),

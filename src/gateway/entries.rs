@@ -1,7 +1,7 @@
 //! The entries of the catalog that stand for what the upstreams offer.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use crate::gateway::status::ToolCounts;
 use crate::gateway::tool_search::{SearchedTool, ToolSearch, search_tools};
 use crate::server::options::ExposeMode;
 use crate::service::{
-    ForwardedCompletion, HandlerError, HandlerOutput, Prompt, PromptArgument, PromptArguments,
-    RequestContext, Resource, ResourceBuilder, ResourceTemplate, TaskSupport, Tool,
-    ToolAnnotations,
+    Catalog, ForwardedCompletion, HandlerError, HandlerOutput, Prompt, PromptArgument,
+    PromptArguments, RequestContext, Resource, ResourceBuilder, ResourceTemplate, TaskSupport,
+    Tool, ToolAnnotations,
 };
 
 /// Key of `_meta` that states where an entry comes from: the name of its upstream.
@@ -204,6 +204,16 @@ impl Merged {
         let name: String = name.chars().take(NAME_CHARACTERS_SHOWN).collect();
         self.left_out.push(format!("{kind} `{name}` of upstream `{upstream}`: {why}"));
     }
+}
+
+/// The keys of all entries of a catalog.
+pub fn keys_of(catalog: &Catalog) -> BTreeSet<Key> {
+    let key = |kind: &'static str, name: &str| Key { kind, name: name.to_owned() };
+    let tools = catalog.tools().map(|it| key("tool", it.name()));
+    let prompts = catalog.prompts().map(|it| key("prompt", it.name()));
+    let resources = catalog.resources().map(|it| key("resource", it.uri()));
+    let templates = catalog.templates().map(|it| key("resource template", it.uri_template()));
+    tools.chain(prompts).chain(resources).chain(templates).collect()
 }
 
 /// An item of a list with its name.

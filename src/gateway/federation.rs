@@ -1,6 +1,7 @@
 //! The gateway of a server: it follows the upstreams, and keeps the catalog as they are.
 
 use std::collections::{BTreeSet, HashSet};
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -8,21 +9,23 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use corelane_base::time::Instant;
-use corelane_client::{ClientError, ClientErrorKind, IoThread, Target, block_on};
+use corelane_client::{ClientError, IoThread, Target, block_on};
 use corelane_engine::clock::Clock;
 use crossbeam::channel::{Receiver, RecvTimeoutError, unbounded};
 
 use crate::declared::{ChangeCounts, Entry, Key, Offered, OnChange};
 use crate::gateway::call::{Running, Upstream};
 use crate::gateway::directory::Directory;
-use crate::gateway::entries::{Merged, Source};
+use crate::gateway::entries::{Merged, Source, keys_of};
+use crate::gateway::faults::{find_equal_names, read_manifest};
 use crate::gateway::followed_resources::{FollowedResources, place_of};
 use crate::gateway::follower::{
     Changes, FollowedLists, FollowedResource, FollowerEvent, FollowerEvents, RETRY_MAX, follow,
-    follow_resource, read_lists, retry_delay,
+    follow_resource, has_no_notifications, read_lists, retry_delay,
 };
 use crate::gateway::held::HeldCalls;
 use crate::gateway::lists::Lists;
+use crate::gateway::manifest;
 use crate::gateway::names::NameRules;
 use crate::gateway::pins::{PinCheck, Pins};
 use crate::gateway::pool::Pool;
@@ -130,13 +133,13 @@ impl Gateway {
     }
 
     /// Adds what the upstreams offer to the catalog of `server`, and follows it while it runs.
-    /// Waits for the first lists of all upstreams, up to the time of the options.
+    /// Waits for the first lists of all upstreams without manifests, up to the time of the options.
     ///
     /// # Errors
     ///
-    /// An entry of the server is invalid.
-    pub fn add_to(self: &Arc<Self>, server: Server) -> Result<Server, CatalogError> {
-        self.read_first();
+    /// An entry of the server is invalid, or a manifest.
+    pub fn add_to(self: &Arc<Self>, server: Server) -> Result<Server, Box<dyn Error>> {
+        self.read_first()?;
         let gateway = Arc::clone(self);
         let server = server.try_map_catalog(|catalog| self.extend(catalog))?;
         let events = self.events.clone();
@@ -151,6 +154,26 @@ impl Gateway {
 
     /// Starts each upstream once and says what it is, in their order.
     pub fn check(&self) -> Vec<UpstreamReport> {
+        self.read_once(|settings, lists| {
+            settings.selection.apply(lists);
+            Ok(())
+        })
+    }
+
+    /// Starts each upstream once, and writes its lists to its manifest if it has one.
+    pub fn write_manifests(&self) -> Vec<UpstreamReport> {
+        self.read_once(|settings, lists| match &settings.manifest {
+            Some(path) => manifest::write(path, lists),
+            None => Ok(()),
+        })
+    }
+
+    /// Reads the lists of each upstream once, and hands them to `on_lists`. Says what they are, in
+    /// their order.
+    fn read_once(
+        &self,
+        on_lists: impl Fn(&UpstreamSettings, &mut Lists) -> Result<(), String>,
+    ) -> Vec<UpstreamReport> {
         let start = self.clock.now();
         let mut outcomes: Vec<Option<UpstreamReport>> = vec![None; self.upstreams.len()];
         let until = start.after(self.options.start_time);
@@ -161,11 +184,9 @@ impl Gateway {
             };
             let (index, outcome) = match event {
                 FollowerEvent::Lists { index, mut lists } => {
-                    self.upstreams[index].pool.settings.selection.apply(&mut lists);
-                    (
-                        index,
-                        Ok(UpstreamFacts::new(&lists, self.upstreams[index].pool.settings.share)),
-                    )
+                    let settings = &self.upstreams[index].pool.settings;
+                    let handled = on_lists(settings, &mut lists);
+                    (index, handled.map(|()| UpstreamFacts::new(&lists, settings.share)))
                 }
                 FollowerEvent::Failed { index, error } => (index, Err(error.to_string())),
                 _ => continue,
@@ -184,11 +205,23 @@ impl Gateway {
         self.upstreams.iter().zip(outcomes).map(unanswered).collect()
     }
 
-    /// Reads the lists of all upstreams at once.
-    fn read_first(&self) {
+    /// Reads the manifests, and the lists of all other upstreams at once.
+    ///
+    /// # Errors
+    ///
+    /// A manifest is invalid.
+    fn read_first(&self) -> Result<(), String> {
         let until = self.clock.now().after(self.options.start_time);
-        (0..self.upstreams.len()).for_each(|index| self.read(index));
-        let mut waiting: BTreeSet<usize> = (0..self.upstreams.len()).collect();
+        let mut waiting = BTreeSet::new();
+        for (index, upstream) in self.upstreams.iter().enumerate() {
+            let settings = &upstream.pool.settings;
+            if let Some(lists) = read_manifest(settings)? {
+                self.take_lists(&mut self.lock(), index, Box::new(lists));
+            } else {
+                self.read(index);
+                waiting.insert(index);
+            }
+        }
         while !waiting.is_empty() {
             let Ok(event) = self.received.recv_timeout(until.since(self.clock.now())) else {
                 break;
@@ -206,6 +239,7 @@ impl Gateway {
             let error = "it has not answered yet; its tools follow when it does";
             UpstreamEvent::Failed { upstream, error }.emit();
         }
+        Ok(())
     }
 
     fn extend(&self, catalog: &Catalog) -> Result<Catalog, CatalogError> {
@@ -312,10 +346,14 @@ impl Gateway {
     /// Follows an upstream on the connection that its lists come from now, and reads them again.
     fn follow_moved(&self, index: usize, state: &mut State) {
         let followed = &mut state.upstreams[index];
-        if followed.is_disabled || followed.followed_at.is_none() {
+        if followed.is_disabled {
             return;
         }
-        followed.due = Some(self.clock.now().after(DEBOUNCE));
+        let due = self.clock.now().after(DEBOUNCE);
+        followed.due = Some(followed.due.map_or(due, |known| known.min(due)));
+        if followed.followed_at.is_none() {
+            return;
+        }
         if followed.is_followed {
             followed.follower.stop.set(());
             self.follow(index, followed);
@@ -358,23 +396,9 @@ impl Gateway {
                 state.upstreams[index].is_reading = false;
                 false
             }
-            FollowerEvent::Lists { index, mut lists } => {
-                let settings = &self.upstreams[index].pool.settings;
-                let hidden = check_pins(&mut state, settings, &mut lists);
-                settings.selection.apply(&mut lists);
-                let upstream = &settings.name;
-                UpstreamEvent::Ready {
-                    upstream,
-                    revision: lists.server.revision.as_str(),
-                    tools: lists.tools.len(),
-                    resources: lists.resources.len() + lists.templates.len(),
-                    prompts: lists.prompts.len(),
-                }
-                .emit();
-                let facts = UpstreamFacts::new(&lists, settings.share);
-                self.upstreams[index].pool.status.set_ready(&lists, facts.share, &hidden);
+            FollowerEvent::Lists { index, lists } => {
+                self.take_lists(&mut state, index, lists);
                 let followed = &mut state.upstreams[index];
-                followed.lists = Some(lists);
                 (followed.is_reading, followed.failures) = (false, 0);
                 let is_silent = followed.followed_at.is_some() && !followed.is_followed;
                 if is_silent && followed.follow_due.is_none() {
@@ -414,6 +438,25 @@ impl Gateway {
             }
             FollowerEvent::Changed | FollowerEvent::Stop => false,
         }
+    }
+
+    /// Has the lists of an upstream offered, without what is left out.
+    fn take_lists(&self, state: &mut State, index: usize, mut lists: Box<Lists>) {
+        let settings = &self.upstreams[index].pool.settings;
+        let hidden = check_pins(state, settings, &mut lists);
+        settings.selection.apply(&mut lists);
+        let upstream = &settings.name;
+        UpstreamEvent::Ready {
+            upstream,
+            revision: lists.server.revision.as_str(),
+            tools: lists.tools.len(),
+            resources: lists.resources.len() + lists.templates.len(),
+            prompts: lists.prompts.len(),
+        }
+        .emit();
+        let facts = UpstreamFacts::new(&lists, settings.share);
+        self.upstreams[index].pool.status.set_ready(&lists, facts.share, &hidden);
+        state.upstreams[index].lists = Some(lists);
     }
 
     fn log_failure(&self, index: usize, error: &ClientError) {
@@ -599,13 +642,6 @@ impl fmt::Debug for Gateway {
     }
 }
 
-/// Returns what is wrong if two upstreams have one name.
-pub fn find_equal_names(upstreams: &[UpstreamSettings]) -> Option<String> {
-    let mut names = HashSet::new();
-    let twice = upstreams.iter().find(|it| !names.insert(&it.name))?;
-    Some(format!("two upstreams are called `{}`; rename one", twice.name))
-}
-
 /// Compares the tools of an upstream with those that were accepted. Returns the names of those that
 /// are left out.
 fn check_pins(state: &mut State, settings: &UpstreamSettings, lists: &mut Lists) -> Vec<String> {
@@ -626,21 +662,6 @@ fn log_unwritten(upstream: &str, written: io::Result<()>) {
         let error = &format!("gateway.pins cannot be written: {error}");
         UpstreamEvent::Failed { upstream, error }.emit();
     }
-}
-
-/// Returns whether an upstream has no notifications to follow.
-fn has_no_notifications(error: &ClientError) -> bool {
-    matches!(error.kind(), ClientErrorKind::Unsupported | ClientErrorKind::Rpc { code: -32601 })
-}
-
-/// The keys of all entries of a catalog.
-fn keys_of(catalog: &Catalog) -> BTreeSet<Key> {
-    let key = |kind: &'static str, name: &str| Key { kind, name: name.to_owned() };
-    let tools = catalog.tools().map(|it| key("tool", it.name()));
-    let prompts = catalog.prompts().map(|it| key("prompt", it.name()));
-    let resources = catalog.resources().map(|it| key("resource", it.uri()));
-    let templates = catalog.templates().map(|it| key("resource template", it.uri_template()));
-    tools.chain(prompts).chain(resources).chain(templates).collect()
 }
 
 /// The thread that follows the upstreams. Dropping it ends the thread.

@@ -8,7 +8,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use corelane_client::{Change, ClientError, Oneshot, SubscriptionFilter};
+use corelane_client::{Change, ClientError, ClientErrorKind, Oneshot, SubscriptionFilter};
 use crossbeam::channel::Sender;
 
 use crate::gateway::lists::Lists;
@@ -27,6 +27,11 @@ pub const RETRY_MAX: Duration = Duration::from_secs(30);
 pub fn retry_delay(failures: u32) -> Duration {
     let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
     RETRY_MIN.saturating_mul(factor).min(RETRY_MAX)
+}
+
+/// Returns whether an upstream has no notifications to follow.
+pub fn has_no_notifications(error: &ClientError) -> bool {
+    matches!(error.kind(), ClientErrorKind::Unsupported | ClientErrorKind::Rpc { code: -32601 })
 }
 
 /// What is sent to the thread of the gateway; `index` is the position of an upstream.

@@ -20,11 +20,15 @@
 
 mod lists;
 
+mod manifest;
+
 mod access_tokens;
 
 mod recycling;
 
 mod settings;
+
+mod faults;
 
 mod names;
 
@@ -62,7 +66,8 @@ mod directory;
 
 mod federation;
 
-pub use self::federation::{Gateway, find_equal_names};
+pub use self::faults::find_faults;
+pub use self::federation::Gateway;
 pub use self::import::{Imported, ImportedUpstream, import};
 pub use self::report::{UpstreamFacts, UpstreamReport};
 pub use self::settings::UpstreamSettings;

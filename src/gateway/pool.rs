@@ -42,7 +42,7 @@ pub struct Pool {
     /// Every connection that is not dropped.
     connections: Mutex<Vec<Weak<Connection>>>,
     is_disabled: AtomicBool,
-    /// Called when lists come from another connection.
+    /// Called when lists come from another connection, in place of a manifest also the first one.
     on_moved: OnMoved,
 }
 
@@ -236,8 +236,13 @@ impl Pool {
         if let Some(known) = known.current.as_ref().filter(|it| it.is_current()) {
             return Ok(Arc::clone(known));
         }
-        let connection = self.connect(every_input(), None, false, known.current.is_some())?;
+        let is_first = known.current.is_none();
+        let connection = self.connect(every_input(), None, false, !is_first)?;
         *known = ListConnection { current: Some(Arc::clone(&connection)), next: None };
+        drop(known);
+        if is_first && self.settings.manifest.is_some() {
+            (self.on_moved)();
+        }
         Ok(connection)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +49,8 @@ pub struct UpstreamSettings {
     pub idle_stop: Duration,
     /// When a program that all callers share is replaced.
     pub recycle: RecycleLimits,
+    /// File of its lists, which are offered before it has been started.
+    pub manifest: Option<PathBuf>,
     /// What happens to tools that have changed; `None` if that was not said.
     pub on_change: Option<OnChange>,
     /// What of it is offered, and how.
@@ -131,6 +133,7 @@ impl UpstreamSettings {
             call_max: Duration::from_mins(10),
             idle_stop: Duration::from_mins(10),
             recycle: RecycleLimits::default(),
+            manifest: None,
             on_change: None,
             selection: Selection::default(),
             client: None,
@@ -196,6 +199,7 @@ impl UpstreamSettings {
             call_max: time("call_max", &declaration.call_max, defaults.call_max)?,
             idle_stop: time("idle_stop", &declaration.idle_stop, defaults.idle_stop)?,
             recycle: recycle_of(declaration)?,
+            manifest: declaration.manifest.as_ref().map(|path| folder.join(path)),
             ..defaults
         })
     }

@@ -9,7 +9,7 @@ use corelane_protocol::eras::{
     CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, ClientCapabilities, Method, PROTOCOL_VERSION_KEY,
     SKILLS_EXTENSION,
 };
-use corelane_protocol::json::{Object, Value, write};
+use corelane_protocol::json::{Object, PaddedBuffer, ParseLimits, Parser, Value, write};
 use corelane_protocol::model::{Implementation, ServerCapabilities};
 use corelane_protocol::revision::Revision;
 
@@ -157,6 +157,15 @@ impl ServerInfo {
     fn read_initialize(result: Value<'_>, revision: Revision) -> Option<Self> {
         let result = result.as_object()?;
         Self::read(result, result.find("serverInfo"), revision)
+    }
+
+    /// Reads JSON of the shape of the result of `initialize`. Returns `None` if it is not.
+    #[doc(hidden)]
+    pub fn of_result(text: &str, revision: Revision) -> Option<Self> {
+        let mut text = PaddedBuffer::new(text.as_bytes().to_vec());
+        let mut parser = Parser::new(ParseLimits::default());
+        let document = parser.parse(text.text()).ok()?;
+        Self::read_initialize(document.root(), revision)
     }
 
     fn read(result: Object<'_>, info: Option<Value<'_>>, revision: Revision) -> Option<Self> {
