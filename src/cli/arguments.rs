@@ -11,7 +11,7 @@ use crate::cli::declared;
 #[cfg(feature = "parity-check")]
 use crate::cli::parity_check;
 #[cfg(feature = "gateway")]
-use crate::cli::{bridge, gateway};
+use crate::cli::{bridge, gateway, operator};
 use crate::cli::{client, publish};
 use crate::config::CommandLine;
 use crate::config::Options;
@@ -77,6 +77,10 @@ fn gateway_commands() -> impl Iterator<Item = Command> {
             Command::new(gateway::MANIFEST)
                 .about("Start each upstream that has a manifest once and write its lists there")
                 .defer(|command| with_options(command).args(gateway::flags())),
+        )
+        .subcommands(
+            operator::commands()
+                .map(|it| it.defer(|command| with_options(command).args(operator::flags()))),
         )
         .defer(|command| with_options(command).args(gateway::flags()));
     [command, bridge::command()].into_iter()

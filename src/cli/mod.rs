@@ -43,6 +43,8 @@ mod serve;
 mod bridge;
 #[cfg(feature = "gateway")]
 mod gateway;
+#[cfg(feature = "gateway")]
+mod operator;
 
 mod publish;
 
@@ -70,7 +72,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if command == gateway::NAME {
         let (name, matches) =
             matches.subcommand().map_or((None, matches), |(name, matches)| (Some(name), matches));
-        return gateway::run(matches, name, arguments::command_line(matches));
+        let command_line = arguments::command_line(matches);
+        return match name.and_then(operator::change_of) {
+            Some(change) => operator::run(change, matches, &command_line),
+            None => gateway::run(matches, name, command_line),
+        };
     }
     run_with_options(command, matches, arguments::command_line(matches))
 }

@@ -24,6 +24,9 @@ mod secret_file;
 mod traces;
 mod upstreams;
 
+#[cfg(all(feature = "cli", feature = "gateway"))]
+mod operator_client;
+
 mod audit;
 
 mod failure_limit;
@@ -100,6 +103,8 @@ pub use self::catalog_updates::UpdateJob;
 pub use self::extension_slot::ExtensionSlot;
 #[cfg(feature = "tower")]
 pub use self::http::request_id;
+#[cfg(all(feature = "cli", feature = "gateway"))]
+pub use self::operator_client::OperatorClient;
 pub use self::options::Options;
 #[cfg(feature = "cli")]
 pub use self::secret_file::find_readable_secrets;

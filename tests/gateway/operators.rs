@@ -1,9 +1,11 @@
 //! Operators restart, disable and enable one upstream while the gateway runs, and approve what it
 //! has changed.
 
+use corelane_test_support::process::{ExitResult, run_program};
 use corelane_test_support::{HttpClient, Request, Response};
 use serde_json::{Value, json};
 
+use crate::CORELANE;
 use crate::client::{Client, error_text};
 use crate::gateway::{
     Gateway, KINDS, LEGACY_HTTP, LEGACY_TCP, MODERN_HTTP, TOKEN_FIELD, eventually, upstream,
@@ -206,4 +208,70 @@ fn changes_need_token_and_name() {
     let text = String::from_utf8(response.body.clone()).expect("UTF-8");
     assert!(response.status() == 403 && text.contains("admin.token"), "{text}");
     gateway.end();
+}
+
+/// Runs `corelane gateway CHANGE NAME` for a gateway at `http`, with a file of the token.
+fn run_change(arguments: [&str; 2], http: &str, token: &str) -> ExitResult {
+    let [change, name] = arguments;
+    let options = ["--url", http, "--admin-token", token];
+    run_program(CORELANE, ["gateway", change, name].into_iter().chain(options))
+}
+
+#[test]
+fn commands_change_upstreams() {
+    let gateway = gateway("share = \"all\"");
+    let (http, token) = (format!("http://{}", gateway.http), gateway.folder.text_path("token"));
+    let mut client = gateway.client(LEGACY_TCP);
+    let before = pid(&mut client, "one");
+    for (change, state) in
+        [("restart", "ready"), ("disable", "disabled"), ("enable", "ready"), ("approve", "ready")]
+    {
+        let ended = run_change([change, "one"], &http, &token);
+        assert_eq!(ended.status, 0, "{}", ended.stderr);
+        assert!(ended.stdout.starts_with(&format!("one: {change} accepted")), "{}", ended.stdout);
+        eventually(state, || status(&gateway, "one")["state"] == state);
+    }
+    assert_ne!(pid(&mut client, "one"), before);
+    assert_eq!(status(&gateway, "two")["children"]["restarts"], 0);
+    gateway.end();
+}
+
+#[test]
+fn commands_name_what_is_wrong() {
+    let gateway = gateway("");
+    let (http, token) = (format!("http://{}", gateway.http), gateway.folder.text_path("token"));
+    gateway.folder.write("other", "token-of-others---");
+    let other = gateway.folder.text_path("other");
+    let without_token = Gateway::declared(&upstream("one", "", &[]), &[]);
+    let other_http = format!("http://{}", without_token.http);
+    // Nothing listens at the port of a listener that is closed.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = closed.local_addr().expect("an address");
+    drop(closed);
+    let nowhere = format!("http://{address}");
+    for (name, http, token, part) in [
+        ("three", &http, &token, "has no upstream `three`"),
+        ("../healthz", &http, &token, "has no upstream `../healthz`"),
+        ("..", &http, &token, "has no upstreams (status 404)"),
+        ("one", &http, &other, "refuses the token (status 401)"),
+        ("one", &other_http, &token, "status 403: upstreams are changed only with the token of"),
+        ("one", &nowhere, &token, "no server at http://127.0.0.1:"),
+        ("one", &http, &"/no/such/file".to_owned(), "admin.token: /no/such/file: "),
+        ("one", &"http://example.com".to_owned(), &token, "must begin with https"),
+    ] {
+        let ended = run_change(["restart", name], http, token);
+        assert_eq!(ended.status, 1, "{part}: {}", ended.stderr);
+        assert!(ended.stderr.starts_with("error: ") && ended.stderr.contains(part), "{ended:?}");
+        assert!(!ended.stderr.contains("token-of"), "{ended:?}");
+    }
+    for arguments in [&["--http", "127.0.0.1:0"][..], &["--admin-address", "127.0.0.1:0"]] {
+        let command = ["gateway", "restart", "one"].into_iter();
+        let ended = run_program(CORELANE, command.chain(arguments.iter().copied()));
+        assert!(ended.status == 1 && ended.stderr.contains("--url"), "{ended:?}");
+    }
+    let ended = run_program(CORELANE, ["gateway", "restart"]);
+    assert!(ended.status == 2 && ended.stderr.contains("<NAME>"), "{ended:?}");
+    assert_eq!(status(&gateway, "one")["children"]["restarts"], 0);
+    gateway.end();
+    without_token.end();
 }
