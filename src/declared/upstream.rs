@@ -50,6 +50,10 @@ pub struct UpstreamDeclaration {
     /// Who shares a program, or a session of an address. Default `auto`.
     #[serde(default)]
     pub share: Share,
+    /// Whether calls of clients that can only be asked for roots get a program of their own where
+    /// several callers share one. Default `false`: such requests get an error.
+    #[serde(default)]
+    pub roots: bool,
     /// Programs or sessions at once. Default 64.
     #[serde(default)]
     pub max_children: Option<u32>,
@@ -120,6 +124,7 @@ impl UpstreamDeclaration {
             oauth: None,
             era: None,
             share: Share::Auto,
+            roots: false,
             max_children: None,
             init_timeout: None,
             call_timeout: None,

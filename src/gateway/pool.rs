@@ -136,8 +136,8 @@ enum ConnectionScope<'a> {
     Call,
 }
 
-/// Input that an upstream may require of a client. Roots alone are no reason for a program of its
-/// own: most clients declare them, and few servers require them.
+/// Input that an upstream may require of a client. Roots alone are a reason for a program of its
+/// own only where the settings say so: most clients declare them, and few servers require them.
 const INPUTS: [ClientCapabilities; 3] = [
     ClientCapabilities::ELICITATION_FORM,
     ClientCapabilities::ELICITATION_URL,
@@ -355,7 +355,9 @@ impl Pool {
     }
 
     fn scope<'r>(&self, request: &'r RequestInfo, is_modern: bool) -> ConnectionScope<'r> {
-        let gives_input = INPUTS.iter().any(|it| request.client().capabilities.contains(*it));
+        let capabilities = request.client().capabilities;
+        let gives_roots = self.settings.roots && capabilities.contains(ClientCapabilities::ROOTS);
+        let gives_input = gives_roots || INPUTS.iter().any(|it| capabilities.contains(*it));
         let share = match self.settings.share {
             Share::Auto if is_modern => Share::All,
             Share::Auto => Share::Session,

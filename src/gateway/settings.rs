@@ -37,6 +37,8 @@ pub struct UpstreamSettings {
     pub era: EraPreference,
     /// Who shares a program or a session.
     pub share: Share,
+    /// Whether the call of a client that can only be asked for roots has a program of its own.
+    pub roots: bool,
     /// Programs or sessions at once.
     pub children_max: usize,
     /// Time of a handshake.
@@ -127,6 +129,7 @@ impl UpstreamSettings {
             oauth: None,
             era: EraPreference::Auto,
             share: Share::Auto,
+            roots: false,
             children_max: CHILDREN_MAX,
             init_timeout: Duration::from_secs(30),
             call_timeout: Duration::from_mins(1),
@@ -193,6 +196,7 @@ impl UpstreamSettings {
             era: era_of(declaration)?,
             on_change: declaration.on_change,
             share: declaration.share,
+            roots: declaration.roots,
             children_max,
             init_timeout: time("init_timeout", &declaration.init_timeout, defaults.init_timeout)?,
             call_timeout: time("call_timeout", &declaration.call_timeout, defaults.call_timeout)?,

@@ -124,6 +124,24 @@ fn call_that_may_ask_has_own_program() {
 }
 
 #[test]
+fn call_with_roots_has_own_program_on_request() {
+    for share in ["all", "principal"] {
+        let gateway = Gateway::with_keys(&format!("share = \"{share}\"\nroots = true"), &[]);
+        for kind in [LEGACY_TCP, LEGACY_HTTP, MODERN_TCP, MODERN_HTTP] {
+            let shared = pid(&mut gateway.client(kind));
+            let mut client = Client::with_capabilities(&gateway, kind, json!({"roots": {}}));
+            let own = [pid(&mut client), pid(&mut client)];
+            assert!(own[0] != own[1] && !own.contains(&shared), "{share}: {own:?}, {shared}");
+            own.into_iter().for_each(wait_for_exit);
+            let roots = client.text("roots", json!({}));
+            assert!(roots.contains("file:///home/ada"), "{roots}");
+            assert_eq!(pid(&mut gateway.client(kind)), shared);
+        }
+        gateway.end();
+    }
+}
+
+#[test]
 fn full_upstream_refuses_until_session_ends() {
     let gateway = Gateway::with_keys("max_children = 3", &[]);
     let mut clients: Vec<Client> = (0..3).map(|_| gateway.client(LEGACY_TCP)).collect();
