@@ -353,6 +353,14 @@ impl Client {
         }
     }
 
+    /// Responses that have come and that nothing has waited for.
+    pub(crate) fn unclaimed(&self) -> usize {
+        match &self.transport {
+            Transport::Tcp { early, .. } => early.len(),
+            Transport::Http(http) => http.exchanges.len(),
+        }
+    }
+
     /// Ends the session: over HTTP up to 2025-11-25 by a request, else with the connection.
     pub(crate) fn end_session(self, gateway: &Gateway) {
         if let Transport::Http(Http { session: Some(session), .. }) = &self.transport {

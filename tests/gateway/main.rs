@@ -20,6 +20,7 @@ mod handshakes;
 mod held;
 mod manifests;
 mod operators;
+mod random;
 mod recycling;
 mod sharing;
 mod tasks;

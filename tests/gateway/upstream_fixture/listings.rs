@@ -84,6 +84,11 @@ impl Server {
             job["execution"] = json!({"taskSupport": "required"});
             tools.push(job);
         }
+        if self.options.seed.is_some() {
+            let arguments = &[("message", "string"), ("owner", "string")];
+            let description = "Does what the seed decides for the message";
+            tools.push(tool(&Tool { name: "random", description, arguments }));
+        }
         for index in 0..self.options.tools {
             tools.push(tool(&Tool {
                 name: &format!("more_{index:05}"),

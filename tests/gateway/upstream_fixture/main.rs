@@ -7,6 +7,7 @@
 mod listings;
 mod options;
 mod output;
+mod random;
 mod server;
 mod subscriptions;
 mod tasks;
@@ -80,7 +81,10 @@ fn run(options: Options) -> io::Result<ExitCode> {
         let wait = if server.is_waiting() { POLL } else { NO_POLL };
         match lines.recv_timeout(wait) {
             Ok(line) => server.receive(&line)?,
-            Err(RecvTimeoutError::Timeout) => server.poll()?,
+            Err(RecvTimeoutError::Timeout) => {
+                server.poll()?;
+                server.poll_random()?;
+            }
             Err(RecvTimeoutError::Disconnected) if survives => return Ok(expire(life)),
             Err(RecvTimeoutError::Disconnected) => return Ok(ExitCode::SUCCESS),
         }

@@ -21,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) release: Option<PathBuf>,
     /// A file that gets a line for the start and for each message that is received.
     pub(crate) record: Option<PathBuf>,
+    /// Decides what calls of the tool `random` do, which there is only with it.
+    pub(crate) seed: Option<u64>,
     /// How long the program lives without input.
     pub(crate) life: Duration,
     pub(crate) faults: Vec<Fault>,
@@ -92,7 +94,7 @@ const FAULTS: [(&str, Fault); 18] = [
 pub(crate) const USAGE: &str = "usage: upstream_fixture [--era legacy|2025-06-18|2025-11-25|modern|\
                                 both] [--page-size N] [--tools N] [--tools-of-tasks 0|1] \
                                 [--release FILE] [--record FILE] \
-                                [--life SECONDS] [--fault NAME]...";
+                                [--seed N] [--life SECONDS] [--fault NAME]...";
 
 impl Options {
     /// Reads the arguments after the name of the program.
@@ -106,6 +108,7 @@ impl Options {
             has_tasks: false,
             release: None,
             record: None,
+            seed: None,
             life: Duration::from_mins(1),
             faults: Vec::new(),
         };
@@ -120,6 +123,7 @@ impl Options {
                 "--tools-of-tasks" => options.has_tasks = number()? > 0,
                 "--release" => options.release = Some(value.into()),
                 "--record" => options.record = Some(value.into()),
+                "--seed" => options.seed = Some(number()?.into()),
                 "--life" => options.life = Duration::from_secs(number()?.into()),
                 "--fault" => {
                     let known = FAULTS.iter().find(|fault| fault.0 == value);

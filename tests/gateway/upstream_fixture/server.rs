@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::options::{Fault, Options};
 use crate::output::Output;
+use crate::random::RandomCalls;
 use crate::subscriptions::Subscriptions;
 use crate::tasks::Tasks;
 use crate::tools::Calls;
@@ -55,6 +56,7 @@ pub(crate) struct Server {
     pub(crate) options: Options,
     pub(crate) output: Output,
     pub(crate) calls: Calls,
+    pub(crate) random: RandomCalls,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) tasks: Tasks,
     /// Made by the last `initialize`, or at the start.
@@ -78,6 +80,7 @@ impl Server {
             output: Output::new(&options),
             options,
             calls: Calls::default(),
+            random: RandomCalls::default(),
             subscriptions: Subscriptions::default(),
             tasks: Tasks::default(),
             identity: new_identity(),
@@ -228,6 +231,7 @@ impl Server {
             let id = &params["requestId"];
             self.subscriptions.end(id);
             self.calls.cancel(id);
+            self.random.cancel(id);
         }
     }
 

@@ -63,6 +63,7 @@ impl Server {
         let arguments = &request.params["arguments"];
         let answer = match request.params["name"].as_str().unwrap_or_default() {
             "ask" | "sample" | "roots" => return self.ask(request),
+            "random" => return self.call_random(request),
             "slow" => {
                 let release = arguments["release"].as_str().map(PathBuf::from);
                 let release = release.or_else(|| self.options.release.clone());
@@ -138,7 +139,7 @@ impl Server {
 
     /// Whether a file is waited for.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.calls.slow.iter().any(|slow| slow.release.is_some())
+        self.random.is_waiting() || self.calls.slow.iter().any(|slow| slow.release.is_some())
     }
 
     /// Answers the calls of `slow` whose file is there.
