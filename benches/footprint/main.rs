@@ -29,7 +29,6 @@
 //! ring and not to the process; they are spread over loopback addresses, each of which has about
 //! 28,000 client ports. Kernel memory (about 4 KiB per socket) is not included.
 
-mod client_group;
 mod open_loop;
 mod parity_sessions;
 mod sessions;
@@ -44,10 +43,10 @@ use std::thread;
 use std::time::Duration;
 
 use corelane_bench_support::arguments::number;
+use corelane_bench_support::client_group::{BenchClient, ClientGroup};
 use corelane_bench_support::process::{self, Server};
 use corelane_engine::clock::Clock;
 
-use self::client_group::{BenchClient, ClientGroup};
 use self::parity_sessions::{ParitySession, SessionStream};
 use self::sessions::{Session, Transport};
 

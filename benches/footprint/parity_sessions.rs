@@ -8,7 +8,7 @@ use corelane_base::time::Instant;
 use corelane_bench_support::requests::{self, MESSAGE_BYTES};
 use serde_json::Value;
 
-use crate::client_group::{BenchClient, Received};
+use corelane_bench_support::client_group::{BenchClient, Received};
 
 const HANDSHAKE: &str = concat!(
     r#"{"type":"handshake","protocolVersion":"1.0","capabilities":"#,

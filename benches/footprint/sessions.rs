@@ -10,7 +10,7 @@ use corelane_bench_support::requests::{
 };
 use corelane_bench_support::responses::Response;
 
-use crate::client_group::{BenchClient, Received};
+use corelane_bench_support::client_group::{BenchClient, Received};
 
 /// Sent after the handshake; its response shows that the session is open.
 const PING: &str = concat!(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "\n");

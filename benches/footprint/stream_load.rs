@@ -20,9 +20,9 @@ use corelane_bench_support::process;
 use corelane_engine::clock::Clock;
 use hdrhistogram::Histogram;
 
-use crate::client_group::ClientGroup;
 use crate::open_loop::{self, OpenLoop};
 use crate::streams::Stream;
+use corelane_bench_support::client_group::ClientGroup;
 
 /// First argument of the child that runs the server.
 pub(crate) const CHILD: &str = "streams";

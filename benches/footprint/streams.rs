@@ -8,7 +8,7 @@ use corelane_bench_support::requests::{self, META};
 use corelane_bench_support::responses;
 use memchr::memmem;
 
-use crate::client_group::{BenchClient, Received};
+use corelane_bench_support::client_group::{BenchClient, Received};
 
 /// A stream and the time of its last change notification.
 #[derive(Debug)]

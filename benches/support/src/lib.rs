@@ -17,3 +17,6 @@ pub mod process;
 
 #[cfg(target_os = "linux")]
 pub mod catalog_server;
+
+#[cfg(target_os = "linux")]
+pub mod client_group;

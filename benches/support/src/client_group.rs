@@ -18,7 +18,7 @@ const OPENING_MAX: usize = 64;
 const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The client of one connection.
-pub(crate) trait BenchClient {
+pub trait BenchClient {
     /// Returns its first message.
     fn first_message(&self) -> Vec<u8>;
 
@@ -28,7 +28,7 @@ pub(crate) trait BenchClient {
 
 /// Result of [`BenchClient::receive`].
 #[derive(Debug)]
-pub(crate) enum Received {
+pub enum Received {
     /// More bytes are needed.
     Incomplete,
     /// Send this; the client is not ready yet.
@@ -46,7 +46,7 @@ struct Entry<G> {
 }
 
 /// Clients of one ring.
-pub(crate) struct ClientGroup<G> {
+pub struct ClientGroup<G> {
     ring: UringRing,
     clients: Vec<Entry<G>>,
     /// Client index by socket.
@@ -61,7 +61,17 @@ pub(crate) struct ClientGroup<G> {
 
 impl<G: BenchClient> ClientGroup<G> {
     /// Connects all `clients` to the server at `address` and waits until they are ready.
-    pub(crate) fn open(address: SocketAddr, clock: Clock, clients: Vec<G>) -> io::Result<Self> {
+    pub fn open(address: SocketAddr, clock: Clock, clients: Vec<G>) -> io::Result<Self> {
+        Self::open_many(address, clock, clients, OPENING_MAX)
+    }
+
+    /// Does the same with this many clients at a time that are not ready.
+    pub fn open_many(
+        address: SocketAddr,
+        clock: Clock,
+        clients: Vec<G>,
+        at_a_time: usize,
+    ) -> io::Result<Self> {
         let count = clients.len();
         let options = RingOptions {
             sockets_max: u32::try_from(count).map_err(io::Error::other)?,
@@ -78,7 +88,7 @@ impl<G: BenchClient> ClientGroup<G> {
         };
         let mut started = 0;
         while group.ready < count {
-            while started < count.min(group.ready + OPENING_MAX) {
+            while started < count.min(group.ready + at_a_time) {
                 group.ring.submit(Operation::Connect {
                     address,
                     local_address: None,
@@ -93,18 +103,25 @@ impl<G: BenchClient> ClientGroup<G> {
     }
 
     /// Returns all clients in the order of their connections.
-    pub(crate) fn clients(&self) -> impl Iterator<Item = &G> {
+    pub fn clients(&self) -> impl Iterator<Item = &G> {
         self.clients.iter().map(|entry| &entry.client)
     }
 
     /// Sends `request` on every connection whose number, counted from `first`, is a multiple of
     /// `every`, and waits for all responses; returns their number.
-    pub(crate) fn request(
+    pub fn request(
         &mut self,
         first: usize,
         every: usize,
         request: impl Fn(&G) -> Vec<u8>,
     ) -> io::Result<usize> {
+        let sent = self.send(first, every, request);
+        self.wait_for_responses(sent)?;
+        Ok(sent)
+    }
+
+    /// Sends as [`Self::request`] does, without waiting.
+    pub fn send(&mut self, first: usize, every: usize, request: impl Fn(&G) -> Vec<u8>) -> usize {
         let mut sent = 0;
         for (number, entry) in (first..).zip(&self.clients) {
             if number.is_multiple_of(every) {
@@ -113,12 +130,21 @@ impl<G: BenchClient> ClientGroup<G> {
                 sent += 1;
             }
         }
-        self.wait_for_responses(sent)?;
-        Ok(sent)
+        sent
+    }
+
+    /// Handles what arrives for this time.
+    pub fn run_for(&mut self, span: Duration) -> io::Result<()> {
+        self.last_completion = self.ring.park(ParkTimeout::Zero);
+        let until = self.last_completion.after(span);
+        while self.last_completion < until {
+            self.turn()?;
+        }
+        Ok(())
     }
 
     /// Waits for `count` responses.
-    pub(crate) fn wait_for_responses(&mut self, count: usize) -> io::Result<()> {
+    pub fn wait_for_responses(&mut self, count: usize) -> io::Result<()> {
         self.last_completion = self.ring.park(ParkTimeout::Zero);
         while self.answered < count {
             self.turn()?;
