@@ -18,6 +18,7 @@ use std::{io, thread};
 
 use corelane_base::time::Instant;
 use corelane_engine::clock::{Clock, unix_ms};
+use corelane_engine::placement::yield_to_others;
 
 use super::checks::{ProofChecks, TurnChecks};
 use super::introspection::{FailureLog, PendingTokens, WAIT_MAX};
@@ -386,11 +387,13 @@ impl Configured {
         }
     }
 
-    /// Asks about tokens, one after the other, while other threads do the same.
+    /// Asks about tokens, one after the other, while other threads do the same. Shards go first:
+    /// with many unknown tokens there are more of these threads than processors.
     fn ask_on<'s, 'e, P>(&'e self, scope: &'s Scope<'s, 'e>, publish: P)
     where
         P: Fn(AuthUpdate) + Clone + Send + 'e,
     {
+        yield_to_others();
         while let Some(next) = self.questions.next() {
             if self.questions.begin_thread() {
                 let other = publish.clone();
