@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
 
 use crate::client_address::{AddressShare, ClientAddress};
+use crate::heap_bytes::map_bytes;
 use crate::principal::Principal;
 
 /// Whose a place is.
@@ -97,9 +98,10 @@ impl HeldPlaces {
     /// Holders that one search visits.
     const VISITS_MAX: u32 = 64;
 
-    /// Bytes of one group in the full index, and in the order of its parent.
-    const GROUP_BYTES: usize =
-        (size_of::<(Group, Node)>() + 1) * 8 / 7 + size_of::<(usize, Group)>();
+    /// Bytes of one group in the full index.
+    const NODE_BYTES: usize = (size_of::<(Group, Node)>() + 1) * 8 / 7;
+    /// The same, and in the order of its parent, whose nodes are two thirds full on average.
+    const GROUP_BYTES: usize = Self::NODE_BYTES + size_of::<(usize, Group)>() * 3 / 2;
 
     /// Returns the holder of the places of an owner.
     pub fn holder_of(&self, owner: PlaceOwner<'_>) -> Holder {
@@ -228,6 +230,11 @@ impl HeldPlaces {
     /// Returns an estimate of the bytes of all groups.
     pub fn held_bytes(&self) -> usize {
         self.nodes.len() * Self::GROUP_BYTES
+    }
+
+    /// Returns the bytes of the places that are free in the index.
+    pub fn place_bytes(&self) -> usize {
+        map_bytes(&self.nodes).saturating_sub(self.nodes.len() * Self::NODE_BYTES)
     }
 
     /// Returns what [`HeldPlaces::held_bytes`] is for these holders.

@@ -259,7 +259,8 @@ impl HolderTable {
     /// Returns the bytes of the places that are free.
     pub(super) fn place_bytes(&self) -> usize {
         let tables = self.entries.allocated_bytes() + map_bytes(&self.keys);
-        tables.saturating_sub(self.entries.len() * Self::ENTRY_BYTES)
+        let free = tables.saturating_sub(self.entries.len() * Self::ENTRY_BYTES);
+        free + self.held.place_bytes() + self.unused.place_bytes()
     }
 
     /// Returns all holders with the number of their sessions and the idle ones.
