@@ -10,10 +10,11 @@ use corelane_test_support::process::Signal;
 use corelane_test_support::{Process, SMALL_RINGS, TIMEOUT};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::CORELANE;
-use crate::client::Client;
+use crate::client::{Client, text_of};
 
 /// The value of `Authorization` of operators.
 pub(crate) const TOKEN_FIELD: &str = "Bearer token-of-operators";
@@ -189,6 +190,20 @@ impl Gateway {
     /// Waits for a line of the log.
     pub(crate) fn wait_for_log(&mut self, text: &str) -> String {
         self.process.wait_for(|line| line.contains(text))
+    }
+
+    /// Has 200 clients of all kinds call at once, and expects that the upstream, which records its
+    /// starts, was started once.
+    pub(crate) fn expect_one_start_for_first_calls(&self) {
+        let kinds = KINDS.into_iter().cycle().take(200);
+        let mut clients: Vec<Client> = kinds.map(|kind| self.client(kind)).collect();
+        let params = json!({"name": "echo", "arguments": {"message": "first"}});
+        let start = |client: &mut Client| client.start("tools/call", params.clone());
+        let ids: Vec<u64> = clients.iter_mut().map(start).collect();
+        for (client, id) in clients.iter_mut().zip(ids) {
+            assert_eq!(text_of(&client.response(id)), "first");
+        }
+        assert_eq!(self.folder.starts(), 1);
     }
 
     /// A client of `kind`, without capabilities.

@@ -6,7 +6,6 @@ use corelane_test_support::process::run_program;
 use serde_json::{Value, json};
 
 use crate::CORELANE;
-use crate::client::{Client, text_of};
 use crate::gateway::{
     Folder, Gateway, KINDS, LEGACY_HTTP, LEGACY_TCP, MODERN_HTTP, MODERN_TCP, eventually, upstream,
 };
@@ -75,16 +74,8 @@ fn lists_of_manifest_start_no_program() {
 fn many_first_calls_start_upstream_once() {
     for era in ["legacy", "modern"] {
         let gateway = start(folder("share = \"all\"", &["--era", era]));
-        let kinds = KINDS.into_iter().cycle().take(200);
-        let mut clients: Vec<Client> = kinds.map(|kind| gateway.client(kind)).collect();
         assert_eq!(gateway.folder.starts(), 0);
-        let params = json!({"name": "echo", "arguments": {"message": "first"}});
-        let start = |client: &mut Client| client.start("tools/call", params.clone());
-        let ids: Vec<u64> = clients.iter_mut().map(start).collect();
-        for (client, id) in clients.iter_mut().zip(ids) {
-            assert_eq!(text_of(&client.response(id)), "first");
-        }
-        assert_eq!(gateway.folder.starts(), 1, "{era}");
+        gateway.expect_one_start_for_first_calls();
         gateway.end();
     }
 }

@@ -170,15 +170,7 @@ fn many_first_calls_start_one_program() {
     for era in ["legacy", "modern"] {
         let arguments = ["--era", era, "--record", "FOLDER/record"];
         let gateway = Gateway::with_keys("share = \"all\"", &arguments);
-        let kinds = KINDS.into_iter().cycle().take(200);
-        let mut clients: Vec<Client> = kinds.map(|kind| gateway.client(kind)).collect();
-        let params = json!({"name": "echo", "arguments": {"message": "first"}});
-        let start = |client: &mut Client| client.start("tools/call", params.clone());
-        let ids: Vec<u64> = clients.iter_mut().map(start).collect();
-        for (client, id) in clients.iter_mut().zip(ids) {
-            assert_eq!(text_of(&client.response(id)), "first");
-        }
-        assert_eq!(gateway.folder.starts(), 1, "{era}");
+        gateway.expect_one_start_for_first_calls();
         gateway.end();
     }
 }
