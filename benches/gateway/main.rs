@@ -37,12 +37,15 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use corelane_bench_support::arguments::number;
+use corelane_bench_support::arguments::{check, number};
 use corelane_bench_support::process::{self, CHILD};
 
 use self::caller::Transport;
 use self::products::Product;
 
+/// The flags that a value follows.
+const VALUES: [&str; 6] =
+    ["--scene", "--only", "--rounds", "--seconds", "--connections", "--clients"];
 const SERVER_CORE: usize = 0;
 const LOAD_CORE: usize = 1;
 const CONNECTIONS: &str = "1,16,64";
@@ -63,6 +66,7 @@ fn main() -> io::Result<()> {
         [first, word, name] if first == CHILD && word == lists::TOOLS => return lists::serve(name),
         _ => {}
     }
+    check(&arguments, &VALUES, &["--rivals"])?;
     process::pin(&[LOAD_CORE])?;
     // What a gateway leaves behind is counted below this process, and ended by it.
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
