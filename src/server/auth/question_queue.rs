@@ -166,6 +166,10 @@ impl QuestionQueue {
             };
         };
         state.idle_threads -= 1;
+        // Another thread looks when a token leaves its place.
+        if state.has_waiting() {
+            self.has_waiting.notify_one();
+        }
         next
     }
 
@@ -228,11 +232,14 @@ impl QueueState {
         Some(NextQuestion::Ask(question))
     }
 
+    fn has_waiting(&self) -> bool {
+        self.known.len + self.unknown.len > 0
+    }
+
     /// Returns the time until a token leaves its place, if another one waits.
     fn next_slow(&self, now: Instant) -> Option<Duration> {
-        let is_waited_for = self.known.len + self.unknown.len > 0;
         let times = self.asked_at.values().map(|since| since.after(SLOW_AFTER));
-        let next = times.filter(|due| is_waited_for && *due > now).min()?;
+        let next = times.filter(|due| self.has_waiting() && *due > now).min()?;
         Some(next.since(now))
     }
 
@@ -398,6 +405,31 @@ mod tests {
         queue.end(&question(4, 0));
         let [freed] = &take()[..] else { panic!("one place is free") };
         assert!(!freed.starts_with("2-") && !freed.starts_with("3-"), "{freed}");
+    }
+
+    #[test]
+    fn waiting_threads_take_tokens_without_answers() {
+        let queue = QuestionQueue::new(64, 3, WAIT_MAX);
+        std::thread::scope(|scope| {
+            for from in 2..5 {
+                assert!(queue.push(question(from, 0)));
+            }
+            assert_eq!(take_all(&queue).len(), 3);
+            let (sender, taken) = std::sync::mpsc::channel();
+            for _ in 0..3 {
+                let (queue, sender) = (&queue, sender.clone());
+                scope.spawn(move || sender.send(queue.next()));
+            }
+            for from in 5..8 {
+                assert!(queue.push(question(from, 0)));
+            }
+            // No token ends, so each place is one that a token has left.
+            for _ in 0..3 {
+                let next = taken.recv_timeout(Duration::from_mins(1));
+                assert!(matches!(next, Ok(Some(NextQuestion::Ask(_)))), "{next:?}");
+            }
+            queue.close();
+        });
     }
 
     #[test]
